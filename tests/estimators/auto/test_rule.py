@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.rule import (
     Decision,
     Step,
@@ -13,7 +14,6 @@ from counterrank.estimators.auto.rule import (
     estimate_from,
     stderr,
 )
-from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import Summary
 from counterrank.inference import bias_aware_half, bias_aware_value, critical_value
 
@@ -260,7 +260,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
         "bias-allowance",
     ]
     assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/auto.md)")
-    at_the_line = SETTINGS["told"].value
+    at_the_line = DEFAULTS.told
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
     assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]
     given = of_two_positions(unsupported=np.zeros(3), alone=0.0)
@@ -268,7 +268,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
 
 
 def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():
-    at_the_line = SETTINGS["reach"].value
+    at_the_line = DEFAULTS.reach
     assert estimate_of(of_two_positions(alone=at_the_line)).estimable
     assert not estimate_of(of_two_positions(alone=at_the_line + 1e-9)).estimable
     unseen = np.array([False, True, True])

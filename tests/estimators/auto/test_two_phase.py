@@ -9,7 +9,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto import settings
+from counterrank.estimators.auto import nuisances
 from counterrank.estimators.auto.auto import AutoPlan
 from counterrank.estimators.auto.members import Rough, calibration
 from counterrank.estimators.auto.nuisances import fit_drawn
@@ -32,13 +32,12 @@ def fitted(log):
 @pytest.fixture
 def few(monkeypatch):
     """Ask about 300 rows at most."""
-    setting = replace(settings.SETTINGS["asked_rows"], value=300)
-    monkeypatch.setitem(settings.SETTINGS, "asked_rows", setting)
+    monkeypatch.setattr(nuisances, "DEFAULTS", replace(nuisances.DEFAULTS, asked_rows=300))
 
 
-def summed_up(log, nuisances, seed):
+def summed_up(log, models, seed):
     """Values and covariances (2, ...) of the members with models, without the error of fits."""
-    plan = AutoPlan(Workspace(MemorySource(log), "new", seed=seed), nuisances, (), None)
+    plan = AutoPlan(Workspace(MemorySource(log), "new", seed=seed), models, (), None)
     plan.limit = 10.0  # the same for any rate
     state = replace(plan.partial(View(log, "new")).state, folds=np.zeros((0, 4)))
     found = summarise(state, plan.members, modelled=True)

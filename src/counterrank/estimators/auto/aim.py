@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import LOGGING, RankingLog
+from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.models import whole_distribution
 from counterrank.policies import Factored, Policy, RowRandom
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Share of the logged log ratios that are cut at each end: a tail of one in twenty.
-TAIL = 0.05
 #: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3
 #: The random stream of the logger's rankings; it follows the seed.
@@ -52,7 +51,7 @@ class Range:
         finite = logged[np.isfinite(logged)]
         if not len(finite):
             return cls(0.0, 0.0)
-        low, high = np.quantile(finite, [TAIL, 1.0 - TAIL])
+        low, high = np.quantile(finite, [DEFAULTS.tail, 1.0 - DEFAULTS.tail])
         return cls(float(low), float(high))
 
     def cut(self, values: Floats) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.aim import Range
+from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     MODELS,
     SAMPLING_STREAM,
@@ -31,7 +32,6 @@ from counterrank.estimators.auto.nuisances import (
     shares_of,
 )
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
-from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.doubly_robust import trained
@@ -74,18 +74,16 @@ class AutoPlan(Plan[AutoState]):
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         self.own = corrected(self.members)
-        rows = workspace.source.n or int(SETTINGS["training_rows"].value)
+        rows = workspace.source.n or DEFAULTS.training_rows
         # Share of the rows that models and own-position weights are asked about.
         self.rate = nuisances.rate if isinstance(nuisances, Drawn) else 1.0
         # Without a model nothing stands in for the weight that a limit takes away.
         self.limit = (
-            max(SETTINGS["clip"].value * (rows * self.rate) ** 0.5, 1.0)
-            if nuisances is not None
-            else np.inf
+            max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if nuisances is not None else np.inf
         )
         # Blocks spread over the whole log rather than its first rows: logs change over time.
-        self.block = SETTINGS["fold_block"].value / self.rate
-        self.stride = -(-int(rows * self.rate) // int(SETTINGS["fold_rows"].value))
+        self.block = DEFAULTS.fold_block / self.rate
+        self.stride = -(-int(rows * self.rate) // DEFAULTS.fold_rows)
 
     def partial(self, view: View) -> Part[AutoState]:
         """Sum every member's contributions."""
@@ -230,7 +228,7 @@ class AutoPlan(Plan[AutoState]):
         ratios = view.ratios
         smallest = {"position": ratios.position, "prefix": ratios.prefix, "joint": ratios.full}
         w = next(make for kind, make in smallest.items() if kind in ratios.supports)()
-        excess, most = (w - 1.0).T, int(SETTINGS["controls"].value)
+        excess, most = (w - 1.0).T, DEFAULTS.controls
         if len(excess) > most:  # long rankings: what the positions have in common
             excess = excess.sum(axis=0, keepdims=True)
         x = np.nan_to_num(context_columns(view.batch)).T[: max(most // len(excess) - 1, 0)]
@@ -305,19 +303,19 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     # The closed-form models see a reward as that of its position.
     if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
-        training, within = trained(workspace), SETTINGS["close"].value
+        training, within = trained(workspace), DEFAULTS.close
         close = workspace.once(
             ("close models", target),
             lambda: fit_close(training, seed=workspace.seed, within=within),
         )
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
-        some = training.source.sample(int(SETTINGS["training_rows"].value), rng)
+        some = training.source.sample(DEFAULTS.training_rows, rng)
         with np.errstate(divide="ignore"):
             span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
         return ClosedForm(close.models, shares, training.layout.F, span), ()
-    if first.K > SETTINGS["longest"].value:
-        long = _LONG.format(K=first.K, most=int(SETTINGS["longest"].value))
+    if first.K > DEFAULTS.longest:
+        long = _LONG.format(K=first.K, most=DEFAULTS.longest)
         return None, (Message("weights-only", long),)
     if can_sample(first, target) or has_distribution(first, target):
         found = workspace.once(("click models", target), lambda: fit_drawn(workspace))

@@ -21,7 +21,7 @@ from counterrank.estimators.auto.aim import (
     logger_draws,
     page_policy,
 )
-from counterrank.estimators.auto.settings import SETTINGS
+from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import (
     AmountModel,
@@ -198,7 +198,7 @@ class Drawn:
         # Fits of different folds are compared on the same rankings: few do, and so do the models that
         # count.
         size = self.draws if fold is None else self.fold_draws
-        least = 0.0 if fold is None else SETTINGS["fold_share"].value
+        least = 0.0 if fold is None else DEFAULTS.fold_share
         asked = np.flatnonzero(self.shares >= least)
         logged, shown = self._logged(view), self._shown(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
@@ -232,7 +232,7 @@ class Drawn:
     @property
     def fold_draws(self) -> int:
         """Rankings of the target a row on which fits of different folds are compared."""
-        return min(self.draws, int(SETTINGS["fold_draws"].value))
+        return min(self.draws, DEFAULTS.fold_draws)
 
     def compared(self, view: View, rows: Ints) -> View:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
@@ -294,9 +294,9 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     """Return the click models of a log, fitted to a sample of its rows; without competition a model
     does not know the items below.
     """
-    seed, rows = workspace.seed, int(SETTINGS["training_rows"].value)
+    seed, rows = workspace.seed, DEFAULTS.training_rows
     sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
-    folds = int(SETTINGS["folds"].value)
+    folds = DEFAULTS.folds
     rankings = logged_rankings(sample, workspace.target)
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
@@ -314,13 +314,13 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
-    power = SETTINGS["likelihood"].value
+    power = DEFAULTS.likelihood
     rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
     shares = shares_of(losses, rewards, unit, power=power)
     details = [
         {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
     ]
-    n, most = workspace.source.n, SETTINGS["asked_rows"].value
+    n, most = workspace.source.n, DEFAULTS.asked_rows
     asked = n if n is None else min(n, int(most))
     return Drawn(
         tuple(models),
@@ -367,8 +367,8 @@ def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[
     between = _between(rankings.item[paid], log)
     told = float(log.var() - (log - found).var())
     item, count = np.unique(rankings.item[paid], return_counts=True)
-    often = np.isin(rankings.item, item[count >= SETTINGS["often"].value]).sum()
-    same = between <= SETTINGS["same_amount"].value ** 2
+    often = np.isin(rankings.item, item[count >= DEFAULTS.often]).sum()
+    same = between <= DEFAULTS.same_amount**2
     if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
         return {"worth": worth}
     flag = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
@@ -401,7 +401,7 @@ def draws_for(rows: int | None) -> int:
     >>> draws_for(2_000), draws_for(1_000_000)
     (4, 1)
     """
-    most, together = SETTINGS["draws"].value, SETTINGS["draws_together"].value
+    most, together = DEFAULTS.draws, DEFAULTS.draws_together
     return int(np.clip(together // (rows or together), 1, most))
 
 
@@ -431,7 +431,7 @@ def pool_of(batch: RankingLog, target: str) -> Rankings | None:
     """Return all candidates of each row as rankings; None where they are not known, no more than what
     is shown, or too many to be seen at once.
     """
-    sets, most = batch.candidates, SETTINGS["pool"].value
+    sets, most = batch.candidates, DEFAULTS.pool
     if sets is None or batch.page_reward or not batch.K < sets.counts.max(initial=0) <= most:
         return None
     items = sets.dense(sets.items, -1).astype(np.int64)

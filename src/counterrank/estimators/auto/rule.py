@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import AIMED, MODELS
-from counterrank.estimators.auto.settings import SETTINGS
 from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
 from counterrank.estimators.names import order_path
@@ -17,10 +17,6 @@ from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-#: A difference within two standard errors is chance (5 % of differences without a bias are larger).
-CHANCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +90,12 @@ def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.
 
 
 def taken(difference: float, stderr: float) -> float:
-    """Return the share of a difference that is taken: none within `CHANCE` standard errors.
+    """Return the share of a difference that is taken: none within two standard errors.
 
     >>> taken(1.0, 0.5), taken(1.0, 0.25), taken(0.0, 0.0)
     (0.0, 0.75, 0.0)
     """
-    limit = CHANCE * stderr
+    limit = DEFAULTS.chance * stderr
     return 1.0 - (limit / difference) ** 2 if abs(difference) > limit else 0.0
 
 
@@ -185,7 +181,7 @@ def _unknown(summary: Summary) -> str:
     """Return why the log holds no evidence on the target, or nothing."""
     if not len(summary.models) and not summary.seen[0]:
         return "no logged ranking has a positive weight under the target"
-    if summary.alone > SETTINGS["reach"].value:
+    if summary.alone > DEFAULTS.reach:
         return (
             f"{in_percent(summary.alone, 0)} of what the target shows was never or hardly ever shown at its "
             "position; a reward model alone would speak for it. Log more exploration, or choose a "
@@ -244,7 +240,7 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
             f"no-support: {in_percent(missing)} of the target's rankings hold what the logger never shows "
             "there; the models alone speak for them"
         )
-    if summary.alone > SETTINGS["told"].value:
+    if summary.alone > DEFAULTS.told:
         found.append(
             f"model-alone: {in_percent(summary.alone, 0)} of what the target shows has too little weight in "
             "the log and rests on the reward models alone"
