@@ -63,6 +63,21 @@ def test_sentences_say_what_was_measured(tmp_path):
     assert "IPS, IIPS and RIPS at 1 of 1 points." in told
 
 
+def test_the_listing_is_compared_on_common_runs(tmp_path):
+    assert "In the published world no results yet." in " ".join(page(tmp_path, tmp_path).split())
+    names = ("aips (oracle)", "aips (oracle, text)")
+    results(tmp_path, "data-size", names, seeds=1, values=(1000,))
+    results(tmp_path, "data-size", names[:1], seeds=2, values=(1000,))
+    told = " ".join(page(tmp_path, tmp_path).split())
+    rows = published.read_rows(tmp_path / "data-size", "published", [0])
+    error = {
+        name: (rows["value"] - rows["truth"])[(rows["estimator"] == name) & (rows["x"] == 1000)][0]
+        for name in names
+    }
+    ratio = (error[names[1]] / error[names[0]]) ** 2
+    assert f"over number of rankings n {ratio:.2f} (1 seeds)." in told
+
+
 def test_the_world_of_the_text_is_told_in_its_own_numbers():
     found = [summary(name, mse) for name, mse in (("auto", 0.005), *CLASSIC.items())]
     told = _in_words(found)

@@ -1,10 +1,12 @@
 """Real pages by path: what is logged, what judges, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from counterrank.errors import LogError
-from counterrank.research.paper import real, special
+from counterrank.research.paper import figures, real, special
 
 
 def write_search(path, *, sessions=60, lists=3, clicks=None):
@@ -88,3 +90,13 @@ def test_files_that_are_no_real_pages_are_refused(tmp_path, write, told):
     write(path)
     with pytest.raises(LogError, match=told):
         real.read_pair(str(path))
+
+
+def test_the_error_of_the_judge_is_told(tmp_path):
+    experiment = replace(figures.get("real-world"), estimators=("ips", "iips"))
+    path = write_news(tmp_path / "n.csv")
+    rows = special.seed_rows(replace(experiment, fixed={"log": path}), "logs", 0)
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    told, pair = special.ab_table(columns), real.read_pair(path)
+    assert f"B earns {pair.value:.4g} with a standard error of {pair.stderr:.2g}" in told
+    assert [row["error"] for row in rows] == [(row["value"] - pair.value) ** 2 for row in rows]

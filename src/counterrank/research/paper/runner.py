@@ -27,6 +27,7 @@ from counterrank.research.paper import figures, results, special, times
 from counterrank.research.paper.algorithm1 import Assigned, Oracle
 from counterrank.research.paper.columns import column
 from counterrank.research.paper.figures import (
+    DEFAULTS,
     FIGURES,
     ON_REQUEST,
     Experiment,
@@ -230,6 +231,8 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
 
 def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
     """Return the results of one seed: a row for each value of the figure and estimator."""
+    if experiment.kind == "runtime":
+        _warm(preset, experiment.estimators)
     if experiment.kind in ("accuracy", "runtime"):
         rows = []
         for x in experiment.values:
@@ -237,6 +240,12 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
             rows += [{"x": float(x), **row} for row in run_trial(drawn, experiment.estimators)]
         return rows
     return special.seed_rows(experiment, preset, seed)
+
+
+@cache
+def _warm(preset: str, estimators: tuple[str, ...]) -> None:
+    """Run a small trial, once in a process: loading compiled code is no part of a run time."""
+    run_trial(draw_trial(preset, {**DEFAULTS, "n": 400}, 0), estimators)
 
 
 def _one_thread() -> None:

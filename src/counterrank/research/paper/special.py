@@ -39,7 +39,8 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
         return toy_rows()
     if "log" in experiment.fixed:
         found = real_pair(experiment.fixed["log"])
-        return ab_trial(found.log, found.value, real.TARGET, experiment.estimators, seed)
+        rows = ab_trial(found.log, found.value, real.TARGET, experiment.estimators, seed)
+        return [{**row, "truth_stderr": found.stderr} for row in rows]
     log_a, value_b, target = ab_pair(experiment.fixed.get("pair"))
     return ab_trial(log_a, value_b, target, experiment.estimators, seed)
 
@@ -291,7 +292,18 @@ def ab_table(rows: dict[str, NDArray[Any]]) -> str:
         told = below if isinstance(below, str) else f"{below:.0%}"
         tail = " | ".join(f"{cvar(errors[name], alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
         lines.append(f"| {name} | {won[name]:.0%} | {told} | {errors[name].mean():.4g} | {tail} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _own_error(rows)
+
+
+def _own_error(rows: dict[str, NDArray[Any]]) -> str:
+    """Return what the value that judges can tell: errors below its own are not seen."""
+    if "truth_stderr" not in rows:
+        return ""
+    value, error = float(rows["truth"][0]), float(rows["truth_stderr"][0])
+    return (
+        f"\nB earns {value:.4g} with a standard error of {error:.2g}, whose square is "
+        f"{error**2:.2g}: estimators that differ by less are not told apart.\n"
+    )
 
 
 def wins(rows: dict[str, NDArray[Any]]) -> dict[str, float]:
