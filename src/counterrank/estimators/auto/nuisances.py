@@ -23,6 +23,7 @@ from counterrank.estimators.auto.aim import (
 )
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
+from counterrank.messages import Message
 from counterrank.models import (
     AmountModel,
     PageModel,
@@ -371,12 +372,13 @@ def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[
     same = between <= DEFAULTS.same_amount**2
     if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
         return {"worth": worth}
-    flag = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    text = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    flag = Message("amount-unknown", text)
     return {"worth": worth, "flags": (flag,)}
 
 
 _UNKNOWN_AMOUNT = (
-    "amount-unknown: item features tell {told} of how much items differ in what a click earns, so that "
+    "item features tell {told} of how much items differ in what a click earns, so that "
     "of the target's items is guessed from few clicks; give prices as a feature of the items"
 )
 

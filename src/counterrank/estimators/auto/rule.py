@@ -13,6 +13,7 @@ from counterrank.estimators.auto.state import AutoState, Summary
 from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
+from counterrank.messages import Message
 from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
@@ -237,21 +238,24 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     missing = float(summary.unsupported.max(initial=0.0))
     if missing > 0:
         found.append(
-            f"no-support: {in_percent(missing)} of the target's rankings hold what the logger never shows "
-            "there; the models alone speak for them"
+            Message(
+                "no-support",
+                f"{in_percent(missing)} of the target's rankings hold what the logger never shows "
+                "there; the models alone speak for them",
+            )
         )
     if summary.alone > DEFAULTS.told:
         found.append(
-            f"model-alone: {in_percent(summary.alone, 0)} of what the target shows has too little weight in "
-            "the log and rests on the reward models alone"
+            Message(
+                "model-alone",
+                f"{in_percent(summary.alone, 0)} of what the target shows has too little weight in "
+                "the log and rests on the reward models alone",
+            )
         )
     if decision.allowance > 0:
-        parts = (f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
-        found.append(
-            f"bias-allowance: the interval allows for a bias of {decision.allowance:.3g} ("
-            + ", ".join(parts)
-            + "; docs/auto.md)"
-        )
+        parts = ", ".join(f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
+        text = f"the interval allows for a bias of {decision.allowance:.3g} ({parts}; docs/auto.md)"
+        found.append(Message("bias-allowance", text))
     return tuple(found)
 
 
