@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -148,3 +149,18 @@ def test_an_estimator_that_a_figure_lacks_is_refused():
         ConfigError, match="figure 'noise-behavior' has no estimator 'auto'; it has ips"
     ):
         runner.only(figures.get("noise-behavior"), ["auto"])
+
+
+def test_real_pages_have_tables_of_their_own(tmp_path):
+    from counterrank.research.paper.runner import folder_of
+
+    rows = [
+        {"x": 0.0, "estimator": name, "value": 1.0, "truth": 1.5, "error": error, "seed": 0}
+        for name, error in (("ips", 0.25), ("aips (pasif)", 0.5))
+    ]
+    path = seed_file(folder_of(tmp_path, "/logs/pages.csv.gz"), "logs", 0)
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    text = page(tmp_path, tmp_path)
+    assert "## The real-world protocol" in text and "On real pages, `pages`, 1 bootstraps" in text
+    assert "| ips | 100% | 100% | 0.25 |" in text and "| aips (pasif) | 0% |  | 0.5 |" in text

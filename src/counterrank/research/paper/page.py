@@ -323,7 +323,8 @@ def ab_test(out: Path) -> str:
     """Return the real-world protocol and its table."""
     seeds = seeds_in(out / "real-world", "published")
     if not seeds:
-        return ""
+        found = real_pages(out)
+        return f"## The real-world protocol\n{found}" if found else ""
     rows = read_rows(out / "real-world", "published", seeds)
     table = special.ab_table(rows)
     won = special.wins(rows)
@@ -332,10 +333,11 @@ def ab_test(out: Path) -> str:
 
 The original A/B logs are proprietary. `counterrank reproduce real-world` runs the protocol of section 5 (bootstraps
 of log A, squared error against what log B earned, CDF, CVaR, wins; candidates S, C, I, c′, c″; PAS-IF) on simulated
-logs of their shape, or on your own:
+logs of their shape, on your own, or on a file of real search sessions or news pages:
 
 ```
 counterrank reproduce real-world --seeds 100 --out DIR --log-a a.parquet --log-b b.parquet --target b
+counterrank reproduce real-world --seeds 100 --out DIR --log pages.csv
 ```
 
 On the simulated pair, {len(seeds)} bootstraps, squared errors against what B earned:
