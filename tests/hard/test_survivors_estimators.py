@@ -221,10 +221,10 @@ def test_a_model_may_weigh_rows_itself():
 
 
 def test_a_fitted_tree_is_shown_with_its_notes_and_other_models_are_not():
-    workspace, model = Workspace(MemorySource(LOG, threads=1), "new"), OwnWeights()
-    workspace.once(_TREE, lambda: model)  # as if it had been fitted
+    workspace = Workspace(MemorySource(LOG, threads=1), "new")
     fitted, given = AIPS().plan(workspace), AIPS(behavior="C").plan(workspace)
-    assert fitted.behavior_model is model and fitted.flags == OwnWeights.notes
+    tree = workspace.memo[_TREE, "default"]
+    assert fitted.behavior_model is tree and fitted.flags == tree.fitted.notes
     assert given.behavior_model is None and given.flags == ()
 
 
