@@ -45,7 +45,7 @@ def store_of(url: str) -> tuple[Any, str]:
     with guard(url):
         scheme, host, path, query = _parts(url)
         if scheme in NATIVE:
-            return _native(f"{scheme}://{host}", query), _inside(host, path, scheme)
+            return _native(f"{scheme}://{host}", query, _environment()), _inside(host, path, scheme)
         return _by_fsspec(url)
 
 
@@ -84,8 +84,14 @@ def _inside(host: str, path: str, scheme: str) -> str:
     return inside.strip("/")
 
 
+def _environment() -> tuple[tuple[str, str], ...]:
+    """Return the variables by which stores are found: with others, another connection is made."""
+    prefixes = ("AWS_", "AZURE_", "GOOGLE_", "STORAGE_EMULATOR_")
+    return tuple(sorted(item for item in os.environ.items() if item[0].startswith(prefixes)))
+
+
 @lru_cache(maxsize=16)
-def _native(base: str, query: str) -> Any:
+def _native(base: str, query: str, environment: tuple[tuple[str, str], ...]) -> Any:
     from pyarrow import fs
 
     given = dict(parse_qsl(query))

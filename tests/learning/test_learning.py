@@ -17,6 +17,7 @@ import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError
 from counterrank.learning.learner import Rewards, Side, _split
 from counterrank.learning.paths import draw
+from counterrank.messages import Message
 from counterrank.policies import BestOf
 from counterrank.report import at_least, plain
 
@@ -203,7 +204,7 @@ def test_items_that_never_come_back_need_features(log):
 
 
 def test_estimated_propensities_certify_nothing_for_free(log):
-    guessed = replace(log, notes=(*log.notes, "estimated-propensity: by frequency"))
+    guessed = replace(log, notes=(*log.notes, Message("estimated-propensity", "by frequency")))
     with pytest.raises(LogError, match="were estimated, not logged"):
         learn(guessed, despite_audit=True)
     assert learn(guessed, grade="assumed", despite_audit=True).certificate.value > 0

@@ -24,8 +24,10 @@ _LOG_OF_DELTA = "_delta_log"
 def is_delta(path: str) -> bool:
     """Whether a folder is a Delta table: files in it may belong to other versions, or to none."""
     if stores.is_url(path):
-        return not stores.has_pattern(path) and bool(
-            stores.kind_of(stores.joined(path, _LOG_OF_DELTA))
+        return (
+            not stores.has_pattern(path)
+            and stores.kind_of(path) == "folder"
+            and stores.kind_of(stores.joined(path, _LOG_OF_DELTA)) == "folder"
         )
     return (Path(path) / _LOG_OF_DELTA).is_dir()
 

@@ -39,9 +39,10 @@ def is_stream(log: Any) -> bool:
         return True
     if isinstance(log, (pa.Table, pa.RecordBatch)) or hasattr(log, "reduce"):
         return False
-    # Frames in memory can hand over batches too, and know how many rows they hold.
-    in_memory = type(log).__module__.partition(".")[0] in ("pandas", "polars")
-    return not in_memory and hasattr(log, "__arrow_c_stream__")
+    # Frames in memory can hand over batches too, and know how many rows they hold; those of
+    # clusters are read where they are.
+    other = type(log).__module__.partition(".")[0] in ("pandas", "polars", "pyspark", "dask")
+    return not other and hasattr(log, "__arrow_c_stream__")
 
 
 def tables_of(log: Any) -> Iterator[pa.Table]:

@@ -311,7 +311,8 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         page=sample.page_reward,
         choice=competition,
     )
-    lists = fit_lists(rankings, sample.reward, fold, folds)
+    # The mean of a list knows the items below: not for models that must not.
+    lists = fit_lists(rankings, sample.reward, fold, folds) if competition else None
     models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
