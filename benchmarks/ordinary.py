@@ -295,7 +295,8 @@ def main(seconds: float = 600.0, seed: int = 0) -> int:
     """Try each way on each name of every axis, again with other seeds until the time is up."""
     faults, answered, refused, slowest = 0, 0, 0, (0.0, "")
     stop = time.monotonic() + seconds
-    for turn, way in itertools.product(itertools.count(seed), WAYS):
+    # Not itertools.product, which would hold all turns at once, and they never end.
+    for turn, way in ((turn, way) for turn in itertools.count(seed) for way in WAYS):
         for recipe in cases(turn, way):
             if time.monotonic() > stop:
                 break
