@@ -1,6 +1,6 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
-from counterrank.evaluation.arms import Validation, validate
+from counterrank.evaluation.arms import Validation, ValidationReport, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
@@ -38,6 +38,7 @@ __all__ = [
     "Sensitivity",
     "Skipped",
     "Validation",
+    "ValidationReport",
     "Verdict",
     "evaluate",
     "log_to_mlflow",

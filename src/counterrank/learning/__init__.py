@@ -2,6 +2,6 @@
 
 from counterrank.learning.learner import GRADES, learn
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.learning.result import Certificate, Learned, Step
+from counterrank.learning.result import Certificate, Learned, LearningReport, Step
 
-__all__ = ["GRADES", "Certificate", "Learned", "LearnedPolicy", "Step", "learn"]
+__all__ = ["GRADES", "Certificate", "Learned", "LearnedPolicy", "LearningReport", "Step", "learn"]
