@@ -28,7 +28,7 @@ from counterrank.weights.moments import moments_of
 from counterrank.weights.thresholds import FAILED, SIGNIFICANT
 
 
-def estimate(  # noqa: PLR0913
+def estimate(
     *, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, estimator="iips", **more
 ):
     return Estimate(
