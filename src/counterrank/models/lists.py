@@ -152,7 +152,6 @@ class RepeatedLists:
         kept = np.where(at >= 0, self.kept[at], 0.0)
         return float(self.spread * (share**2 * (1.0 - kept)).sum())
 
-
     def repeats(self, logged: Rankings, drawn: Rankings) -> Repeats:
         """Return what the lists tell of a change from the logged rankings to the drawn ones."""
         return Repeats(self.unknown(logged, drawn), self.left(logged))
