@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from counterrank.errors import ConfigError
 from counterrank.evaluation.arms import labels_of, with_arms
 from counterrank.evaluation.doubts import CHECK, reach, told, wrong_weights
-from counterrank.evaluation.lifts import ABTest, ArmLift, Difference
+from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline, notes_of
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.inference import Looks, Mean, check_level
 from counterrank.messages import Message
@@ -94,7 +94,7 @@ def abtest(
     lifts = tuple(
         _lift(test, names.index(base), to, level, looks) for to, name in enumerate(names) if name != base
     )  # fmt: skip
-    return ABTest(test.earned(), lifts, base, level, looks.rows, tuple(told(test)))
+    return ABTest(test.earned(), lifts, base, level, looks.rows, notes_of(told(test)))
 
 
 def _baseline(given: str | None, arms: Sequence[str]) -> str:
@@ -123,10 +123,10 @@ def _lift(test: PooledTest, source: int, to: int, level: float, looks: Looks) ->
         plain=one,
         pooled=other,
         apart=apart,
-        headline="pooled" if trusted else "plain",
+        headline=Headline.POOLED if trusted else Headline.PLAIN,
         saved=1.0 - (other.width / one.width) ** 2 if trusted else 0.0,
         shared=shared,
-        notes=tuple(notes),
+        notes=notes_of(notes),
     )
 
 

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
 
 from counterrank import atomic
 from counterrank.errors import ConfigError
-from counterrank.evaluation.stored import flags_from, number
-from counterrank.messages import code_of
+from counterrank.messages import Message
+from counterrank.records import Json, Record, value_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,8 +23,28 @@ if TYPE_CHECKING:
 SCHEMA = "counterrank/abtest/1"
 
 
+class Headline(StrEnum):
+    """Which reading of a lift is to be reported."""
+
+    PLAIN = "plain"
+    POOLED = "pooled"
+
+
 @dataclass(frozen=True, slots=True)
-class Arm:
+class Note(Record):
+    """What has to be said: a code for scripts, words for people."""
+
+    code: str
+    text: str
+
+
+def notes_of(messages: Iterable[Message]) -> tuple[Note, ...]:
+    """Return messages as notes of a result."""
+    return tuple(Note(one.code, one.text) for one in messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(Record):
     """An arm: its rows, its units, and what it earned per ranking on them."""
 
     name: str
@@ -34,7 +55,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record):
     """A difference per ranking with its standard error and interval."""
 
     value: float
@@ -49,13 +70,14 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmLift:
+class ArmLift(Record):
     """What an arm earns more than another, per ranking.
 
     `plain` is the difference of the two means; `pooled` uses every row for both arms; `apart` is
-    plain - pooled with the error of pairs. `headline` names the one to report, `saved` the share of
-    the traffic that it saves: the plain difference is as sharp with 1 / (1 - saved) times the rows.
-    `shared` is the share of rows whose page both arms could have shown.
+    plain - pooled with the error of pairs, its interval three standard errors long to either side.
+    `headline` names the one to report, `saved` the share of the traffic that it saves: the plain
+    difference is as sharp with 1 / (1 - saved) times the rows. `shared` is the share of rows whose
+    page both arms could have shown.
     """
 
     source: str
@@ -63,47 +85,36 @@ class ArmLift:
     plain: Difference
     pooled: Difference
     apart: Difference
-    headline: Literal["plain", "pooled"]
+    headline: Headline
     saved: float
     shared: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def lift(self) -> Difference:
         """The headline's difference."""
-        return self.plain if self.headline == "plain" else self.pooled
+        return self.plain if self.headline == Headline.PLAIN else self.pooled
 
     @property
     def agree(self) -> bool:
         """Whether plain and pooled agree within three standard errors of their difference."""
         return self.apart.low <= 0.0 <= self.apart.high
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "from": self.source,
-            "to": self.to,
-            **{name: asdict(getattr(self, name)) for name in ("plain", "pooled", "apart")},
-            "agree": self.agree,
-            "headline": self.headline,
-            "saved": self.saved,
-            "shared": self.shared,
-            **_notes(self.notes),
-        }
+    def to_dict(self) -> Json:
+        """Return the JSON form; `source` is called "from" there, no name for Python."""
+        written = Record.to_dict(self)
+        return {"from": written.pop("source"), **written, "agree": self.agree}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Return a lift from what `to_dict` wrote."""
-        plain, pooled, apart = (_difference(found[name]) for name in ("plain", "pooled", "apart"))
-        headline: Literal["plain", "pooled"] = "plain" if found["headline"] == "plain" else "pooled"
-        return cls(
-            str(found["from"]), str(found["to"]), plain, pooled, apart, headline,
-            number(found["saved"]), number(found["shared"]), flags_from(_as_flags(found)),
-        )  # fmt: skip
+        read = {**found, "source": value_of(str, found.get("from"), "from")}
+        made: Self = super(ArmLift, cls).from_dict(read)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
-class ABTest:
+class ABTest(Record):
     """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
 
     arms: tuple[Arm, ...]
@@ -112,7 +123,7 @@ class ABTest:
     level: float
     #: Intervals hold at every look, and are shortest at about so many rows; None: one look.
     sequential: int | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def lift(self, to: str) -> ArmLift:
         """Return the lift of an arm over the baseline."""
@@ -122,32 +133,22 @@ class ABTest:
         known = ", ".join(one.to for one in self.lifts)
         raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {
-            "schema": SCHEMA,
-            "baseline": self.baseline,
-            "level": self.level,
-            "sequential": self.sequential,
-            "arms": [asdict(arm) for arm in self.arms],
-            "lifts": [lift.to_dict() for lift in self.lifts],
-            **_notes(self.notes),
-        }
+        return {"schema": SCHEMA, **Record.to_dict(self)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Return a result from what `to_dict` wrote."""
         if found.get("schema") != SCHEMA:
             raise ConfigError(f"this is no result of abtest: its schema is {found.get('schema')!r}")
-        arms = tuple(
-            Arm(str(a["name"]), int(a["rows"]), int(a["units"]), number(a["earned"]), number(a["stderr"]))
-            for a in found["arms"]
-        )  # fmt: skip
-        lifts = tuple(ArmLift.from_dict(one) for one in found["lifts"])
-        return cls(
-            arms, lifts, str(found["baseline"]), number(found["level"]), found.get("sequential"),
-            flags_from(_as_flags(found)),
-        )  # fmt: skip
+        lifts = [
+            ArmLift.from_dict(one)
+            for one in value_of(tuple[dict[str, Any], ...], found.get("lifts"), "lifts")
+        ]
+        made: Self = super(ABTest, cls).from_dict({**found, "lifts": []})
+        object.__setattr__(made, "lifts", tuple(lifts))
+        return made
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -188,15 +189,3 @@ class ABTest:
             for one in self.lifts
         )
         return f"ABTest(baseline={self.baseline!r}, {told})"
-
-
-def _difference(found: Mapping[str, Any]) -> Difference:
-    return Difference(*(number(found[name]) for name in ("value", "stderr", "low", "high")))
-
-
-def _notes(notes: Sequence[str]) -> dict[str, Any]:
-    return {"notes": list(notes), "note_codes": [code_of(note) for note in notes]}
-
-
-def _as_flags(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {"flags": found.get("notes", ()), "flag_codes": found.get("note_codes")}

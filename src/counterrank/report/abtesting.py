@@ -33,11 +33,8 @@ def sentences(model: Model) -> list[str]:
 
 
 def notes(found: Mapping[str, Any]) -> list[str]:
-    """Return the notes of a result or of a lift as sentences, without their codes."""
-    said = found.get("notes") or []
-    codes = found.get("note_codes") or [""] * len(said)
-    pairs = zip(map(str, said), codes, strict=False)
-    texts = [note[len(code) + 2 :] if code else note for note, code in pairs]
+    """Return the notes of a result or of a lift as sentences."""
+    texts = [str(note.get("text") or "") for note in rows(found.get("notes"))]
     return [f"{text[:1].upper()}{text[1:]}{'' if text[-1:] in '.?' else '.'}" for text in texts]
 
 
