@@ -182,9 +182,11 @@ class Drawn:
         own = batch.action[:, None, :]
         drawn = drawn_once(view, self.draws, self.seed)
         others = logger_draws(batch, logger, self.draws, self.seed)
+        ratios = self.span.cut(
+            log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
+        )
         h, by_logger, by_target = (
-            self.span.cut(log_ratios(target, logger, rankings)).mean(axis=1)
-            for rankings in (own, others, drawn)
+            part.mean(axis=1) for part in np.split(ratios, [1, 1 + others.shape[1]], axis=1)
         )
         return aim_sums(h, by_logger, by_target, residual)
 
