@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import Evaluation, ValidationReport
+from counterrank.evaluation import ABTest, Evaluation, ValidationReport
 from counterrank.learning import LearningReport
 from counterrank.report import (
     EVIDENCE,
@@ -26,6 +26,8 @@ from counterrank.report import (
     Rows,
     Scale,
     Series,
+    abtest_page,
+    abtest_sentences,
     around,
     count,
     figure,
@@ -73,6 +75,8 @@ def report(entry: Entry) -> str:
         return learning_page(entry.result, back="/")
     if isinstance(entry.result, ValidationReport):
         return validation_page(entry.result, back="/")
+    if isinstance(entry.result, ABTest):
+        return abtest_page(entry.result, back="/")
     return render(reading_of(entry).result, back="/")
 
 
@@ -108,6 +112,8 @@ def _other_line(entry: Entry) -> Line:
         kind, headline = "learned policy", found.sentence
     elif isinstance(found, ValidationReport):
         kind, headline = "validation", validation_sentences(found)[0]
+    elif isinstance(found, ABTest):
+        kind, headline = "A/B test", next(iter(abtest_sentences(found)), "")
     else:
         kind, headline = "damaged file", "It cannot be read; write it anew."
     return {

@@ -17,15 +17,18 @@ from typing import Any
 from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate
-from counterrank.evaluation import Evaluation, ValidationReport
+from counterrank.evaluation import ABTest, Evaluation, ValidationReport
 from counterrank.learning import LearningReport
 from counterrank.records import Json
 from counterrank.report import known
 
 OUTCOME = "counterrank/outcome/1"
-Result = Evaluation | LearningReport | ValidationReport
+Result = Evaluation | ABTest | LearningReport | ValidationReport
 #: Results that have a page, by their schema.
-KINDS: dict[str, type[Evaluation] | type[LearningReport] | type[ValidationReport]] = {
+KINDS: dict[
+    str, type[Evaluation] | type[ABTest] | type[LearningReport] | type[ValidationReport]
+] = {
+    "counterrank/abtest/1": ABTest,
     "counterrank/evaluation/1": Evaluation,
     "counterrank/learning/1": LearningReport,
     "counterrank/validation/1": ValidationReport,
