@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from counterrank.evaluation import ABTest
-    from counterrank.evaluation.lifts import ArmLift, Difference, Note
+    from counterrank.evaluation import ABTest, ArmLift, Difference, Note
 
 ARMS = ("arm", "rankings", "units", "earned", "± se")
 LIFTS = ("arm", "reading", "lift", "interval", "± se", "reported")

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from counterrank.learning import LearningReport
-    from counterrank.learning.result import PathStep
+    from counterrank.learning import LearningReport, PathStep
 
 _ASSUMED = {
     "free": (

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from counterrank.evaluation import ValidationReport
-    from counterrank.evaluation.arms import ValidationSummary
+    from counterrank.evaluation import ValidationReport, ValidationSummary
 
 HEAD = (
     "predicted from",
