@@ -47,8 +47,10 @@ if TYPE_CHECKING:
         Switch,
     )
     from counterrank.evaluation import (
+        ABTest,
         Evaluation,
         Validation,
+        abtest,
         evaluate,
         position_curve,
         validate,
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ABTest",
     "AIPS",
     "Auto",
     "Autoregressive",
@@ -141,6 +144,7 @@ __all__ = [
     "Uniform",
     "UniformPermutation",
     "Validation",
+    "abtest",
     "audit_file",
     "audit_log",
     "candidates",
@@ -188,7 +192,15 @@ if not TYPE_CHECKING:
                 "Shrunk",
                 "Switch",
             ],
-            "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
+            "evaluation": [
+                "ABTest",
+                "Evaluation",
+                "Validation",
+                "abtest",
+                "evaluate",
+                "position_curve",
+                "validate",
+            ],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [

@@ -1,5 +1,6 @@
 """Standard errors and intervals from additive moments."""
 
+from counterrank.inference.adjusted import Mean, Strata, adjusted_mean, mean_of
 from counterrank.inference.intervals import (
     METHODS,
     Evidence,
@@ -25,6 +26,9 @@ __all__ = [
     "METHODS",
     "Evidence",
     "Looks",
+    "Mean",
+    "Strata",
+    "adjusted_mean",
     "benjamini_hochberg",
     "bias_aware_half",
     "bias_aware_value",
@@ -36,6 +40,7 @@ __all__ = [
     "degrees_of_freedom",
     "holm",
     "interval",
+    "mean_of",
     "normal_interval",
     "two_sided",
     "unavailable",

@@ -23,6 +23,8 @@ from counterrank.report import (
     Rows,
     Scale,
     Series,
+    abtest_page,
+    abtest_sentences,
     around,
     count,
     figure,
@@ -66,6 +68,8 @@ def report(entry: Entry) -> str:
         return learning_page(entry.model, back="/")
     if entry.kind == "validation":
         return validation_page(entry.model, back="/")
+    if entry.kind == "abtest":
+        return abtest_page(entry.model, back="/")
     return render(entry.model, back="/")
 
 
@@ -90,16 +94,22 @@ def _entry_line(entry: Entry) -> dict[str, Any]:
 
 
 def _other_line(entry: Entry) -> dict[str, Any]:
-    learned = entry.kind == "learning"
+    kind, said = _OTHERS[entry.kind]
     return {
         "name": entry.name,
         "link": _link(entry),
-        "kind": "learned policy" if learned else "validation",
-        "headline": entry.model.get("sentence")
-        if learned
-        else validation_sentences(entry.model)[0],
+        "kind": kind,
+        "headline": said(entry.model),
         "written": _written(entry),
     }
+
+
+#: What a result that is no evaluation is called in the list, and what it says in a sentence.
+_OTHERS: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any]]] = {
+    "learning": ("learned policy", lambda model: model.get("sentence")),
+    "validation": ("validation", lambda model: validation_sentences(model)[0]),
+    "abtest": ("A/B test", lambda model: next(iter(abtest_sentences(model)), "")),
+}
 
 
 def _written(entry: Entry) -> str:
