@@ -128,10 +128,8 @@ def test_two_hundred_clients_at_once_are_all_answered(tmp_path: Path):
     with make_server(tmp_path) as server:
         clients = []
         for _ in range(200):
-            one = socket.socket()
-            one.setblocking(False)
-            one.connect_ex(("127.0.0.1", server.server_port))
-            clients.append(one)
+            # Where the queue is full this waits for somebody who takes the first, and nobody does yet.
+            clients.append(socket.create_connection(("127.0.0.1", server.server_port), timeout=10))
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
