@@ -25,6 +25,8 @@ def sentences(model: Model) -> list[str]:
     for one in rows(model.get("lifts")):
         lines.append(_answer(model, one))
         lines.append(_saving(one))
+    if model.get("top_down"):
+        lines.append("As declared, what stands below a place does not change its reward.")
     if model.get("sequential"):
         lines.append("The intervals hold at every look at the growing test.")
     for one in rows(model.get("lifts")):
