@@ -309,15 +309,15 @@ class FittedPages:
         pairs = zip(self.models, self.shares, strict=True)
         return [{**model.details, "share": float(share)} for model, share in pairs]
 
-    def totals(self, rankings: Rankings, fold: Ints, alpha: Floats) -> Floats:
-        """Return the expected sum_k alpha_k r_k of each ranking (m,), by the fits that did not see
-        its `fold` (m,).
+    def by_place(self, rankings: Rankings, fold: Ints) -> Floats:
+        """Return the expected reward of each slot (m, K), by the fits that did not see its `fold`
+        (m,).
         """
-        out = np.zeros(rankings.m)
+        out = np.zeros(rankings.item.shape)
         for rows, part in rankings.parts():
             for model, share in zip(self.models, self.shares, strict=True):
                 if share > 0.0:
-                    out[rows] += share * (model.expected(part, fold[rows]) @ alpha)
+                    out[rows] += share * model.expected(part, fold[rows])
         return out
 
 
