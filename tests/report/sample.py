@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from counterrank.behavior import Condition
+from counterrank.evaluation import Evaluation
+from counterrank.report import Reading
+
 TARGETS = ("personalised", "clickbait")
 K = 6
 
@@ -41,6 +45,14 @@ def diagnostics(ess: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def order_path(rows: list[dict[str, Any]], target: str) -> list[dict[str, Any]]:
+    orders = {"iips": 1, "ips": K}
+    keys = ("estimator", "value", "stderr", "low", "high", "ess")
+    own = [row for row in rows if row["target"] == target and row["estimator"] in orders]
+    found = [{"order": orders[row["estimator"]], **{key: row[key] for key in keys}} for row in own]
+    return sorted(found, key=lambda row: row["order"])
+
+
 def segment(
     target: str, column: str, label: str, value: float, stderr: float, ess: float
 ) -> dict[str, Any]:
@@ -52,7 +64,9 @@ def segment(
     }
     return {
         "column": column, "label": label, "target": target, "estimator": "auto", "n": 4000, "value": 1.2 + value,
-        "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [], "lift": ends,
+        "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [],
+        "evidence": "insufficient" if ess < 100 else "reliable",
+        "lift": {**ends, "adjusted_low": value - 2.8 * stderr, "adjusted_high": value + 2.8 * stderr},
     }  # fmt: skip
 
 
@@ -68,23 +82,24 @@ def finding(
             "remedy": remedy}  # fmt: skip
 
 
-def leaf(rules: list[str], share: float, name: str, items: list[int]) -> dict[str, Any]:
+def leaf(conditions: list[Condition], share: float, name: str, items: list[Any]) -> dict[str, Any]:
+    rules = [str(one) for one in conditions]
     return {"rule": " and ".join(rules) or "all rankings", "rules": rules, "share": share, "model": name,
+            "conditions": [one.to_dict() for one in conditions],
             "items": items, "estimate": 0.2, "stderr": 0.01, "low": 0.18, "high": 0.22}  # fmt: skip
 
 
 def behavior() -> dict[str, Any]:
     """Position 1 has one group, the others are split by device."""
     split = [
-        [leaf(["x_device in {mobile}"], 0.6, "C", [int(c <= k) for c in range(K)]),
-         leaf(["x_device not in {mobile}"], 0.4, "I", [int(c == k) for c in range(K)])]
+        [leaf([Condition("x_device", "in", labels=("mobile",))], 0.6, "C", [int(c <= k) for c in range(K)]),
+         leaf([Condition("x_device", "not in", labels=("mobile",))], 0.4, "I", [int(c == k) for c in range(K)])]
         for k in range(K)
     ]  # fmt: skip
     split[0] = [leaf([], 1.0, "I", [1] + [0] * (K - 1))]
     positions = [{"position": k + 1, "groups": groups} for k, groups in enumerate(split)]
-    fold = {"mse": "reference", "rows": 12_000, "per_position": True, "positions": positions}
-    return {"cross_fitted": True, "stability": 0.93, "importance": {"x_device": 0.9, "x_hour": 0.1},
-            "notes": ["a note"], "folds": [fold, fold]}  # fmt: skip
+    return {"mse": "reference", "rows": 12_000, "per_position": True, "positions": positions,
+            "importance": {"x_device": 0.9, "x_hour": 0.1}, "notes": ["a note"]}  # fmt: skip
 
 
 #: Near items are seen best, and those above better than those below.
@@ -130,7 +145,8 @@ def model(today: float = 1.2) -> dict[str, Any]:
     ]
     return {
         "schema": "counterrank/evaluation/1",
-        "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "value": today, "stderr": 0.006,
+        "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "rows_fingerprint": "00ff",
+                "value": today, "stderr": 0.006,
                 "position_weights": [1.0] * K, "words": {"reward": "clicks", "ranking": "page"}},
         "estimates": rows,
         "lift": [lift(row, today) for row in rows],
@@ -145,8 +161,12 @@ def model(today: float = 1.2) -> dict[str, Any]:
             for index, (label, size) in enumerate(cells)
             for ess in ((50.0 if label == "tablet" else 900.0),)
         ],
-        "diagnostics": {f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
-        "behavior": {**behavior(), "target": "personalised", "others": {"clickbait": behavior()}},
+        "diagnostics": {
+            **{f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
+            "order_path": {target: order_path(rows, target) for target in TARGETS},
+        },
+        "behavior": {**behavior(), "target": "personalised",
+                     "others": {"clickbait": {**behavior(), "target": "clickbait"}}},
         "verdict": {
             "level": "directional", "summary": "One check raised a doubt.",
             "targets": {"personalised": "reliable", "clickbait": "directional"},
@@ -163,7 +183,8 @@ def model(today: float = 1.2) -> dict[str, Any]:
                      "exploration": [{"epsilon": 0.2, "stderr_ratio": 0.8}]}
             for target in TARGETS
         },
-        "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 0.1 - g / 50, "high": 0.1 + g / 50}
+        "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 1.3 - g / 50, "high": 1.3 + g / 50,
+                                                    "lift_low": 0.1 - g / 50, "lift_high": 0.1 + g / 50}
                                                    for g in range(9)], "sign_changes_at": 1.5}},
         "audit": [
             finding("propensities in (0, 1]", "passed", "144,000 numbers"),
@@ -173,7 +194,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
                                                                                            "read "
                                                                                            "twice",
                     "drop one copy"),
-            finding("sums", "failed", "rows add up to 1.04", ["row 3: 1.04"], "rounding to two "
+            finding("sums", "failed", "rows add up to 1.04", [{"row": 3, "sum": 1.04}], "rounding to two "
                                                                               "digits",
                     "log more digits"),
             finding("drift", "skipped", "no column of days"),
@@ -184,3 +205,13 @@ def model(today: float = 1.2) -> dict[str, Any]:
                        "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
     }  # fmt: skip
+
+
+def result(given: dict[str, Any] | None = None) -> Evaluation:
+    """Return the evaluation that a model describes."""
+    return Evaluation.from_dict(model() if given is None else given)
+
+
+def reading(given: dict[str, Any] | None = None) -> Reading:
+    """Return the same as a report reads it."""
+    return Reading(result(given))
