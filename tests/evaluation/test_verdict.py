@@ -114,7 +114,7 @@ def test_missing_support_is_seen_in_the_distributions():
     assert statuses(result)["support"] == "fail"
     share = result.diagnostics["support"]["new"]
     np.testing.assert_allclose(share["unlogged_share"], [0.2, 0.2], atol=1e-12)
-    assert share["actions"] == [{"action": "2", "share": pytest.approx(0.2)}]
+    assert [(one.action, one.share) for one in share.actions] == [("2", pytest.approx(0.2))]
 
 
 def test_few_clicks_are_not_evidence():
@@ -273,4 +273,4 @@ def test_a_value_below_zero_has_no_shares():
     from counterrank.evaluation.exploration import plan_for
 
     plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
-    assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []
+    assert np.isnan(plan.detectable_relative) and plan.rows_for == ()
