@@ -23,6 +23,7 @@ from counterrank.research.simulate import draw, published
 from counterrank.weights.thresholds import THRESHOLDS
 
 PATH = ["iips", "order-2", "order-3", "ips"]
+ALL = ["auto", *PATH]
 
 
 def statuses(result, target="new"):
@@ -42,7 +43,7 @@ def test_ips_on_a_thousand_published_rankings_is_never_reliable(seed):
 
 def test_a_gentle_target_is_reliable(gentle):
     result = cr.evaluate(
-        gentle, estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+        gentle, estimators=ALL, audit=False, independent_rows=True, target_is_fresh=True
     )
     assert result.verdict["level"] == "reliable", result.verdict["reasons"]
     assert all(row["help"] == "" for row in result.verdict["reasons"])
@@ -53,7 +54,7 @@ def test_the_logger_against_itself_is_reliable_and_without_lift(gentle):
     result = cr.evaluate(
         gentle,
         {"same": gentle.propensity},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -135,7 +136,7 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
     up = cr.evaluate(
         gentle,
         {"new": gentle.targets["new"]},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -143,7 +144,7 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
     down = cr.evaluate(
         mirrored,
         {"new": gentle.targets["new"]},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -258,10 +259,10 @@ def test_a_failed_audit_is_never_reliable(gentle):
         context=np.repeat(np.random.default_rng(0).normal(size=(gentle.n, 1)), 2, axis=0),
     )  # fmt: skip
     quiet = cr.evaluate(
-        log, ["new"], estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+        log, ["new"], estimators=ALL, audit=False, independent_rows=True, target_is_fresh=True
     )
     loud = cr.evaluate(
-        log, ["new"], estimators=PATH, audit=True, independent_rows=True, target_is_fresh=True
+        log, ["new"], estimators=ALL, audit=True, independent_rows=True, target_is_fresh=True
     )
     assert quiet.verdict["level"] == "reliable"
     assert loud.verdict["level"] == "directional"

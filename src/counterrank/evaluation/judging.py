@@ -368,6 +368,18 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     )
 
 
+def auto(e: Evidence) -> Found:
+    """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
+    name = e.estimate.estimator
+    if name != "auto":
+        yield Judged(
+            WARNED,
+            f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
+            "'auto' would say of this log is not known",
+            f"add it: {say('--estimators', f'{name},auto')}",
+        )
+
+
 def precision(e: Evidence) -> Found:
     """An interval that is narrow, relative to the logger's value or to the lift."""
     lift, line = e.estimate.lift, THRESHOLDS["precision"]
@@ -448,7 +460,7 @@ def audit(e: Evidence) -> Found:
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
-    propensities, audit, fresh_target,
+    propensities, audit, fresh_target, auto,
 )  # fmt: skip
 
 

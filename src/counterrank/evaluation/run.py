@@ -29,6 +29,7 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import (
+    PANEL,
     TREE,
     Job,
     grouped,
@@ -224,19 +225,26 @@ def _evidence(
     run: Run, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
     supported: Support | None, ranged: Sensitivity | None, findings: Sequence[Finding],
 ) -> Evidence:  # fmt: skip
-    like = weighed_like(one, estimates)
-    lightest = _lightest(one.target, estimates)
+    # The same judges in the same order whatever was asked for: the panel is always run.
+    ranks = {name: rank for rank, name in enumerate(PANEL)}
+    order = sorted(
+        (i for i, other in enumerate(run.jobs) if other is job or other.name in ranks),
+        key=lambda i: ranks.get(run.jobs[i].name, -1),
+    )
+    jobs, found = [run.jobs[i] for i in order], [estimates[i] for i in order]
+    like = weighed_like(one, found)
+    lightest = _lightest(one.target, found)
     # What rests on no weights that were summed is judged by the lightest there are.
-    others = lightest if like is None else estimates[like].moments
+    others = lightest if like is None else found[like].moments
     return Evidence(
         estimate=one,
         logged=_logged(pairs.totals)[0],
         units=pairs.totals.units,
         outcomes=pairs.effective_outcomes(job),
-        rivals=rivals(one, estimates, run.jobs, pairs),
+        rivals=rivals(one, found, jobs, pairs),
         lifts=[
             other.lift.value
-            for other in estimates
+            for other in found
             if other.target == one.target
             and other.estimator != one.estimator
             and parse(other.estimator).plain
