@@ -32,7 +32,7 @@ def together(correlation: Floats, level: float) -> float:
     m = len(correlation)
     if m < 2:
         return level
-    independent = level ** (1.0 / m)  # Sidak 1967
+    independent: float = level ** (1.0 / m)  # Sidak 1967
     if m > _MOST:
         return independent
     values, vectors = np.linalg.eigh(correlation)
@@ -52,8 +52,8 @@ def correlation_of(covariance: Floats) -> Floats:
     """
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     scale = np.outer(error, error)
-    found = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-    found = np.clip(np.nan_to_num(found), -1.0, 1.0)
+    shares = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
+    found: Floats = np.clip(np.nan_to_num(shares), -1.0, 1.0)
     np.fill_diagonal(found, 1.0)
     return found
 

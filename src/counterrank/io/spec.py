@@ -69,7 +69,6 @@ class CommonOptions(TypedDict, total=False):
     where: Where | Mapping[str, Any] | str | None
     version: int | None
     target_lists: Mapping[str, str | os.PathLike[str]] | None
-    rewards: Mapping[str, str] | Iterable[str] | str | None
 
 
 class Options(CommonOptions, total=False):
@@ -78,6 +77,7 @@ class Options(CommonOptions, total=False):
     segments: Names
     targets: Names
     position_weights: Any
+    rewards: Mapping[str, str] | Iterable[str] | str | None
 
 
 class OpenOptions(CommonOptions, total=False):

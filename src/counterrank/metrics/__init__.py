@@ -10,7 +10,7 @@ from counterrank.metrics.functions import (
     register_metric,
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-from counterrank.metrics.measuring import measured, refuse_constant
+from counterrank.metrics.measuring import constant, measured, refuse_constant
 
 __all__ = [
     "IMPRESSIONS",
@@ -22,6 +22,7 @@ __all__ = [
     "Metrics",
     "PageFunction",
     "Ratio",
+    "constant",
     "measured",
     "metric_functions",
     "page_metric",

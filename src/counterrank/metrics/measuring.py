@@ -72,8 +72,13 @@ def refuse_constant(log: RankingLog, measures: tuple[Measure, ...]) -> None:
         found = numbers_of(log, measure)
         of_row = found if found.ndim == 1 else found.sum(axis=1)
         if log.n > 1 and np.ptp(of_row) == 0.0:
-            raise LogError(
-                f"the metric '{measure.text}' is {of_row[0]:g} in every ranking: it does not vary, "
-                "so nothing can be said of it",
-                remedy="leave it out, or look whether the column is the right one",
-            )
+            raise constant(measure.text, float(of_row[0]))
+
+
+def constant(text: str, value: float) -> LogError:
+    """Return the error of a metric that does not vary."""
+    return LogError(
+        f"the metric '{text}' is {value:g} in every ranking: it does not vary, so nothing can be said "
+        "of it",
+        remedy="leave it out, or look whether the column is the right one",
+    )

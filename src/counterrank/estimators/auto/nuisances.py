@@ -178,13 +178,18 @@ class Drawn:
         target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
         if self.span is None or target is None or logger is None or batch.n == 0:
             return np.empty((0 if self.span is None else SUMS, batch.n))
-        own = batch.action[:, None, :]
-        drawn = drawn_once(view, self.draws, self.seed)
-        others = logger_draws(batch, logger, self.draws, self.seed)
-        h, by_logger, by_target = (
-            self.span.cut(log_ratios(target, logger, rankings)).mean(axis=1)
-            for rankings in (own, others, drawn)
-        )
+        span = self.span
+
+        def steps() -> list[Floats]:
+            own = batch.action[:, None, :]
+            drawn = drawn_once(view, self.draws, self.seed)
+            others = logger_draws(batch, logger, self.draws, self.seed)
+            return [
+                span.cut(log_ratios(target, logger, rankings)).mean(axis=1)
+                for rankings in (own, others, drawn)
+            ]
+
+        h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
         return aim_sums(h, by_logger, by_target, residual)
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
@@ -410,8 +415,9 @@ def draws_for(rows: int | None) -> int:
 
 def drawn_once(view: View, size: int, seed: int) -> Ints:
     """Return `target_draws` of a view, drawn once."""
-    return view.once(
-        ("target draws", size), lambda: target_draws(view.batch, view.target, size, seed)
+    first = view.draws_of
+    return first.once(
+        ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
     )
 
 
