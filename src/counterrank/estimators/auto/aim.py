@@ -87,7 +87,10 @@ def page_policy(batch: RankingLog, name: str) -> Policy | None:
     if isinstance(policy, Policy):
         return policy if {"sample", "prefix"} <= policy.capabilities else None
     whole = whole_distribution(batch, name)
-    return None if whole is None else Factored(whole)
+    if whole is None:
+        return None
+    # One distribution for all positions has a policy for any number of them.
+    return Factored(whole[:, 0] if whole.shape[1] == 1 else whole)
 
 
 def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
@@ -95,12 +98,9 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
 
     A ranking that only one of the two shows has an infinite one: the range cuts it.
     """
-    out = np.empty(rankings.shape[:2])
-    for s in range(rankings.shape[1]):
-        own = np.ascontiguousarray(rankings[:, s])
-        with np.errstate(invalid="ignore"):
-            out[:, s] = target.prefix_log_prob(own)[:, -1] - logger.prefix_log_prob(own)[:, -1]
-    return out
+    with np.errstate(invalid="ignore"):
+        both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
+        return np.subtract(*both)
 
 
 def logger_draws(batch: RankingLog, logger: Policy, size: int, seed: int) -> Ints:
