@@ -194,39 +194,76 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
     )
 
 
+Floats = NDArray[np.float64]
+#: A column and a label.
+Group = tuple[str, str]
+
+
 def group_estimates(
-    sums: Mapping[tuple[str, str], tuple[Any, ...]],
+    total: "PassState",
     main: Sequence[list[Job]],
     recommended: Mapping[str, str],
     looks: Looks,
     baseline: str | None = None,
-) -> list[tuple[Job, dict[tuple[str, str], Estimate]]]:
+) -> list[tuple[Job, dict[Group, Estimate]]]:
     """Return the recommended estimates of each group, by column and label; lifts are those over the
     baseline.
     """
+    sums = total.segments
     found = [
-        (job, {key: job.plan.estimate(sums[key][index]) for key in sorted(sums)})
+        (job, index, {key: job.plan.estimate(sums[key][index]) for key in sorted(sums)})
         for index, group in enumerate(main)
         for job in group
         if recommended[job.target] == job.name
     ]
-    base = next((rows for job, rows in found if job.target == baseline), None)
+    base = next((row for row in found if row[0].target == baseline), None)
     if base is not None:
         found = [
-            (job, {key: over_in_group(one, base[key]) for key, one in rows.items()})
-            for job, rows in found
-        ]
+            (job, index, {key: _over_in_group(total, main, key, (index, one), (base[1], base[2][key]))
+                          for key, one in rows.items()})
+            for job, index, rows in found
+        ]  # fmt: skip
     return [
-        (job, {key: at_any_time(one, looks) for key, one in rows.items()}) for job, rows in found
+        (job, {key: at_any_time(one, looks) for key, one in rows.items()}) for job, _, rows in found
     ]
 
 
-def over_in_group(one: Estimate, base: Estimate) -> Estimate:
-    """Return an estimate of a group whose lift is that over the baseline's in the same group.
+def _over_in_group(
+    total: "PassState",
+    main: Sequence[list[Job]],
+    key: Group,
+    own: tuple[int, Estimate],
+    other: tuple[int, Estimate],
+) -> Estimate:
+    """Return an estimate of a group whose lift is that over the baseline's in the same group."""
+    (_, one), (_, base) = own, other
+    if not (one.estimable and base.estimable):
+        reason = one.not_estimable or base.not_estimable
+        return one if not one.estimable else one.without_evidence(f"the baseline is {reason}")
+    totals = total.paired[key]
+    left, right = (_placed(total, main, key, index) for index, _ in (own, other))
+    scale = max(
+        found.stderr / raw if (raw := math.sqrt(totals.variance(part))) > 0 else 1.0
+        for found, part in ((one, left), (base, right))
+    )
+    share = one.value / base.value if base.value else math.nan
+    error, relative = (
+        max(scale, 1.0) * math.sqrt(totals.variance(gradient))
+        for gradient in (left - right, (left - share * right) / (base.value or math.nan))
+    )
+    df = max(totals.units - 1, 1)
+    return replace(one, lift=lift_over(one, base, error, relative, df))
 
-    How the two vary together was not summed: the standard errors add, as they would at worst.
-    """
-    return replace(one, lift=lift_over(one, base, one.stderr + base.stderr))
+
+def _placed(total: "PassState", main: Sequence[list[Job]], key: Group, wanted: int) -> Floats:
+    """Return how a group's estimate combines the columns of the group's row totals."""
+    parts = [
+        group[0].plan.error_combination(state)
+        for group, state in zip(main, total.segments[key], strict=True)
+    ]
+    zeros = [np.zeros_like(part) for part in parts]
+    zeros[wanted] = parts[wanted]
+    return np.concatenate([np.zeros(1), *zeros])
 
 
 def lift_over(
@@ -261,7 +298,7 @@ def lift_over(
 
 
 def segment_table(
-    sums: Mapping[tuple[str, str], tuple[Any, ...]],
+    total: "PassState",
     main: Sequence[list[Job]],
     recommended: Mapping[str, str],
     looks: Looks,
@@ -273,7 +310,7 @@ def segment_table(
     `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
     """
     rows: list[Segment] = []
-    for job, found in group_estimates(sums, main, recommended, looks, baseline):
+    for job, found in group_estimates(total, main, recommended, looks, baseline):
         rows += _adjusted(job, list(found), list(found.values()), looks)
     return tuple(
         sorted(
@@ -326,19 +363,22 @@ def _adjusted(
     return rows
 
 
-def evidence_of(estimate: Estimate) -> str:
-    """Return the evidence level of a group: its rows and effective rows, and any flag of its
-    weights.
-    """
+def enough_rows(estimate: Estimate) -> str:
+    """Return the evidence level that the rows and effective rows of a group allow."""
     if not estimate.estimable:
         return "insufficient"
     statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
     if FAILED in statuses:
         return "insufficient"
-    return "reliable" if statuses == {PASSED} and not estimate.flags else "directional"
+    return "reliable" if statuses == {PASSED} else "directional"
 
 
-Floats = NDArray[np.float64]
+def evidence_of(estimate: Estimate) -> str:
+    """Return the evidence level of a group: its rows and effective rows, and any flag of its
+    weights.
+    """
+    level = enough_rows(estimate)
+    return "directional" if level == "reliable" and estimate.flags else level
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -473,6 +513,9 @@ class PassState:
     #: The rows that move each plan's estimate most, where its total is one number a row.
     tops: tuple[TopRows | None, ...] = ()
     audit: Tallies = field(default_factory=lambda: Tallies(()))
+    #: Row totals of the recommended estimates in each segment, what the logger earned first; where
+    #: targets are compared with each other.
+    paired: Mapping[tuple[str, str], Totals] = field(default_factory=dict)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -486,6 +529,12 @@ class PassState:
                 for a, b in zip(self.tops, other.tops, strict=True)
             ),
             self.audit + other.audit,
+            {
+                key: self.paired[key] + other.paired[key]
+                if key in self.paired and key in other.paired
+                else self.paired.get(key) or other.paired[key]
+                for key in (*self.paired, *(key for key in other.paired if key not in self.paired))
+            },
         )
 
 
@@ -511,6 +560,8 @@ class Pass:
     cuts: Sequence[Cut]
     by_unit: bool
     auditor: Auditor | None = None
+    #: Whether targets are compared with each other in every segment.
+    paired: bool = False
 
     def __call__(self, batch: RankingLog) -> PassState:
         """Return the sums of a batch."""
@@ -541,9 +592,13 @@ class Pass:
             tops.append(
                 top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None
             )
-        segments = {}
+        segments, paired = {}, {}
         for cut in self.cuts:
             for label, rows in cut.groups(batch):
+                if self.paired:
+                    bucket = batch.bucket[rows] if self.by_unit else None
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        paired[cut.column, label] = totals_of(np.stack(chosen)[:, rows], bucket)
                 key = ("segment", cut.column, label)
                 segments[(cut.column, label)] = tuple(
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
@@ -555,7 +610,7 @@ class Pass:
         looked = Tallies(()) if self.auditor is None else _audited(self.auditor, batch, views)
         state = PassState(
             tuple(states), totals, segments, fingerprint_of(batch) if seen is None else seen,
-            reward_range(batch.reward), tuple(tops), looked,
+            reward_range(batch.reward), tuple(tops), looked, paired,
         )  # fmt: skip
         return state, chosen
 

@@ -68,7 +68,6 @@ from counterrank.evaluation.passing import (
     Totals,
     at_any_time,
     cuts_of,
-    evidence_of,
     group_estimates,
     inflated,
     pairing,
@@ -198,7 +197,7 @@ def judge(
         ranges,
         verdict(evidence),
         compare(run.jobs, estimates, pairs, run.recommended, options.level, options.looks),
-        segment_table(total.segments, run.main, run.recommended, options.looks, run.baseline),
+        segment_table(total, run.main, run.recommended, options.looks, run.baseline),
     )
 
 
@@ -734,7 +733,7 @@ def _finish(
         found, total.totals, options.targets, first.baseline, options.level, options.looks
     )
     results = metric_results(metrics, all_of)
-    rails = guardrail_results(metrics, results, all_of, evidence_of)
+    rails = guardrail_results(metrics, results, all_of)
     primary = next(one for one in results if one.primary)
     return replace(
         whole,
@@ -869,12 +868,14 @@ class Run:
         """Return the function that sums over batches."""
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
         by_unit = self.first.unit is not None
-        return Pass(list(self.groups.values()), self.main, cuts, by_unit, auditor)
+        return Pass(
+            list(self.groups.values()), self.main, cuts, by_unit, auditor, self.baseline is not None
+        )
 
     def group_estimates(self, total: PassState) -> dict[tuple[str, str, str], Estimate]:
         """Return the recommended estimates by target, column and label of a group."""
         found = group_estimates(
-            total.segments, self.main, self.recommended, self.options.looks, self.baseline
+            total, self.main, self.recommended, self.options.looks, self.baseline
         )
         return {(job.target, *key): one for job, rows in found for key, one in rows.items()}
 

@@ -27,7 +27,7 @@ from counterrank.evaluation.metric_tables import (
     JointLift,
     MetricResult,
 )
-from counterrank.evaluation.passing import Pairing, Totals, lift_over
+from counterrank.evaluation.passing import Pairing, Totals, enough_rows, lift_over
 from counterrank.evaluation.quantities import Quantity
 from counterrank.evaluation.tables import (
     LEVELS,
@@ -190,6 +190,9 @@ class Together:
     def lifts(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
         """Return the absolute and the relative lift of a target over the baseline."""
         new, base = self.metric(metric, target), self.metric(metric, self.baseline)
+        if target == self.baseline:
+            nothing = Quantity(0.0, np.zeros_like(new.gradient))
+            return nothing, nothing
         return new - base, new.relative_to(base)
 
     def shaky(self, metric: Metric, target: str) -> float:
@@ -215,16 +218,13 @@ class Together:
     def wider(self, one: Estimate, level: float) -> tuple[float, float, float, float]:
         """Return the ends of the lift and of the relative lift at another level."""
         lift = one.lift
-        factor = self.stretch(lift, self._allowance(one), level)
+        factor = self.stretch(lift, one.allowance, level)
         return (
             lift.value - factor * (lift.value - lift.low),
             lift.value + factor * (lift.high - lift.value),
             lift.relative - factor * (lift.relative - lift.relative_low),
             lift.relative + factor * (lift.relative_high - lift.relative),
         )
-
-    def _allowance(self, one: Estimate) -> float:
-        return 0.0 if math.isnan(one.allowance) else one.allowance
 
 
 def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ...]:
@@ -366,7 +366,7 @@ class _Rail:
 
 
 def guardrail_results(
-    metrics: Metrics, results: Sequence[MetricResult], all_of: Together, evidence_of: Any
+    metrics: Metrics, results: Sequence[MetricResult], all_of: Together
 ) -> tuple[GuardrailResult, ...]:
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
@@ -377,7 +377,7 @@ def guardrail_results(
         rails = [
             rail
             for guardrail in metrics.guardrails
-            for rail in _rails(guardrail, metrics, by_name, target, all_of, evidence_of)
+            for rail in _rails(guardrail, metrics, by_name, target, all_of)
         ]
         if not rails:
             continue
@@ -388,7 +388,7 @@ def guardrail_results(
 
 def _rails(
     guardrail: Guardrail, metrics: Metrics, by_name: Mapping[str, MetricResult], target: str,
-    all_of: Together, evidence_of: Any,
+    all_of: Together,
 ) -> list[_Rail]:  # fmt: skip
     result, metric = by_name[guardrail.metric], metrics.metric(guardrail.metric)
     if not guardrail.by:
@@ -399,7 +399,7 @@ def _rails(
     return [
         _Rail(
             guardrail, one, None,
-            min(evidence_of(one), result.verdict.of(target), key=LEVELS.index), label,
+            min(enough_rows(one), result.verdict.of(target), key=LEVELS.index), label,
         )
         for (name, column, label), one in groups.items()
         if name == target and column == guardrail.by
