@@ -735,6 +735,8 @@ def _finish(
     results = metric_results(metrics, all_of)
     rails = guardrail_results(metrics, results, all_of)
     primary = next(one for one in results if one.primary)
+    if options.rewards:
+        whole = whole.called(reward=primary.name)
     return replace(
         whole,
         verdict=primary.verdict,

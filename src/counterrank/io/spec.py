@@ -292,7 +292,16 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
-        for key in ("logger", "policies", "items", "where")
+        for key in (
+            "logger",
+            "policies",
+            "items",
+            "where",
+            "rewards",
+            "primary",
+            "guardrails",
+            "baseline",
+        )
         if key in content and key not in table
     }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
