@@ -70,6 +70,7 @@ def test_what_is_no_metric_is_one_error(text):
         ("revenue >= -0.05 EUR", "revenue", "", -0.05, "EUR", True),
         ("clicks by device >= -0.02", "clicks", "device", -0.02, "", True),
         ('"add to cart" by "home country" >= 0', "add to cart", "home country", 0.0, "", True),
+        ("per click by device >= 0", "per click", "device", 0.0, "", True),
         ("first <= 0.05", "first", "", 0.05, "", False),
     ],
 )
@@ -86,7 +87,7 @@ def test_a_guardrail_has_a_metric_a_limit_and_perhaps_a_column(
 @pytest.mark.parametrize(
     "text",
     ["", "revenue", "revenue > -0.01", "revenue = 1", "revenue >= ", "revenue >= much", ">= -0.01",
-     "revenue by >= -0.01", "a b >= -0.01", "revenue >= -0.01 >= 2", "revenue >= nan", "revenue >= inf",
+     "revenue by >= -0.01", "by x >= -0.01", "revenue >= -0.01 >= 2", "revenue >= nan", "revenue >= inf",
      "revenue >= -5", "revenue <= 3"],
 )  # fmt: skip
 def test_what_is_no_guardrail_is_one_error(text):

@@ -40,6 +40,7 @@ from counterrank.evaluation.tables import (
 from counterrank.inference import Looks, bias_aware_half, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
+from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 
@@ -310,7 +311,7 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     share = all_of.shaky(metric, target)
     if share > NEAR_ZERO:
         text = (
-            f"the denominator of '{metric.text}' is known to {share:.0%} of itself only: the interval "
+            f"the denominator of '{metric.text}' is known to {in_percent(share, 0)} of itself only: the interval "
             "of the ratio is rough"
         )
         flags = (Message("denominator-near-zero", text),)

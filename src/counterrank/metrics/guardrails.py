@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from counterrank.errors import ConfigError
+from counterrank.texts import in_percent
 
 _FORM = (
     "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, in a unit "
@@ -45,18 +46,12 @@ def parse_guardrail(text: str) -> Guardrail:
         The text is not understood, or its limit forbids nothing.
     """
     left, sign, right = _split(text)
-    words = _names(left, text)
-    if len(words) == 1:
-        metric, by = words[0], ""
-    elif len(words) == 3 and words[1] == "by":
-        metric, by = words[0], words[2]
-    else:
-        raise _wrong(text, left.strip() or "its start")
+    metric, by = _names(left, text)
     limit, unit = _limit(right, text)
     above = sign == ">="
     if not unit and (limit <= -1.0 if above else limit >= 1.0):
         raise ConfigError(
-            f"the guardrail '{text}' allows a relative change of {limit:+.0%}, which forbids hardly "
+            f"the guardrail '{text}' allows a relative change of {in_percent(limit, 0)}, which forbids hardly "
             "anything: a limit of 1 per cent is 0.01 or 1%; an absolute one has a unit behind it"
         )
     return Guardrail(text.strip(), metric, limit, above, by, unit)
@@ -73,13 +68,17 @@ def _split(text: str) -> tuple[str, str, str]:
     return found[0], found[1], found[2]
 
 
-def _names(left: str, text: str) -> list[str]:
-    """Return the words before the sign; quotes keep words together."""
+def _names(left: str, text: str) -> tuple[str, str]:
+    """Return the metric and the column before the sign; quotes keep a "by" inside a name."""
     found = re.findall(r"\"([^\"]+)\"|`([^`]+)`|([^\s\"`]+)", left)
-    words = [next(filter(None, groups)) for groups in found]
-    if not words:
-        raise _wrong(text, "its start")
-    return words
+    words = [(next(filter(None, groups)), not groups[2]) for groups in found]
+    cut = max((i for i, word in enumerate(words) if word == ("by", False)), default=len(words))
+    metric, column = (
+        " ".join(word for word, _ in part) for part in (words[:cut], words[cut + 1 :])
+    )
+    if not metric or (cut < len(words) and not column):
+        raise _wrong(text, "its start" if not metric else "by")
+    return metric, column
 
 
 def _limit(right: str, text: str) -> tuple[float, str]:
