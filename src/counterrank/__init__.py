@@ -47,8 +47,10 @@ if TYPE_CHECKING:
         Switch,
     )
     from counterrank.evaluation import (
+        ABTest,
         Evaluation,
         Validation,
+        abtest,
         evaluate,
         position_curve,
         validate,
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ABTest",
     "AIPS",
     "Auto",
     "Autoregressive",
@@ -145,6 +148,7 @@ __all__ = [
     "Uniform",
     "UniformPermutation",
     "Validation",
+    "abtest",
     "audit_file",
     "audit_log",
     "candidates",
@@ -194,7 +198,15 @@ if not TYPE_CHECKING:
                 "Shrunk",
                 "Switch",
             ],
-            "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
+            "evaluation": [
+                "ABTest",
+                "Evaluation",
+                "Validation",
+                "abtest",
+                "evaluate",
+                "position_curve",
+                "validate",
+            ],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "metrics": ["page_metric", "register_metric"],

@@ -24,12 +24,13 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "run": ("run", "Run what a job file describes: an evaluation, or learning."),
+    "run": ("run", "Run what a job file describes: an evaluation, a test, or learning."),
     "check": ("evaluate", "Audit a log and its propensities."),
     "validate": (
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
+    "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),

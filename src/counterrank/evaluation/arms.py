@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -22,6 +22,7 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.inference import check_level, critical_value
+from counterrank.records import Json, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +45,51 @@ class Earned:
 
     value: float
     stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow(Record):
+    """A prediction beside what was earned, as it is written down."""
+
+    source: str = field(metadata={"key": "from"})
+    to: str
+    predicted: float
+    stderr: float
+    low: float
+    high: float
+    earned: float
+    earned_stderr: float
+    estimator: str = ""
+    base: float = float("nan")
+    #: None: a prediction without an interval can neither hold nor fail.
+    covered: bool | None = None
+    sign_right: bool | None = None
+    false_better: bool = False
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSummary(Record):
+    """How often intervals held and signs were right, and the mean error with its interval."""
+
+    pairs: int
+    level: float = 0.95
+    coverage: float | None = None
+    sign_agreement: float | None = None
+    claimed_better: int = 0
+    false_better: int = 0
+    bias: float = float("nan")
+    bias_low: float = float("nan")
+    bias_high: float = float("nan")
+    relative_bias: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport(Record):
+    """A validation as its JSON file has it."""
+
+    pairs: tuple[PairRow, ...]
+    summary: ValidationSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +143,29 @@ class Pair:
         """
         return self.estimate.lift.low > 0 and self.earned.value < self.base.value
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+    def row(self) -> PairRow:
+        """Return what is written down of the pair."""
         low, high = self.estimate.interval()
-        return {
-            "from": self.source,
-            "to": self.arm,
-            "estimator": self.estimate.estimator,
-            "predicted": _number(self.estimate.value),
-            "stderr": _number(self.estimate.stderr),
-            "low": _number(low),
-            "high": _number(high),
-            "earned": self.earned.value,
-            "earned_stderr": self.earned.stderr,
-            "base": self.base.value,
-            "covered": self.covered,
-            "sign_right": self.sign_right,
-            "false_better": self.false_better,
-            "verdict": self.verdict,
-        }
+        return PairRow(
+            source=self.source,
+            to=self.arm,
+            estimator=self.estimate.estimator,
+            predicted=self.estimate.value,
+            stderr=self.estimate.stderr,
+            low=low,
+            high=high,
+            earned=self.earned.value,
+            earned_stderr=self.earned.stderr,
+            base=self.base.value,
+            covered=self.covered,
+            sign_right=self.sign_right,
+            false_better=self.false_better,
+            verdict=self.verdict,
+        )
+
+    def to_dict(self) -> Json:
+        """Return plain data."""
+        return self.row().to_dict()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,36 +179,37 @@ class Validation:
     bias_stderr: float
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> ValidationSummary:
         """Return coverage, agreement of signs, false claims, and the mean error with its interval."""
         judged = [pair for pair in self.pairs if pair.covered is not None]
         signs = [pair.sign_right for pair in self.pairs if pair.sign_right is not None]
         claims = [pair for pair in self.pairs if pair.estimate.lift.low > 0]
         reach = critical_value(self.level) * self.bias_stderr
-        return {
-            "pairs": len(self.pairs),
-            "level": self.level,
-            "coverage": _share([bool(pair.covered) for pair in judged]),
-            "sign_agreement": _share(signs),
-            "claimed_better": len(claims),
-            "false_better": sum(pair.false_better for pair in claims),
-            "bias": _number(self.bias),
-            "bias_low": _number(self.bias - reach),
-            "bias_high": _number(self.bias + reach),
-            "relative_bias": _number(self.bias / self._scale) if self._scale else None,
-        }
+        return ValidationSummary(
+            pairs=len(self.pairs),
+            level=self.level,
+            coverage=_share([bool(pair.covered) for pair in judged]),
+            sign_agreement=_share(signs),
+            claimed_better=len(claims),
+            false_better=sum(pair.false_better for pair in claims),
+            bias=self.bias,
+            bias_low=self.bias - reach,
+            bias_high=self.bias + reach,
+            relative_bias=self.bias / self._scale if self._scale else math.nan,
+        )
+
+    @property
+    def report(self) -> ValidationReport:
+        """What is written down and shown."""
+        return ValidationReport(tuple(pair.row() for pair in self.pairs), self.summary)
 
     @property
     def _scale(self) -> float:
         return float(np.mean([pair.earned.value for pair in self.pairs]))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {
-            "schema": SCHEMA,
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "summary": self.summary,
-        }
+        return {"schema": SCHEMA, **self.report.to_dict()}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -171,7 +222,7 @@ class Validation:
         """Return one self-contained page, and write it to `path` if one is given."""
         from counterrank.report import validation_page
 
-        text = validation_page(self.to_dict())
+        text = validation_page(self.report)
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -180,23 +231,23 @@ class Validation:
         """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import validation_picture
 
-        return validation_picture(self.to_dict())
+        return validation_picture(self.report)
 
     def _repr_html_(self) -> str:
         from counterrank.report import validation_fragment
 
-        return validation_fragment(self.to_dict())
+        return validation_fragment(self.report)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import validation_terminal
 
-        yield from validation_terminal(self.to_dict())
+        yield from validation_terminal(self.report)
 
     def __repr__(self) -> str:
         """Return the summary in a line."""
         found = self.summary
-        bias = "unknown" if found["bias"] is None else f"{self.bias:.4g}"
-        return f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, bias={bias})"
+        bias = f"{self.bias:.4g}" if math.isfinite(self.bias) else "unknown"
+        return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
 
 
 def validate(
@@ -254,9 +305,9 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
-    whole, arms = _with_arms(log, arm, reading)
-    parts = {name: whole.where(_labels(whole, arm) == name) for name in arms}
-    earned = {name: _earned(part) for name, part in parts.items()}
+    whole, arms = with_arms(log, arm, reading)
+    parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
+    earned = {name: earned_by(part) for name, part in parts.items()}
     found: dict[str, Evaluation] = {}
     for name, part in parts.items():
         others = [other for other in arms if other != name]
@@ -278,7 +329,7 @@ def validate(
     return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found)))
 
 
-def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
+def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     whole = _opened(log, arm, reading)
     if arm not in whole.columns:
@@ -287,11 +338,9 @@ def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog
             f"there is no column '{arm}' that says which arm served a row; other columns here: "
             f"{known}"
         )
-    arms = sorted(set(_labels(whole, arm).tolist()))
+    arms = sorted(set(labels_of(whole, arm).tolist()))
     if len(arms) < 2:
-        raise LogError(
-            f"column '{arm}' has one value, {arms[0]!r}: validation needs two arms or more"
-        )
+        raise LogError(f"column '{arm}' has one value, {arms[0]!r}: two arms or more are compared")
     if len(arms) > MOST_ARMS:
         raise LogError(
             f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are "
@@ -308,7 +357,7 @@ def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog
             "the shown items in every row, also those that another arm served"
         )
     for name in arms:
-        rows = int(np.count_nonzero(_labels(whole, arm) == name))
+        rows = int(np.count_nonzero(labels_of(whole, arm) == name))
         if rows < FEWEST_ROWS:
             raise LogError(
                 f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be "
@@ -327,11 +376,12 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
         raise problem.about("the column of arms") from problem
 
 
-def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
+def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
+    """Return the name of the arm that served each row (n,)."""
     return as_texts(np.asarray(log.columns[arm]))
 
 
-def _earned(part: RankingLog) -> Earned:
+def earned_by(part: RankingLog) -> Earned:
     """Return the mean total reward of a ranking, with an error that counts units where there are
     any.
     """
@@ -370,10 +420,6 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> fl
             spread += left.stderr**2 + right.stderr**2 - row.stderr**2
         total += max(spread, 0.0)
     return total / len(pairs) ** 2
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _share(found: Sequence[bool]) -> float | None:

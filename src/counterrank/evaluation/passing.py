@@ -17,7 +17,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue, View
 from counterrank.evaluation.jobs import TREE, Job
-from counterrank.evaluation.tables import Segment, SegmentLift
+from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.inference import (
     Looks,
     benjamini_hochberg,
@@ -363,7 +363,7 @@ def _adjusted(
     return rows
 
 
-def enough_rows(estimate: Estimate) -> str:
+def enough_rows(estimate: Estimate) -> Level:
     """Return the evidence level that the rows and effective rows of a group allow."""
     if not estimate.estimable:
         return "insufficient"
@@ -373,7 +373,7 @@ def enough_rows(estimate: Estimate) -> str:
     return "reliable" if statuses == {PASSED} else "directional"
 
 
-def evidence_of(estimate: Estimate) -> str:
+def evidence_of(estimate: Estimate) -> Level:
     """Return the evidence level of a group: its rows and effective rows, and any flag of its
     weights.
     """

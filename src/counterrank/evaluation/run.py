@@ -86,7 +86,6 @@ from counterrank.evaluation.several import (
     metric_results,
 )
 from counterrank.evaluation.tables import (
-    LEVELS,
     Comparison,
     Diagnostics,
     LogSummary,
@@ -95,6 +94,7 @@ from counterrank.evaluation.tables import (
     Sensitivity,
     Skipped,
     Verdict,
+    weakest,
 )
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.messages import ESTIMATED, has
@@ -753,13 +753,13 @@ def _no_better(found: Verdict, baseline: str | None) -> Verdict:
     if baseline is None:
         return found
     base = found.of(baseline)
-    levels = {target: min(level, base, key=LEVELS.index) for target, level in found.targets.items()}
+    levels = {target: weakest(level, base) for target, level in found.targets.items()}
     more = "".join(
         f" The evidence on '{target}' is no better than that on the baseline '{baseline}', {base}."
         for target, level in levels.items()
         if level != found.of(target)
     )
-    lowest = min(levels.values(), key=LEVELS.index)
+    lowest = weakest(*levels.values())
     return replace(found, level=lowest, targets=levels, summary=found.summary + more)
 
 

@@ -36,6 +36,7 @@ from counterrank.evaluation.tables import (
     Segment,
     Skipped,
     Verdict,
+    weakest,
 )
 from counterrank.inference import Looks, bias_aware_half, together
 from counterrank.messages import Message
@@ -338,11 +339,11 @@ def _weakest(metric: Metric, verdicts: Sequence[Verdict], all_of: Together) -> V
     """Return the verdict of a ratio: no better than that of its parts."""
     targets = {}
     for target in all_of.targets:
-        levels = [one.of(target) for one in verdicts]
+        levels: list[str] = [one.of(target) for one in verdicts]
         share = all_of.shaky(metric, target)
         if share > NEAR_ZERO:
             levels.append("insufficient" if share > AT_ZERO else "directional")
-        targets[target] = min(levels, key=LEVELS.index)
+        targets[target] = weakest(*levels)
     reasons: dict[tuple[str, str, str], Reason] = {}
     for verdict in verdicts:
         for row in verdict.reasons:
@@ -351,8 +352,7 @@ def _weakest(metric: Metric, verdicts: Sequence[Verdict], all_of: Together) -> V
         f"The evidence on '{metric.name}' of '{target}' is {level}: no better than that of its parts."
         for target, level in targets.items()
     )
-    lowest = min(targets.values(), key=LEVELS.index)
-    return Verdict(lowest, summary, targets, tuple(reasons.values()))
+    return Verdict(weakest(*targets.values()), summary, targets, tuple(reasons.values()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,7 +400,7 @@ def _rails(
     return [
         _Rail(
             guardrail, one, None,
-            min(enough_rows(one), result.verdict.of(target), key=LEVELS.index), label,
+            weakest(enough_rows(one), result.verdict.of(target)), label,
         )
         for (name, column, label), one in groups.items()
         if name == target and column == guardrail.by
