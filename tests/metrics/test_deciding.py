@@ -98,7 +98,7 @@ def strong():
     return log_of(made(n=6000, seed=3))
 
 
-DECLARED = {"independent_rows": True, "target_is_fresh": True, "estimators": ["ips"]}
+DECLARED = {"independent_rows": True, "target_is_fresh": True, "estimators": ["auto"]}
 
 
 def test_a_better_policy_is_shipped_held_or_tested_as_its_guardrails_say(strong):
