@@ -116,6 +116,16 @@ def page_metric(
     name
         What it is called in words; the function's own name by default.
 
+    Returns
+    -------
+    tuple[PageFunction, str]
+        The function with its name, and the reward.
+
+    Raises
+    ------
+    ConfigError
+        The function cannot be called.
+
     Examples
     --------
     >>> import counterrank as cr
@@ -123,6 +133,8 @@ def page_metric(
     >>> twice[0].name, twice[1]
     ('twice', 'clicks')
     """
+    if not callable(function):
+        raise ConfigError(f"a metric of one's own is a function of rewards, got {function!r}")
     called = name or getattr(function, "__name__", "own")
     return PageFunction("own" if called == "<lambda>" else called, function), of
 
@@ -140,6 +152,11 @@ def register_metric(
         From rewards (n, K), zero where nothing was shown, to one number a ranking (n,).
     lower_is_better
         Whether a smaller value is the better one.
+
+    Returns
+    -------
+    None
+        The name is known from now on.
 
     Raises
     ------
