@@ -1,5 +1,7 @@
 """Functions of a row's rewards: a small registry of metrics of the page, and a way to add one's own."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 
