@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-<<<<<<< HEAD
 from counterrank.audit import (
     CHECKS,
     OF_REWARDS,
@@ -24,9 +23,6 @@ from counterrank.audit import (
     Finding,
     auditor_of,
 )
-from counterrank.behavior import BehaviorTree, Candidate, MSEEstimate, planned_tree
-=======
-from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
 from counterrank.behavior import (
     BehaviorTree,
     Candidate,
@@ -34,7 +30,6 @@ from counterrank.behavior import (
     MSEEstimate,
     planned_tree,
 )
->>>>>>> main
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import SampledOnce, Source, mapped
