@@ -53,6 +53,9 @@ if TYPE_CHECKING:
         position_curve,
         validate,
     )
+    from counterrank.exploration import (
+        plan,
+    )
     from counterrank.io import (
         Query,
         read_log,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     )
     from counterrank.policies import (
         Autoregressive,
+        BelowFold,
         BestOf,
         Candidates,
         Deterministic,
@@ -93,12 +97,16 @@ if TYPE_CHECKING:
     from counterrank.propensity_models import (
         estimate_propensities,
     )
+    from counterrank.report import (
+        ExplorationPlan,
+    )
 
 __all__ = [
     "AIPS",
     "Auto",
     "Autoregressive",
     "BehaviorTree",
+    "BelowFold",
     "BestOf",
     "Candidate",
     "Candidates",
@@ -113,6 +121,7 @@ __all__ = [
     "EpsilonGreedy",
     "Estimate",
     "Evaluation",
+    "ExplorationPlan",
     "Factored",
     "FairPairs",
     "Greedy",
@@ -150,6 +159,7 @@ __all__ = [
     "learn",
     "load_policy",
     "parse_policy",
+    "plan",
     "pooled",
     "position_curve",
     "rank_by",
@@ -189,10 +199,12 @@ if not TYPE_CHECKING:
                 "Switch",
             ],
             "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
+            "exploration": ["plan"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [
                 "Autoregressive",
+                "BelowFold",
                 "BestOf",
                 "Candidates",
                 "Deterministic",
@@ -219,5 +231,6 @@ if not TYPE_CHECKING:
                 "save_policy",
             ],
             "propensity_models": ["estimate_propensities"],
+            "report": ["ExplorationPlan"],
         },
     )

@@ -24,13 +24,14 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "run": ("run", "Run what a job file describes: an evaluation, or learning."),
+    "run": ("run", "Run what a job file describes: an evaluation, learning, or a plan."),
     "check": ("evaluate", "Audit a log and its propensities."),
     "validate": (
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
+    "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),

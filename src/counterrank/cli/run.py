@@ -1,4 +1,4 @@
-"""counterrank run: a whole evaluation, or learning, in one file, for a job that runs every night."""
+"""counterrank run: a whole evaluation, learning or plan in one file, for a job that runs every night."""
 
 import difflib
 import os
@@ -11,6 +11,7 @@ import click
 from counterrank import stores
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.learn import learn
+from counterrank.cli.plan import plan
 from counterrank.errors import ConfigError
 
 _EPILOG = """A job file:
@@ -27,9 +28,10 @@ _EPILOG = """A job file:
   action = "items"
   reward = "clicked"
 
-Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] stands for `counterrank
-learn`: its options are keys of that table, how to read the log is said outside. Paths are relative to the file; in them
-{date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of the command.
+Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] or [plan] stands for
+`counterrank learn` or `counterrank plan`: its options are keys of that table, how to read the log is said outside.
+Paths are relative to the file; in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of
+the command.
 """
 
 #: A list reads better under the plural; both are understood.
@@ -43,7 +45,7 @@ _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
     "--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing."
 )
 def run(job: str, dry_run: bool) -> None:
-    """Run what JOB describes, a TOML file with every option of `evaluate`, or of `learn`."""
+    """Run what JOB describes, a TOML file with every option of `evaluate`, `learn` or `plan`."""
     import shlex
 
     from counterrank.io import check_outputs, load_toml
@@ -62,18 +64,26 @@ def run(job: str, dry_run: bool) -> None:
         raise click.exceptions.Exit(code)
 
 
+#: Commands that a table of their name stands for.
+_TABLES: dict[str, click.Command] = {"learn": learn, "plan": plan}
+
+
 def _asked(content: Mapping[str, Any], job: str) -> tuple[click.Command, Mapping[str, Any]]:
-    """Return the command that a file stands for, and its keys: those of [learn] join the others."""
-    if "learn" not in content:
+    """Return the command that a file stands for, and its keys: those of its table join the others."""
+    named = [name for name in _TABLES if name in content]
+    if not named:
         return evaluate, content
-    own = content["learn"]
+    if len(named) > 1:
+        raise ConfigError(f"{job}: a file stands for one command, not for {' and '.join(named)}")
+    (name,) = named
+    own = content[name]
     if not isinstance(own, Mapping):
-        raise ConfigError(f"{job}: 'learn' is a table, [learn], with the options of learn")
-    outside = {name: value for name, value in content.items() if name != "learn"}
+        raise ConfigError(f"{job}: '{name}' is a table, [{name}], with the options of {name}")
+    outside = {key: value for key, value in content.items() if key != name}
     # Which of the two was meant is not for us to guess.
     if twice := sorted(own.keys() & outside.keys()):
-        raise ConfigError(f"{job}: '{twice[0]}' stands both inside and outside of [learn]")
-    return learn, {**outside, **own}
+        raise ConfigError(f"{job}: '{twice[0]}' stands both inside and outside of [{name}]")
+    return _TABLES[name], {**outside, **own}
 
 
 def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The estimators; `names` takes their names apart, `registry` makes them by name."""
 
 from counterrank.estimators.auto.auto import Auto
+from counterrank.estimators.auto.nuisances import attraction, score_table, shares_of
 from counterrank.estimators.base import (
     Estimate,
     Estimator,
@@ -54,6 +55,7 @@ __all__ = [
     "Switch",
     "View",
     "Workspace",
+    "attraction",
     "estimator_names",
     "fit_examination",
     "get_estimator",
@@ -61,5 +63,7 @@ __all__ = [
     "order_path",
     "parse",
     "read_position_curve",
+    "score_table",
+    "shares_of",
     "with_position_curve",
 ]

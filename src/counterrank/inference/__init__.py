@@ -14,6 +14,7 @@ from counterrank.inference.intervals import (
     unavailable,
 )
 from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
+from counterrank.inference.power import detectable, rows_for, sensible
 from counterrank.weights.variance import (
     clustered_variances,
     degrees_of_freedom,
@@ -34,9 +35,12 @@ __all__ = [
     "control_coefficients",
     "critical_value",
     "degrees_of_freedom",
+    "detectable",
     "holm",
     "interval",
     "normal_interval",
+    "rows_for",
+    "sensible",
     "two_sided",
     "unavailable",
     "variance",

@@ -59,8 +59,7 @@ class BelowFold(ArrayPolicy):
     @property
     def _open(self) -> Bools:
         """Rows (n,) that have items for the places below."""
-        some: Bools = (self.scores > -np.inf).any(axis=1)
-        return some
+        return np.asarray((self.scores > -np.inf).any(axis=1), dtype=bool)
 
     def _rest(self) -> PlackettLuce:
         # A row without items below still needs a policy; what it is asked there is impossible.

@@ -59,8 +59,8 @@ class Scored(Policy):
         [False, True]
         """
         if self.spec.parts:
-            found = [self._as(part).tied(length) for share, part in self.spec.parts if share > 0]
-            return np.logical_or.reduce(found)
+            parts = [self._as(part).tied(length) for share, part in self.spec.parts if share > 0]
+            return np.any(parts, axis=0)
         options, kind = self.spec.options, self.spec.kind
         # Between the places `first` and `last`, from 0, and the one below each. Others draw between
         # equals.

@@ -105,9 +105,8 @@ class PolicySpec:
         if self.path is not None:
             return self.path
         if self.kind == MIXTURE:
-            return "+".join(f"{share:.17g}*{part.text}" for share, part in self.parts)
-        # 17 digits: what is written into a spec and read again is the same number.
-        options = ",".join(f"{name}={value:.17g}" for name, value in self.options.items())
+            return "+".join(f"{_digits(share)}*{part.text}" for share, part in self.parts)
+        options = ",".join(f"{name}={_digits(value)}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
 
     def bind(
@@ -165,6 +164,15 @@ class PolicySpec:
         reach = max(places, length)
         chances = _swaps(reach, places, self.options["probability"], first)
         return RandomSwap(ranking[:, :reach], chances, C)
+
+
+def _digits(value: float) -> str:
+    """Return the shortest text that is read again as the same number.
+
+    >>> _digits(0.1), _digits(2.0)
+    ('0.1', '2')
+    """
+    return repr(float(value)).removesuffix(".0")
 
 
 def by_score(scores: Floats) -> Ints:

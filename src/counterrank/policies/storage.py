@@ -221,7 +221,7 @@ def exploration_file(spec: PolicySpec, about: dict[str, Any] | None = None) -> s
     """Return the text of an exploration file; `about` is for people, and nothing reads it.
 
     >>> json.loads(exploration_file(parse_policy("0.9*top+0.1*shuffle")))["policy"]
-    '0.90000000000000002*top+0.10000000000000001*shuffle'
+    '0.9*top+0.1*shuffle'
     """
     told = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
     return json.dumps(told, indent=1, ensure_ascii=False) + "\n"

@@ -12,6 +12,8 @@ from counterrank.report.learning import (
 )
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, style_of, table
+from counterrank.report.plan import Cost, Detectable, ExplorationPlan, Option, plan_page
+from counterrank.report.plan import sentences as plan_sentences
 from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import EVIDENCE, SIGNS, headline, relative_ends
@@ -27,7 +29,11 @@ __all__ = [
     "EVIDENCE",
     "SIGNS",
     "Axis",
+    "Cost",
+    "Detectable",
+    "ExplorationPlan",
     "Frame",
+    "Option",
     "Plot",
     "Point",
     "Reading",
@@ -51,6 +57,8 @@ __all__ = [
     "page",
     "percent",
     "plain",
+    "plan_page",
+    "plan_sentences",
     "relative_ends",
     "render",
     "span",

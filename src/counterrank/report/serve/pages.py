@@ -11,10 +11,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from counterrank.errors import ConfigError
 from counterrank.report import (
     EVIDENCE,
     SIGNS,
     Axis,
+    ExplorationPlan,
     Frame,
     Plot,
     Point,
@@ -33,6 +35,8 @@ from counterrank.report import (
     page,
     percent,
     plain,
+    plan_page,
+    plan_sentences,
     relative_ends,
     render,
     span,
@@ -66,6 +70,8 @@ def report(entry: Entry) -> str:
         return learning_page(entry.model, back="/")
     if entry.kind == "validation":
         return validation_page(entry.model, back="/")
+    if entry.kind == "plan":
+        return plan_page(ExplorationPlan.from_dict(entry.model), back="/")
     return render(entry.model, back="/")
 
 
@@ -89,17 +95,30 @@ def _entry_line(entry: Entry) -> dict[str, Any]:
     }
 
 
+#: What results other than evaluations are called on the list.
+_CALLED = {"learning": "learned policy", "validation": "validation", "plan": "plan"}
+
+
 def _other_line(entry: Entry) -> dict[str, Any]:
-    learned = entry.kind == "learning"
     return {
         "name": entry.name,
         "link": _link(entry),
-        "kind": "learned policy" if learned else "validation",
-        "headline": entry.model.get("sentence")
-        if learned
-        else validation_sentences(entry.model)[0],
+        "kind": _CALLED[entry.kind],
+        "headline": _headline(entry),
         "written": _written(entry),
     }
+
+
+def _headline(entry: Entry) -> str:
+    if entry.kind == "learning":
+        return str(entry.model.get("sentence"))
+    if entry.kind == "validation":
+        return validation_sentences(entry.model)[0]
+    try:
+        return plan_sentences(ExplorationPlan.from_dict(entry.model))[0]
+    except (ConfigError, LookupError, TypeError, ValueError):
+        # Its schema is ours and its content is not: its own page says so.
+        return "damaged"
 
 
 def _written(entry: Entry) -> str:

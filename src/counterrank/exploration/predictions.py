@@ -1,0 +1,173 @@
+"""The standard error that a lift will have, from a logger that has not served a page yet.
+
+With pages drawn from the option (the logger to be, E_0) and from the target (E_t) and rewards from the
+models, the lift of a ranking is X = sum_k alpha_k (w_k - 1) r_k and its standard error from n rankings
+is sqrt(E_0[X^2] - E_0[X]^2) / sqrt(n).
+
+`ips` weighs whole pages, w = P_t(page) / P_0(page). With Y the page's reward,
+
+    E_0[X^2] = E_t[w Y^2] - 2 E_t[Y^2] + E_0[Y^2],
+
+because E_0[w f] = E_t[f]: the rare pages of large weight are drawn from the target, where they are not
+rare. Exact, but for the number of drawn pages and the models.
+
+`iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are
+E_0[w_k^2 r_k^2] = E_t[w_k E_0[r_k^2 | a_k at k]]; the inner mean is taken on a page of the option that
+holds a_k at k by exchanging it with what stood there, which is the option's own law where places are
+swapped and near it elsewhere. Products of two places are means over the option's pages.
+
+What no number of rows takes away is the allowance: rewards of pages that the option never shows
+(`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.exploration.rewards import Pages
+from counterrank.policies import Policy, cut
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What an estimator will know of a target's lift: `spread` / sqrt(n) is the standard error of n
+    rankings, `allowance` a bias that no number of them takes away.
+
+    `share` is the share of the rows that count (effective rows of all).
+    """
+
+    estimator: str
+    lift: float
+    spread: float
+    allowance: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Pages (n, S, K) that a policy shows on some requests, and the models' rewards of them."""
+
+    policy: Policy
+    pages: Ints
+    q: Floats
+
+    @cached_property
+    def log_prob(self) -> Floats:
+        """Log-probability (n, S) of each page under the policy that drew it."""
+        return joint(self.policy, self.pages)
+
+    @cached_property
+    def at_place(self) -> Floats:
+        """Log-probability (n, S, K) of each item at its place under that policy."""
+        return alone(self.policy, self.pages)
+
+
+def drawn(
+    policy: Policy, models: Pages, ends: Ints, length: int, size: int, rng: np.random.Generator
+) -> Drawn:
+    """Return `size` pages of each request, which end where the logged ones do."""
+    size = 1 if policy.deterministic else size
+    pages = cut(policy.sample(length, rng, size=size), ends)
+    return Drawn(policy, pages, models.mean(pages))
+
+
+def joint(policy: Policy, pages: Ints) -> Floats:
+    """Return log P(page) (n, S) of pages (n, S, K)."""
+    return np.stack(
+        [policy.prefix_log_prob(pages[:, s])[:, -1] for s in range(pages.shape[1])], axis=1
+    )
+
+
+def alone(policy: Policy, pages: Ints) -> Floats:
+    """Return log P(a_k at k) (n, S, K) of pages (n, S, K)."""
+    return np.stack([policy.position_log_prob(pages[:, s]) for s in range(pages.shape[1])], axis=1)
+
+
+def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+    """Return what `ips` will know."""
+    weight = ratio(target.log_prob, joint(option.policy, target.pages))
+    reached = np.isfinite(weight)
+    square, mean = _square(target.q, models, alpha), target.q @ alpha
+    of_option = float(_square(option.q, models, alpha).mean())
+    seen = np.where(reached, square, 0.0)
+    second = float((np.where(reached, weight, 0.0) * square - 2 * seen).mean()) + of_option
+    lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
+    missing = float(np.where(reached, 0.0, mean).mean())
+    heavy = float(np.where(reached, weight, 0.0).mean())
+    return Prediction(
+        "ips",
+        float(mean.mean() - (option.q @ alpha).mean()),
+        float(np.sqrt(max(second - lift**2, 0.0))),
+        abs(missing),
+        float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
+    )
+
+
+def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+    """Return what `iips` will know."""
+    own, shown = models.rewards.own, target.pages >= 0
+    weight = ratio(target.at_place, alone(option.policy, target.pages))
+    reached = np.isfinite(weight) & shown
+    weight = np.where(reached, weight, 0.0)
+    exchanged = _exchanged(option, target, models)
+    inner = np.where(reached, exchanged, 0.0)
+    squares = alpha**2 * own * ((weight - 2.0) * inner).mean(axis=(0, 1))
+    squares = squares + alpha**2 * own * option.q.mean(axis=(0, 1))
+    excess = ratio(alone(target.policy, option.pages), option.at_place) - 1.0
+    moved = np.where(option.pages >= 0, excess, 0.0) * option.q * alpha
+    products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
+    second = float(squares.sum() + (products * models.rewards.pair).sum())
+    today = float((option.q @ alpha).mean())
+    lift = float((inner @ alpha).mean()) - today
+    true = float((target.q @ alpha).mean()) - today
+    places = max(int(shown.sum()), 1)
+    heavy = float(weight.sum()) / places
+    return Prediction(
+        "iips",
+        true,
+        float(np.sqrt(max(second - lift**2, 0.0))),
+        abs(lift - true),
+        (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
+    )
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Return exp(above - below); infinite where the logger cannot show it, 0 where the target does not."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.exp(above - below)
+    out: Floats = np.where(above == -np.inf, 0.0, found)
+    return out
+
+
+def _square(q: Floats, models: Pages, alpha: Floats) -> Floats:
+    """Return E[Y^2] (n, S) of pages with expected rewards q (n, S, K)."""
+    weighed, both = q * alpha, models.rewards.pair
+    squares = q @ (alpha**2 * models.rewards.own)
+    total: Floats = squares + np.einsum("nsk,kl,nsl->ns", weighed, both, weighed)
+    return total
+
+
+def _exchanged(option: Drawn, target: Drawn, models: Pages) -> Floats:
+    """Return the expected reward (n, S, K) of the target's item at each place, the rest of the page
+    being the option's.
+    """
+    n, size, K = target.pages.shape
+    # One page of the option for each of the target's.
+    base = option.pages[:, np.arange(size) % option.pages.shape[1]]
+    every = np.repeat(base[:, :, None, :], K, axis=2)  # (n, S, K, K): one page a place
+    wanted = target.pages[..., None]  # (n, S, K, 1)
+    place = np.arange(K)
+    here = every[:, :, place, place]  # what stands at the place now
+    # Where the wanted item stands already, what is at the place moves there.
+    every = np.where(every == wanted, here[..., None], every)
+    every[:, :, place, place] = target.pages
+    q = models.mean(every.reshape(n, size * K, K)).reshape(n, size, K, K)
+    out: Floats = q[:, :, place, place]
+    return out

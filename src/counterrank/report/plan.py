@@ -1,0 +1,400 @@
+"""What to randomise: the options of a plan, and how a page, a terminal and a figure show them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from counterrank.errors import ConfigError
+from counterrank.report import parts
+from counterrank.report.charts import Frame, Plot, Point, Scale, Series, logarithmic
+from counterrank.report.html import in_short, page
+from counterrank.report.numbers import count, percent, roughly
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+SCHEMA = "counterrank/plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The loss of the metric against production, relative to what production earns.
+
+    `rests_on` is "log" where the log shows it, "models" where nothing but models of users does.
+    """
+
+    value: float
+    low: float
+    high: float
+    rests_on: str
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """Return the cost that `to_dict` told."""
+        value, low, high = (float(told[name]) for name in ("value", "low", "high"))
+        return cls(value, low, high, str(told["rests_on"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %; None
+    where too few of them would count.
+
+    `stderr` is the predicted standard error of the relative lift from that many rankings, `allowance`
+    the bias that no number of them takes away, `estimator` the one that does best, `effective` its
+    effective rows. `rows_needed` are those for the wanted lift, None where no sensible number does;
+    `weekly` is the detectable lift of one week's rankings, None where these are not known.
+    """
+
+    target: str
+    lift: float | None
+    rows: int
+    estimator: str
+    stderr: float | None
+    allowance: float | None
+    effective: float
+    rows_needed: int | None
+    weekly: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The lift as tables show it."""
+        if self.lift is not None:
+            return percent(self.lift)
+        return "never" if self.rows_needed is None else "too few rows"
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` told."""
+        return cls(
+            target=str(told["target"]),
+            lift=_number(told.get("lift")),
+            rows=int(told["rows"]),
+            estimator=str(told["estimator"]),
+            stderr=_number(told.get("stderr")),
+            allowance=_number(told.get("allowance")),
+            effective=float(told["effective"]),
+            rows_needed=None if told.get("rows_needed") is None else int(told["rows_needed"]),
+            weekly=_number(told.get("weekly")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys.
+
+    `auto` is what `auto` would say, from drawn logs, for the options it was asked about.
+    """
+
+    kind: str
+    spec: str
+    cost: Cost
+    detectable: tuple[Detectable, ...]
+    auto: tuple[Detectable, ...] = ()
+
+    def worst(self, targets: tuple[str, ...]) -> float:
+        """Return the largest detectable lift among targets; infinite where one is never shown."""
+        lifts = [one.lift for one in self.detectable if one.target in targets]
+        return max((math.inf if lift is None else lift for lift in lifts), default=math.inf)
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """Return the option that `to_dict` told."""
+        return cls(
+            str(told["kind"]),
+            str(told["spec"]),
+            Cost.from_dict(told["cost"]),
+            tuple(Detectable.from_dict(one) for one in told["detectable"]),
+            tuple(Detectable.from_dict(one) for one in told.get("auto", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationPlan:
+    """What to randomise so that next rankers can be evaluated, and what it costs.
+
+    Attributes
+    ----------
+    options
+        All that was tried, today's policy first.
+    frontier
+        Numbers of the options that no other beats in both cost and detectable lift.
+    chosen
+        The number of the cheapest option that shows the wanted lift; else of the one that shows most
+        within the budget.
+    reached
+        Whether the chosen option shows the wanted lift from as many rows as the log has.
+    judged
+        The targets that count: candidates where some were given, else the families of future rankers.
+    rows, rows_per_week
+        Rankings of the log, and of a week (None where it was not said).
+    detect, budget
+        The relative lift that is wanted, and the relative loss that is allowed.
+    value
+        What production earns per ranking.
+    notes
+        What has to be known to read the plan.
+    """
+
+    options: tuple[Option, ...]
+    frontier: tuple[int, ...]
+    chosen: int
+    reached: bool
+    judged: tuple[str, ...]
+    rows: int
+    rows_per_week: float | None
+    detect: float
+    budget: float
+    level: float
+    value: float
+    notes: tuple[str, ...] = ()
+
+    schema: ClassVar[str] = SCHEMA
+
+    @property
+    def choice(self) -> Option:
+        """The chosen option."""
+        return self.options[self.chosen]
+
+    @property
+    def spec(self) -> str:
+        """The spec of the chosen option, as `--logger` takes it."""
+        return self.choice.spec
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        told = {"schema": SCHEMA, **asdict(self)}
+        told["frontier"], told["judged"] = list(self.frontier), list(self.judged)
+        return told
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Self:
+        """Return the plan that `to_dict` told."""
+        if told.get("schema") != SCHEMA:
+            raise ConfigError(f"this is no plan: schema {told.get('schema')!r}, not {SCHEMA!r}")
+        return cls(
+            options=tuple(Option.from_dict(one) for one in told["options"]),
+            frontier=tuple(int(index) for index in told["frontier"]),
+            chosen=int(told["chosen"]),
+            reached=bool(told["reached"]),
+            judged=tuple(str(name) for name in told["judged"]),
+            rows=int(told["rows"]),
+            rows_per_week=_number(told.get("rows_per_week")),
+            detect=float(told["detect"]),
+            budget=float(told["budget"]),
+            level=float(told["level"]),
+            value=float(told["value"]),
+            notes=tuple(str(note) for note in told.get("notes", ())),
+        )
+
+    def to_json(self) -> str:
+        """Return the plan as JSON."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+    def to_html(self) -> str:
+        """Return the plan as one page."""
+        return plan_page(self)
+
+    def plot(self) -> Figure:
+        """Return cost against detectable lift as a matplotlib figure."""
+        from counterrank.report.pictures import figure_of
+
+        return figure_of([drawing(self)])
+
+    def _repr_html_(self) -> str:
+        return in_short(sentences(self), plan_page(self))
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        yield from plan_terminal(self)
+
+    def __str__(self) -> str:
+        """Return what the plan says, without the table."""
+        return " ".join(sentences(self))
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def sentences(plan: ExplorationPlan) -> list[str]:
+    """Return what the plan says, one thing a sentence, the most important first."""
+    best, names = plan.choice, _names(plan.judged)
+    cost = f"{percent(best.cost.value)} of the metric ({_ends(best.cost)})"
+    seen = best.worst(plan.judged)
+    lines = []
+    if plan.reached:
+        lines.append(
+            f"Serve {best.kind} ({best.spec}): it costs {cost} and shows lifts from "
+            f"{percent(seen)} of {names} in {count(plan.rows)} rankings."
+        )
+    else:
+        lines.append(
+            f"Nothing that was tried shows lifts of {percent(plan.detect)} of {names} in "
+            f"{count(plan.rows)} rankings. Within the budget of {percent(plan.budget)}, {best.kind} "
+            f"({best.spec}) shows most"
+            + (f": lifts from {percent(seen)}, at a cost of {cost}." if seen < math.inf else ".")
+        )
+        lines.append(_needed(plan))
+    if best.cost.rests_on == "models":
+        lines.append(
+            "The cost rests on models of users alone: the log never showed such pages. Start with a "
+            "small share of the traffic, and plan again from what it logs."
+        )
+    lines += [_by_auto(best)] if best.auto else []
+    return [line for line in lines if line]
+
+
+def _needed(plan: ExplorationPlan) -> str:
+    needed = [one.rows_needed for one in plan.choice.detectable if one.target in plan.judged]
+    rows = None if any(one is None for one in needed) else max(one for one in needed if one)
+    if rows is None:
+        return (
+            f"No sensible number of rankings shows {percent(plan.detect)} of all of them: ask for a "
+            "larger lift, allow a larger loss, or test."
+        )
+    weeks = f", {roughly(rows / plan.rows_per_week)} weeks of them" if plan.rows_per_week else ""
+    return f"{count(rows)} rankings would do{weeks}."
+
+
+def _by_auto(option: Option) -> str:
+    told = [f"{one.target} {percent(one.lift)}" for one in option.auto if one.lift is not None]
+    return f"`auto` would show lifts from: {', '.join(told)} (drawn logs)." if told else ""
+
+
+def _names(targets: tuple[str, ...]) -> str:
+    return targets[0] if len(targets) == 1 else f"{', '.join(targets[:-1])} and {targets[-1]}"
+
+
+def _ends(cost: Cost) -> str:
+    return f"{percent(cost.low, sign=True)} to {percent(cost.high, sign=True)}"
+
+
+def head(plan: ExplorationPlan) -> tuple[str, ...]:
+    """Return the columns of the table."""
+    targets = [one.target for one in plan.options[0].detectable]
+    return ("option", "spec", "cost", "interval", *(f"lift of {name}" for name in targets), "")
+
+
+def lines_of(plan: ExplorationPlan) -> list[tuple[str, ...]]:
+    """Return a line of the table for each option, the cheapest first."""
+    order = sorted(range(len(plan.options)), key=lambda i: plan.options[i].cost.value)
+    lines = []
+    for index in order:
+        one = plan.options[index]
+        mark = "← chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
+        shown = [each.words for each in one.detectable]
+        model = " (models)" if one.cost.rests_on == "models" else ""
+        lines.append(
+            (one.kind, shortened(one.spec), percent(one.cost.value), f"{_ends(one.cost)}{model}", *shown, mark)
+        )  # fmt: skip
+    return lines
+
+
+def shortened(spec: str) -> str:
+    """Return a spec with three digits a number, for tables.
+
+    >>> shortened("0.97520000000000001*top+0.0248*shuffle")
+    '0.975*top+0.0248*shuffle'
+    """
+    import re
+
+    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
+
+
+def drawing(plan: ExplorationPlan) -> Plot:
+    """Return cost against the detectable lift; options to the lower left are better."""
+    points: dict[bool, list[Point]] = {True: [], False: []}
+    for index, one in enumerate(plan.options):
+        worst = one.worst(plan.judged)
+        if math.isfinite(worst) and one.cost.value > 0:
+            tip = f"{one.kind}\n{shortened(one.spec)}\ncost {percent(one.cost.value)}\nlifts from {percent(worst)}"
+            points[index in plan.frontier].append(Point(one.cost.value, worst, tip=tip))
+    everything = points[True] + points[False]
+    frontier = sorted(points[True], key=lambda point: point.x)
+    frame = Frame(
+        x=logarithmic([p.x for p in everything]) or Scale(1e-4, 1.0, log=True),
+        y=logarithmic([*(p.y for p in everything), plan.detect]) or Scale(1e-4, 1.0, log=True),
+        x_title="loss of the metric, as a share",
+        y_title="detectable lift, as a share",
+        lines=[(plan.detect, "wanted")],
+        height=320,
+    )
+    series = [
+        Series(points=points[False], look="t1", joined=False, shape=1),
+        Series(points=frontier),
+    ]
+    return Plot(series, frame, "What a loss buys", ["others", "frontier"])
+
+
+def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
+    """Return one self-contained page; `back` links to a list."""
+    drawn = drawing(plan)
+    aid = "Both axes are logarithmic. Options to the lower left cost less and show more."
+    return page(
+        "plan.html.j2",
+        sentences=sentences(plan),
+        spec=plan.spec,
+        chart=parts.figure("What a loss buys", aid, drawn.legend() + drawn.svg()),
+        table=parts.table(head(plan), lines_of(plan), texts=2),
+        notes=plan.notes,
+        rows=count(plan.rows),
+        back=back,
+    )
+
+
+def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
+    """Yield what a terminal shows."""
+    from rich.table import Table
+
+    from counterrank.report.terminal import LOOK, safe
+
+    for index, line in enumerate(sentences(plan)):
+        yield safe(line, "bold" if index == 0 else "")
+    shown = Table(title="What could be randomised, the cheapest first", **LOOK)
+    for index, name in enumerate(head(plan)):
+        shown.add_column(name, justify="left" if index < 2 else "right")
+    for cells in lines_of(plan):
+        shown.add_row(*(safe(cell) for cell in cells))
+    yield shown
+    for line in picture(plan):
+        yield safe(line)
+    for note in plan.notes:
+        yield safe(f"  {note}", "dim")
+
+
+#: Columns and lines of the terminal's picture.
+WIDE, HIGH = 56, 12
+
+
+def picture(plan: ExplorationPlan) -> list[str]:
+    """Return lines of cost (across) against detectable lift (up) in characters, both logarithmic."""
+    drawn = [
+        (one.cost.value, one.worst(plan.judged), index)
+        for index, one in enumerate(plan.options)
+        if one.cost.value > 0 and math.isfinite(one.worst(plan.judged))
+    ]
+    if len(drawn) < 2:
+        return []
+    across = logarithmic([x for x, _, _ in drawn]) or Scale(1e-4, 1.0, log=True)
+    up = logarithmic([y for _, y, _ in drawn]) or Scale(1e-4, 1.0, log=True)
+    cells = [[" "] * WIDE for _ in range(HIGH)]
+    # The chosen one last: no other mark may hide it.
+    for x, y, index in sorted(
+        drawn, key=lambda one: (one[2] == plan.chosen, one[2] in plan.frontier)
+    ):
+        mark = "★" if index == plan.chosen else "●" if index in plan.frontier else "·"
+        column = min(int(across.clipped(x) * WIDE), WIDE - 1)
+        cells[HIGH - 1 - min(int(up.clipped(y) * HIGH), HIGH - 1)][column] = mark
+    names = [f"{percent(up.high):>8}", *[" " * 8] * (HIGH - 2), f"{percent(up.low):>8}"]
+    body = [f"{name} │{''.join(line)}" for name, line in zip(names, cells, strict=True)]
+    ends = f"{percent(across.low)}{percent(across.high):>{WIDE - len(percent(across.low))}}"
+    under = [f"{'':8} └{'─' * WIDE}", f"{'':10}{ends}"]
+    title = "detectable lift (up) by loss (across): ★ chosen, ● frontier, · others"
+    return [title, *body, *under]
