@@ -34,6 +34,15 @@ class Message(str):
         message.code, message.text = code, text
         return message
 
+    @classmethod
+    def read(cls, code: str, words: str) -> Self:
+        """Return the message that was written down as its code and its words.
+
+        >>> Message.read("low-ess", "low-ess: only 12 of 900 rows carry information").text
+        'only 12 of 900 rows carry information'
+        """
+        return cls(code, words[len(code) + len(": ") :])
+
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override] # how it is copied
         return self.code, self.text
 

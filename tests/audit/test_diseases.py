@@ -242,7 +242,7 @@ def test_outcomes_beside_the_reward_are_no_groups(name):
         targets={"new": cr.Propensity("factored", moved[action])},
     )  # fmt: skip
     assert bad(log) == set()
-    result = cr.evaluate(log, estimators=["iips"], independent_rows=True, target_is_fresh=True)
+    result = cr.evaluate(log, estimators=["auto"], independent_rows=True, target_is_fresh=True)
     assert result.verdict.level == "reliable", result.verdict
     # Whoever names it means a group, and gets what the sums say.
     assert f"mean-weight-by-{name}" in bad(log, segments=[name])

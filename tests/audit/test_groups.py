@@ -187,7 +187,7 @@ def test_a_target_that_fails_alone_is_judged_alone():
         action=log.action, reward=log.reward, propensity=cr.Propensity("prefix", logged),
         targets={name: cr.Propensity("prefix", values) for name, values in targets.items()},
     )  # fmt: skip
-    result = cr.evaluate(numbers, estimators=["rips"], independent_rows=True, target_is_fresh=True)
+    result = cr.evaluate(numbers, estimators=["auto"], independent_rows=True, target_is_fresh=True)
     blamed = {row["target"] for row in result.verdict.reasons if row["check"] == "audit"}
     assert blamed == {"wrong"}
     assert result.verdict.targets["near"] == "reliable", result.verdict

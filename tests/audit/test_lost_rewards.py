@@ -86,7 +86,7 @@ def test_the_verdict_follows(spoil):
     logger = cr.PlackettLuce(np.zeros((1, 30)))
     target = cr.PlackettLuce(0.2 * np.random.default_rng(1).normal(size=(1, 30)))
     options = {
-        "estimators": ["iips"], "audit": False, "independent_rows": True, "target_is_fresh": True,
+        "estimators": ["auto"], "audit": False, "independent_rows": True, "target_is_fresh": True,
         "practical": 0.2,
     }  # fmt: skip
     log = cr.RankingLog(action=action, reward=reward, propensity=logger)

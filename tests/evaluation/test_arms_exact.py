@@ -13,6 +13,7 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.evaluation import Comparison, Verdict
 from counterrank.evaluation.arms import (
     FEWEST_ROWS,
     MOST_ARMS,
@@ -123,8 +124,7 @@ def test_the_variance_of_the_mean_error_counts_shared_rows():
         for name in names
     ]
     rows = [
-        {"better": a, "than": b, "stderr": error(**{a: 1, b: -1})}
-        for a, b in combinations(names, 2)
+        Comparison(a, b, 0.0, error(**{a: 1, b: -1}), 0.0, 0.0) for a, b in combinations(names, 2)
     ]
     pairs = [pair(one, source="a", arm=one.target) for one in own]
     found = {"a": SimpleNamespace(comparisons=rows)}
@@ -218,8 +218,8 @@ def test_every_arm_is_predicted_from_the_rows_of_each_other(monkeypatch):
 
     def fake(part, others, **options):
         asked.append((part.n, part.reward.mean(), others, options["estimators"], options["seed"]))
-        rows = [{"better": a, "than": b, "stderr": 0.1} for a, b in combinations(others, 2)]
-        verdict = SimpleNamespace(targets={others[0]: "directional"}, level="reliable")
+        rows = [Comparison(a, b, 0.0, 0.1, 0.0, 0.0) for a, b in combinations(others, 2)]
+        verdict = Verdict("reliable", targets={others[0]: "directional"})
         return SimpleNamespace(estimate=estimate, comparisons=rows, verdict=verdict)
 
     monkeypatch.setattr("counterrank.evaluation.arms.evaluate", fake)

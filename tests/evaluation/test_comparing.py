@@ -116,7 +116,7 @@ def test_the_order_path_runs_from_own_items_to_whole_rankings():
         (1, "iips", 1.0), (2, "order-2", 2.0), (4, "ips", 4.0)
     ]  # fmt: skip
     assert (path[0]["low"], path[0]["high"], path[0]["ess"]) == (0.8, 1.2, 1000.0)
-    assert path_of("nobody", found) == []
+    assert path_of("nobody", found) == ()
 
 
 def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():

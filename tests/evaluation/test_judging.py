@@ -28,9 +28,11 @@ from counterrank.weights.moments import moments_of
 from counterrank.weights.thresholds import FAILED, SIGNIFICANT
 
 
-def estimate(*, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, **more):
+def estimate(
+    *, value=2.0, half=0.01, lift=0.0, lift_half=0.01, ess=1000.0, n=1000, estimator="iips", **more
+):
     return Estimate(
-        target="new", estimator="iips", value=value, stderr=half / 2, by_position=(PositionValue(value, half),) * 2,
+        target="new", estimator=estimator, value=value, stderr=half / 2, by_position=(PositionValue(value, half),) * 2,
         ess=ess, n=n, level=0.95, lift=Lift(lift, lift_half / 2, lift - lift_half, lift + lift_half),
         interval_at=lambda level: (value - half, value + half), **more,
     )  # fmt: skip
@@ -174,19 +176,21 @@ def test_the_unit_of_propensities_is_guessed_beyond_a_factor_of_three():
 
 
 def test_the_sentence_blames_the_worst_and_counts_the_rest():
-    bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
+    bad = Evidence(
+        estimate(ess=50.0, estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True
+    )
     said = verdict([bad])
     assert (
         said["level"] == "insufficient"
         and "50 effective" in said["summary"]
         and "(and 1 more)" in said["summary"]
     )
-    good = Evidence(estimate(), 1.0, 1000, 1000.0, assumption_free=True, fresh=True)
+    good = Evidence(estimate(estimator="auto"), 1.0, 1000, 1000.0, assumption_free=True, fresh=True)
     said = verdict([good])
     assert (
         said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
     )
-    alone = Evidence(estimate(), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
+    alone = Evidence(estimate(estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
     assert verdict([alone])["level"] == "directional" and "more)" not in verdict([alone])["summary"]
 
 
@@ -329,7 +333,14 @@ def test_no_rows_are_named_where_none_would_do():
 
 def test_the_cause_goes_before_more_rows():
     day = Finding("mean-weight-by-day", FAILED, "off on 2026-10-09", remedy="leave that day out")
-    bad = Evidence(estimate(ess=50.0), 1.0, 400, 1000.0, assumption_free=True, failed_audit=[day])
+    bad = Evidence(
+        estimate(ess=50.0, estimator="auto"),
+        1.0,
+        400,
+        1000.0,
+        assumption_free=True,
+        failed_audit=[day],
+    )
     said = verdict([bad])
     assert said["level"] == "insufficient"
     assert "What would help: leave that day out" in said["summary"] and "more)" in said["summary"]

@@ -76,9 +76,7 @@ def test_ab_traffic_has_the_same_precision():
 
 def test_a_log_that_earned_nothing_has_no_relative_plan():
     plan = plan_for(10, 0.0, logged=0.0, logged_stderr=0.0, level=0.95)
-    assert (
-        plan["ab_rows"] is None and plan["rows_for"] == [] and np.isnan(plan["detectable_relative"])
-    )
+    assert plan.ab_rows is None and plan.rows_for == () and np.isnan(plan.detectable_relative)
 
 
 @pytest.mark.parametrize("name", ["ips", "rips", "iips", "order-2", "order-3"])
@@ -147,7 +145,7 @@ def test_a_ranking_policy_has_no_exploration_curve():
         action=log.action, reward=log.reward, propensity=cr.Propensity("joint", np.full(50, 0.1)),
         targets={"new": cr.Propensity("joint", np.full(50, 0.1))},
     )  # fmt: skip
-    assert stderr_ratios(joint, "new", "ips") == []
+    assert stderr_ratios(joint, "new", "ips") == ()
 
 
 def test_the_plan_is_that_of_the_recommended_interval(gentle):

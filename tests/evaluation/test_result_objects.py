@@ -68,7 +68,7 @@ def test_an_estimate_says_in_a_line_what_it_is(result):
     assert re.fullmatch(r"Lift\([+-]\S+ \([+-]\S+ to [+-]\S+\)\)", lift)
 
 
-def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
+def test_a_verdict_is_an_object_and_is_read_by_key_too(result):
     verdict = result.verdict
     assert (
         verdict.level
@@ -77,8 +77,9 @@ def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
         == result.to_dict()["verdict"]["level"]
     )
     assert verdict.reasons == verdict["reasons"] and verdict.targets == verdict["targets"]
-    assert verdict.summary == verdict["summary"] and isinstance(verdict, dict)
-    assert json.loads(result.to_json())["verdict"] == json.loads(json.dumps(verdict))
+    assert verdict.summary == verdict["summary"]
+    assert json.loads(result.to_json())["verdict"] == verdict.to_dict()
+    assert verdict.reasons[0]["check"] == verdict.reasons[0].check
     assert {"level", "reasons", "summary", "targets"} <= set(dir(verdict))
     shown = repr(verdict)
     assert shown.startswith(f"Verdict('{verdict.level}'") and len(shown) < 200 and "units" in shown
@@ -90,7 +91,7 @@ def test_a_verdict_is_an_object_and_the_dictionary_it_was(result):
 def test_a_result_without_a_verdict_says_so():
     assert (
         repr(Verdict()) == "Verdict('none')"
-        and Verdict().reasons == []
+        and Verdict().reasons == ()
         and str(Verdict()) == "none"
     )
 
@@ -101,12 +102,15 @@ def test_audits_can_be_asked_for_what_went_wrong(log, result):
     parts = (found.failed, found.warned, found.passed, found.skipped)
     assert sum(map(len, parts)) == len(found) and all(isinstance(part, Audit) for part in parts)
     assert len(repr(found)) < 200 and f"passed={len(found.passed)}" in repr(found)
-    assert json.loads(found.to_json()) == {"schema": "counterrank/audit/1", "audit": list(found)}
+    assert json.loads(found.to_json()) == {
+        "schema": "counterrank/audit/1",
+        "audit": [one.to_dict() for one in found],
+    }
     assert isinstance(result.audit, Audit) and pickle.loads(pickle.dumps(found)) == found
 
 
 def test_what_a_column_is_called_is_never_markup():
-    evil = Audit.of(
+    evil = Audit(
         [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"),
          Finding("drift", WARNED, "y", cause="why", remedy="what to do"),
          Finding("range", PASSED, "z")]

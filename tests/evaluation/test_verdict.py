@@ -23,6 +23,7 @@ from counterrank.research.simulate import draw, published
 from counterrank.weights.thresholds import THRESHOLDS
 
 PATH = ["iips", "order-2", "order-3", "ips"]
+ALL = ["auto", *PATH]
 
 
 def statuses(result, target="new"):
@@ -42,7 +43,7 @@ def test_ips_on_a_thousand_published_rankings_is_never_reliable(seed):
 
 def test_a_gentle_target_is_reliable(gentle):
     result = cr.evaluate(
-        gentle, estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+        gentle, estimators=ALL, audit=False, independent_rows=True, target_is_fresh=True
     )
     assert result.verdict["level"] == "reliable", result.verdict["reasons"]
     assert all(row["help"] == "" for row in result.verdict["reasons"])
@@ -53,7 +54,7 @@ def test_the_logger_against_itself_is_reliable_and_without_lift(gentle):
     result = cr.evaluate(
         gentle,
         {"same": gentle.propensity},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -114,7 +115,7 @@ def test_missing_support_is_seen_in_the_distributions():
     assert statuses(result)["support"] == "fail"
     share = result.diagnostics["support"]["new"]
     np.testing.assert_allclose(share["unlogged_share"], [0.2, 0.2], atol=1e-12)
-    assert share["actions"] == [{"action": "2", "share": pytest.approx(0.2)}]
+    assert [(one.action, one.share) for one in share.actions] == [("2", pytest.approx(0.2))]
 
 
 def test_few_clicks_are_not_evidence():
@@ -135,7 +136,7 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
     up = cr.evaluate(
         gentle,
         {"new": gentle.targets["new"]},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -143,7 +144,7 @@ def test_the_level_does_not_depend_on_the_direction(gentle):
     down = cr.evaluate(
         mirrored,
         {"new": gentle.targets["new"]},
-        estimators=PATH,
+        estimators=ALL,
         audit=False,
         independent_rows=True,
         target_is_fresh=True,
@@ -258,10 +259,10 @@ def test_a_failed_audit_is_never_reliable(gentle):
         context=np.repeat(np.random.default_rng(0).normal(size=(gentle.n, 1)), 2, axis=0),
     )  # fmt: skip
     quiet = cr.evaluate(
-        log, ["new"], estimators=PATH, audit=False, independent_rows=True, target_is_fresh=True
+        log, ["new"], estimators=ALL, audit=False, independent_rows=True, target_is_fresh=True
     )
     loud = cr.evaluate(
-        log, ["new"], estimators=PATH, audit=True, independent_rows=True, target_is_fresh=True
+        log, ["new"], estimators=ALL, audit=True, independent_rows=True, target_is_fresh=True
     )
     assert quiet.verdict["level"] == "reliable"
     assert loud.verdict["level"] == "directional"
@@ -273,4 +274,4 @@ def test_a_value_below_zero_has_no_shares():
     from counterrank.evaluation.exploration import plan_for
 
     plan = plan_for(1000, 0.1, logged=-2.0, logged_stderr=0.05, level=0.95)
-    assert np.isnan(plan["detectable_relative"]) and plan["rows_for"] == []
+    assert np.isnan(plan.detectable_relative) and plan.rows_for == ()

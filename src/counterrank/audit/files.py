@@ -91,7 +91,7 @@ def audit_log(
     """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
     source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
-    return Audit.of(audit(source, names, segments=named or None, time=time))
+    return Audit(audit(source, names, segments=named or None, time=time))
 
 
 def _opened(
@@ -173,7 +173,7 @@ def audit_file(
         if not isinstance(path, (str, os.PathLike)) or is_iceberg(path):
             raise
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
-    return Audit([Finding("readable", PASSED, "the log can be read").to_dict(), *found])
+    return Audit([Finding("readable", PASSED, "the log can be read"), *found])
 
 
 def _dirty(
@@ -189,8 +189,8 @@ def _dirty(
     except (CounterrankError, OSError) as deeper:
         # A file that cannot be opened at all says the same twice, with and without its name.
         cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
-        return Audit.of([Finding("readable", FAILED, what, cause=cause, remedy=remedy)])
-    rows = Audit.of([failed, *wrong])
+        return Audit([Finding("readable", FAILED, what, cause=cause, remedy=remedy)])
+    rows = Audit([failed, *wrong])
     if log is None:
         return rows
     known = [name for name in targets if name in log.targets]

@@ -4,7 +4,7 @@ import html
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +15,7 @@ from counterrank import atomic
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
+from counterrank.records import Json, Record, plain
 from counterrank.weights.ratios import Ratios, ratios_of
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
@@ -35,14 +36,18 @@ STRETCH_ROWS = 4096
 HEAD_ROWS = 512
 
 
+#: A place in the log: the row, the position, the value seen.
+Example = dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     """What a check found, where, the likely cause and the remedy."""
 
     check: str
     status: Outcome
     found: str
-    examples: Sequence[dict[str, Any]] = ()
+    examples: tuple[Example, ...] = ()
     cause: str = ""
     remedy: str = ""
     #: An estimate from such a log is worth nothing, whatever else is in order.
@@ -50,16 +55,14 @@ class Finding:
     #: The one target that it concerns; None where it concerns the log.
     target: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def advice(self) -> str:
+        """The likely cause and the remedy."""
+        return "; ".join(text for text in (self.cause, self.remedy) if text)
+
+    def to_dict(self) -> Json:
         """Return plain data for JSON."""
-        return {
-            "check": self.check,
-            "status": str(self.status),
-            "found": self.found,
-            "examples": [dict(example) for example in self.examples],
-            "cause": self.cause,
-            "remedy": self.remedy,
-        }
+        return {key: plain(self[key]) for key in self.keys() if key not in ("sinks", "target")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,6 @@ def complete(batch: RankingLog) -> bool:
     return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
-Example = dict[str, Any]
 #: Example rows kept for each disease.
 KEPT = 3
 
@@ -222,11 +224,11 @@ class Check(ABC):
         """Return what the counts of the whole log mean."""
 
     def finds(
-        self, status: Outcome, found: str, examples: Sequence[dict[str, Any]] = (), cause: str = "",
+        self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",
         remedy: str = "", *, sinks: bool = False,
     ) -> list[Finding]:  # fmt: skip
         """Return the one finding of this check."""
-        return [Finding(self.name, status, found, examples, cause, remedy, sinks)]
+        return [Finding(self.name, status, found, tuple(examples), cause, remedy, sinks)]
 
     def passed(self, found: str) -> list[Finding]:
         """Return that nothing is wrong."""
@@ -303,21 +305,15 @@ SCHEMA = "counterrank/audit/1"
 _MARKS = {PASSED: ("✓", "green"), WARNED: ("!", "yellow"), FAILED: ("✗", "red"), SKIPPED: ("-", "")}
 
 
-class Audit(tuple[dict[str, Any], ...]):
-    """What the checks of a log found: a row for each, with `check`, `status`, `found`, `examples`,
-    `cause`, `remedy`.
+class Audit(tuple[Finding, ...]):
+    """What the checks of a log found: a `Finding` for each.
 
-    >>> audit = Audit.of([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
-    >>> audit, audit.warned[0]["found"], audit[0]["status"]
-    (Audit(warned=['drift'], passed=1), 'day 3 differs', 'passed')
+    >>> audit = Audit([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
+    >>> audit, audit.warned[0].found, audit[0]["status"]
+    (Audit(warned=['drift'], passed=1), 'day 3 differs', <Outcome.PASSED: 'passed'>)
     """
 
     __slots__ = ()
-
-    @classmethod
-    def of(cls, findings: Iterable[Finding]) -> Self:
-        """Return the rows of findings."""
-        return cls(one.to_dict() for one in findings)
 
     @property
     def failed(self) -> Self:
@@ -342,7 +338,8 @@ class Audit(tuple[dict[str, Any], ...]):
     def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the findings as a JSON document, and write it to `path` if one is given."""
         text = (
-            json.dumps({"schema": SCHEMA, "audit": list(self)}, indent=2, ensure_ascii=False) + "\n"
+            json.dumps({"schema": SCHEMA, "audit": plain(self)}, indent=2, ensure_ascii=False)
+            + "\n"
         )
         if path is not None:
             atomic.write_text(path, text)
@@ -351,9 +348,7 @@ class Audit(tuple[dict[str, Any], ...]):
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
         named = {"failed": self.failed, "warned": self.warned}
-        told = [
-            f"{status}={[row['check'] for row in rows]}" for status, rows in named.items() if rows
-        ]
+        told = [f"{status}={[row.check for row in rows]}" for status, rows in named.items() if rows]
         return f"Audit({', '.join([*told, f'passed={len(self.passed)}'])})"
 
     def __str__(self) -> str:
@@ -370,13 +365,8 @@ class Audit(tuple[dict[str, Any], ...]):
 
     def _repr_html_(self) -> str:
         cells = (
-            (
-                row["check"],
-                f"{_MARKS[Outcome(row['status'])][0]} {row['status']}",
-                row["found"],
-                _advice(row),
-            )
-            for row in self
+            (one.check, f"{_MARKS[one.status][0]} {one.status}", one.found, one.advice)
+            for one in self
         )
         body = "".join(
             f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
@@ -386,26 +376,21 @@ class Audit(tuple[dict[str, Any], ...]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _with(self, status: Outcome) -> Self:
-        return type(self)(row for row in self if row["status"] == status)
+        return type(self)(one for one in self if one.status == status)
 
     def _table(self) -> "Table":
         from rich.table import Table
         from rich.text import Text
 
         table = Table(*_HEAD, box=None, pad_edge=False)
-        for row in self:
-            sign, style = _MARKS[Outcome(row["status"])]
-            mark = Text(f"{sign} {row['status']}", style=style)
-            table.add_row(_safe(row["check"]), mark, _safe(row["found"]), _safe(_advice(row)))
+        for one in self:
+            sign, style = _MARKS[one.status]
+            mark = Text(f"{sign} {one.status}", style=style)
+            table.add_row(_safe(one.check), mark, _safe(one.found), _safe(one.advice))
         return table
 
 
 _HEAD = ("check", "", "found", "likely cause and remedy")
-
-
-def _advice(row: dict[str, Any]) -> str:
-    cause, remedy = row.get("cause") or "", row.get("remedy") or ""
-    return f"{cause}; {remedy}" if cause and remedy else cause or remedy
 
 
 def _safe(text: str) -> "Text":

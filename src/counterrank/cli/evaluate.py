@@ -198,15 +198,15 @@ def evaluate(log: Any, **options: Any) -> None:
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
-        result.log["words"] = {role: word for role, word in words.items() if word}
+        result = result.called(**{role: word for role, word in words.items() if word})
     hand_over(result, options, result.to_json, piped=piped)
     if options["mlflow"]:
         click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
     _suggest_a_word(options, read.get("columns"))
     # Last: a job that fails its requirement still has its report.
-    if options["require"] and not evaluation.meets(result.verdict["level"], options["require"]):
+    if options["require"] and not evaluation.meets(result.verdict.level, options["require"]):
         click.echo(
-            f"evidence is {result.verdict['level']}, {options['require']} was required", err=True
+            f"evidence is {result.verdict.level}, {options['require']} was required", err=True
         )
         raise click.exceptions.Exit(1)
 

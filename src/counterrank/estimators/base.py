@@ -20,6 +20,7 @@ from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
 from counterrank.messages import Message, code_of
+from counterrank.records import Json, Record
 from counterrank.weights.diagnostics import ONE_UNIT
 from counterrank.weights.moments import (
     Moments,
@@ -38,15 +39,15 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class PositionValue:
+class PositionValue(Record):
     """The value at one position, and its standard error."""
 
     value: float
     stderr: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lift:
+@dataclass(frozen=True, slots=True, repr=False)
+class Lift(Record):
     """The difference to what the logging policy earned on the same rows.
 
     `value` with `stderr` and the interval `low` to `high` at the evaluation's level; `by_position`
@@ -99,7 +100,7 @@ class Estimate:
     level: float
     lift: Lift
     flags: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
     moments: Moments | None = field(default=None, repr=False)
     #: An interval of the estimator's own making, which then is the default.
     interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
@@ -197,10 +198,10 @@ class Estimate:
             interval_at=lambda level: (np.nan, np.nan),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON form of the contract: full precision, plain types."""
         low, high = self.interval()
-        result: dict[str, Any] = {
+        result: Json = {
             "target": self.target,
             "estimator": self.estimator,
             "value": self.value,
@@ -208,7 +209,7 @@ class Estimate:
             "low": low,
             "high": high,
             "level": self.level,
-            "by_position": [{"value": p.value, "stderr": p.stderr} for p in self.by_position],
+            "by_position": [p.to_dict() for p in self.by_position],
             "ess": self.ess,
             "flags": list(self.flags),
             "flag_codes": [code_of(flag) for flag in self.flags],

@@ -4,14 +4,39 @@ from counterrank.evaluation.arms import Validation, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
-from counterrank.evaluation.result import Evaluation, Verdict
+from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
+from counterrank.evaluation.tables import (
+    LEVELS,
+    Comparison,
+    Diagnostics,
+    LogSummary,
+    OrderPoint,
+    Reason,
+    SamplePlan,
+    Segment,
+    SegmentLift,
+    Sensitivity,
+    Skipped,
+    Verdict,
+)
 from counterrank.evaluation.tracking import log_to_mlflow
 
 __all__ = [
     "DEFAULT_ESTIMATORS",
+    "LEVELS",
+    "Comparison",
+    "Diagnostics",
     "Evaluation",
+    "LogSummary",
+    "OrderPoint",
     "PositionCurve",
+    "Reason",
+    "SamplePlan",
+    "Segment",
+    "SegmentLift",
+    "Sensitivity",
+    "Skipped",
     "Validation",
     "Verdict",
     "evaluate",

@@ -347,7 +347,7 @@ def _earned(part: RankingLog) -> Earned:
 
 
 def _verdict(found: Evaluation, target: str) -> str:
-    return found.verdict.targets.get(target, found.verdict.level)
+    return found.verdict.of(target)
 
 
 def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> float:
@@ -365,9 +365,9 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> fl
         spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own)
         for row in evaluation.comparisons:
             left, right = (
-                next(e for e in own if e.target == row[side]) for side in ("better", "than")
+                next(e for e in own if e.target == side) for side in (row.better, row.than)
             )
-            spread += left.stderr**2 + right.stderr**2 - row["stderr"] ** 2
+            spread += left.stderr**2 + right.stderr**2 - row.stderr**2
         total += max(spread, 0.0)
     return total / len(pairs) ** 2
 

@@ -5,7 +5,7 @@ exploration would give.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
+from counterrank.evaluation.tables import Detectable, Exploration, RowsNeeded, SamplePlan
 from counterrank.inference import bias_aware_half, detectable, rows_for, sensible
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
+from counterrank.weights.diagnostics import ItemShare, Support
 from counterrank.weights.ratios import numbers, ratios_of
 
 
@@ -124,7 +126,7 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
     )
 
 
-def support(log: RankingLog, target: str) -> dict[str, Any] | None:
+def support(log: RankingLog, target: str) -> Support | None:
     """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000)
     shows, by position.
 
@@ -134,8 +136,8 @@ def support(log: RankingLog, target: str) -> dict[str, Any] | None:
     >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]], targets={"new": [[0.25]]},
     ...                  dists={"propensity": [[1.0, 0.0]], "new": [[0.25, 0.75]]})
     >>> found = support(log, "new")
-    >>> found["unlogged_share"].tolist(), found["actions"]
-    ([0.75], [{'action': '1', 'share': 0.75}])
+    >>> found.unlogged_share, found.actions
+    ((0.75,), (ItemShare(action='1', share=0.75),))
     """
     sums = support_sums(thinned(log), target)
     if sums is None:
@@ -193,24 +195,21 @@ def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:
     return (old < RARE) & (old * FEWER < new)
 
 
-def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> dict[str, Any]:
+def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> Support:
     """Return shares by position and the items that miss most, from the sums of all batches."""
     count = np.maximum(sums.used, 1.0)
     by_action = sums.by_action / max(float(sums.used.sum()), 1.0)
     top = [int(a) for a in np.argsort(-by_action, kind="stable")[:5] if by_action[a] > 0]
-    return {
-        "unlogged_share": sums.never / count,
-        "rare_share": sums.rare / count,
-        "rare_below": RARE,
-        "actions": [
-            {
-                "action": str(a) if action_names is None else action_names[a],
-                "share": float(by_action[a]),
-            }
+    return Support(
+        unlogged_share=tuple((sums.never / count).tolist()),
+        rare_share=tuple((sums.rare / count).tolist()),
+        rare_below=RARE,
+        actions=tuple(
+            ItemShare(str(a) if action_names is None else action_names[a], float(by_action[a]))
             for a in top
-        ],
-        "rows": sums.n,
-    }
+        ),
+        rows=sums.n,
+    )
 
 
 #: Rows of the curve, as multiples of the log.
@@ -228,7 +227,7 @@ def plan_for(
     level: float,
     practical: float | None = None,
     allowance: float = 0.0,
-) -> dict[str, Any]:
+) -> SamplePlan:
     """Return detectable lifts, the rows needed, and the A/B traffic of equal precision.
 
     `stderr` is that of the lift from n rows, `allowance` the bias that its interval allows for, which
@@ -237,8 +236,8 @@ def plan_for(
     (s^2 = n logged_stderr^2, h / z = stderr without allowance). Rows that no log can have are None.
 
     >>> plan = plan_for(1000, 0.1, logged=2.0, logged_stderr=0.05, level=0.95)
-    >>> plan["ab_rows"], round(plan["detectable_relative"], 4), plan["rows_for"][-1]
-    (1000, 0.1401, {'relative': 0.2, 'rows': 491})
+    >>> plan.ab_rows, round(plan.detectable_relative, 4), plan.rows_for[-1]
+    (1000, 0.1401, RowsNeeded(relative=0.2, rows=491))
     """
     from scipy import special
 
@@ -252,22 +251,18 @@ def plan_for(
     # One row or unit has no error to plan with.
     counts = scale > 0 and not math.isnan(lift)
     wanted = sorted({*RELATIVE, *([practical] if practical else [])})
-    return {
-        "detectable_lift": lift,
-        "detectable_relative": lift / scale if scale > 0 else math.nan,
-        "curve": [{"rows": max(round(n * m), 1), "lift": lift_of(m)} for m in MULTIPLES],
-        "ab_rows": sensible(4 * n * (logged_stderr / precision) ** 2, n) if precision > 0 else None,
-        "rows_for": [
-            {
-                "relative": r,
-                "rows": rows_for(r * scale, n, stderr, allowance=allowance, level=level),
-            }
-            for r in wanted
-        ]
-        if counts
-        else [],
-        "allowance_relative": allowance / scale if scale > 0 else math.nan,
-    }
+    ab_rows = sensible(4 * n * (logged_stderr / precision) ** 2, n) if precision > 0 else None
+    return SamplePlan(
+        detectable_lift=lift,
+        detectable_relative=lift / scale if scale > 0 else math.nan,
+        curve=tuple(Detectable(max(round(n * m), 1), lift_of(m)) for m in MULTIPLES),
+        ab_rows=ab_rows,
+        rows_for=tuple(
+            RowsNeeded(r, rows_for(r * scale, n, stderr, allowance=allowance, level=level))
+            for r in (wanted if counts else ())
+        ),
+        allowance_relative=allowance / scale if scale > 0 else math.nan,
+    )
 
 
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -277,7 +272,7 @@ PREDICTED_ROWS = 8192
 
 def stderr_ratios(
     log: RankingLog, target: str, weights: str, order: int | None = None
-) -> list[dict[str, float]]:
+) -> tuple[Exploration, ...]:
     """Return for each share e of uniform choice the predicted stderr relative to today's, for
     weights by their word.
 
@@ -290,7 +285,7 @@ def stderr_ratios(
         log = log.take(np.linspace(0, log.n - 1, PREDICTED_ROWS).astype(np.int64))
     factors = [second_moments(log, target, epsilon) for epsilon in EPSILONS]
     if any(factor is None for factor in factors):
-        return []
+        return ()
     used = np.arange(log.K) < log.lengths[:, None]
     alpha = log.position_weights**2
     totals = [
@@ -298,11 +293,11 @@ def stderr_ratios(
         for f in factors
         if f is not None
     ]
-    return [
-        {"epsilon": epsilon, "stderr_ratio": float(np.sqrt(total / totals[0]))}
+    return tuple(
+        Exploration(epsilon, float(np.sqrt(total / totals[0])))
         for epsilon, total in zip(EPSILONS, totals, strict=True)
         if totals[0] > 0
-    ]
+    )
 
 
 def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | None:

@@ -1,17 +1,10 @@
-"""What an evaluation was asked to do, and the plans that do it."""
+"""The plans of an evaluation: an estimator for each target, made ready for the pass."""
 
 import contextlib
-import os
-import platform
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import cache
-from importlib import metadata
-from numbers import Integral
+from dataclasses import dataclass
 from typing import Any
 
-from counterrank._version import __version__
 from counterrank.behavior import BehaviorTree
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, CounterrankError
@@ -24,7 +17,8 @@ from counterrank.estimators import (
     get_estimator,
     parse,
 )
-from counterrank.inference import Looks, check_level
+from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.tables import Skipped
 
 #: What is run when nothing is asked for; what a log cannot support is left out and said so. The
 #: tree of `aips` is not among them: it explains behaviour, but costs a quarter of the time and has
@@ -34,108 +28,6 @@ DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-
 ALL = "all"
 #: The segment column that stands for the groups of a fitted behaviour tree.
 TREE = "tree"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of one evaluation."""
-
-    targets: tuple[str, ...]
-    estimators: tuple[str, ...] = ()
-    level: float = 0.95
-    segments: tuple[str, ...] = ()
-    seed: int = 0
-    #: A lift smaller than this, relative to the logger's value, is of no practical interest.
-    practical: float | None = None
-    #: How missing propensities are estimated: None when the log's own are used.
-    estimate_propensity: str | None = None
-    #: List the audit's findings too: False leaves out all checks but those on which the verdict
-    #: rests.
-    audit: bool | None = None
-    #: The column with the time of each ranking, for the audit.
-    time: str | None = None
-    #: The user declares that no two rows belong to one visitor.
-    independent_rows: bool = False
-    #: Intervals hold at every look at a growing log, and are shortest at about this many rows;
-    #: None: one look.
-    sequential: int | None = None
-    #: The user declares that no target was trained on these rows ...
-    target_is_fresh: bool = False
-    #: ... or until when targets were trained: only later rows count.
-    target_trained_until: str | None = None
-    #: Columns of the items whose values make groups; weights then compare groups.
-    item_groups: tuple[str, ...] = ()
-    #: The candidates and the objective of a behaviour tree, where they are not the default ones.
-    behavior_candidates: str | None = None
-    behavior_mse: str | None = None
-
-    @property
-    def looks(self) -> Looks:
-        """How often the log is looked at."""
-        return Looks(self.sequential)
-
-    def __post_init__(self) -> None:
-        check_level(self.level)
-        if not isinstance(self.seed, Integral) or self.seed < 0:
-            raise ConfigError(f"seed is {self.seed!r}; it is a whole number, 0 or more")
-        if self.sequential is not None and not (
-            isinstance(self.sequential, Integral) and self.sequential > 0
-        ):
-            raise ConfigError(f"sequential is a number of rows, 1 or more; got {self.sequential!r}")
-        if len(set(self.targets)) != len(self.targets):
-            raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
-        if self.practical is not None and not self.practical > 0:
-            raise ConfigError(
-                "practical is the smallest relative lift that matters, above 0; got "
-                f"{self.practical}"
-            )
-
-
-#: Libraries whose version can change a digit.
-LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
-
-
-def manifest(
-    options: Options, *, fingerprint: str, estimators: Sequence[str], command: str | None = None
-) -> dict[str, Any]:
-    """Return versions, options, data fingerprint, seed and command.
-
-    No clock is read: a time is recorded only when SOURCE_DATE_EPOCH gives one
-    (reproducible-builds.org).
-    """
-    result: dict[str, Any] = {
-        "counterrank": __version__,
-        "python": platform.python_version(),
-        "libraries": {
-            name: version for name in LIBRARIES if (version := _version(name)) is not None
-        },
-        "options": asdict(options),
-        "estimators": list(estimators),
-        "seed": options.seed,
-        "fingerprint": fingerprint,
-        "command": command,
-    }
-    moment = os.environ.get("SOURCE_DATE_EPOCH")
-    if moment:
-        result["created"] = _moment(moment)
-    return result
-
-
-@cache
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _moment(text: str) -> str:
-    try:
-        return datetime.fromtimestamp(int(text), UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        raise ConfigError(
-            f"SOURCE_DATE_EPOCH must be whole seconds since 1970, got {text!r}"
-        ) from None
 
 
 #: The recommended estimator is the first of these that runs; else the first that was asked for.
@@ -155,9 +47,6 @@ class Job:
     plan: Plan[Any]
     #: Not asked for, but looked at: it has no line in the results.
     silent: bool = False
-
-
-Skipped = dict[str, str]
 
 
 def named(
@@ -237,7 +126,7 @@ def make_jobs(
         tried = View(first.take(slice(0, _TRIED)), target)
         made, left = _asked_for(asked, custom, workspace, tried)
         if not made:
-            raise ConfigError(f"no estimator can run for target '{target}': {left[-1]['reason']}")
+            raise ConfigError(f"no estimator can run for target '{target}': {left[-1].reason}")
         jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]
         skipped += left
     return jobs, tuple(skipped)
@@ -259,7 +148,7 @@ def _asked_for(
                 raise type(problem)(
                     f"'{name}' cannot run for target '{target}': {problem}"
                 ) from problem
-            skipped.append({"target": target, "estimator": name, "reason": str(problem)})
+            skipped.append(Skipped(target, name, str(problem)))
     return jobs, skipped
 
 

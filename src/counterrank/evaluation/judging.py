@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.audit import Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.result import Verdict
+from counterrank.evaluation.tables import LEVELS, Comparison, OrderPoint, Reason, Verdict
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
@@ -94,7 +94,6 @@ class Evidence:
 #: meets one: the price of seeing biases that are no larger than the interval.
 DOUBTFUL = 0.1
 
-Reason = dict[str, Any]
 SEVERITY = [PASSED, WARNED, FAILED]
 EXPLORE = "a logging policy that explores more"
 
@@ -120,11 +119,16 @@ def reasons(evidence: Evidence) -> list[Reason]:
     for check in CHECKS:
         for one in check(evidence):
             passed = one.status == PASSED
-            name = check.__name__.replace("_", "-")
             found.append(
-                {"target": evidence.estimate.target, "check": name, "status": one.status.word, "reason": one.reason,
-                 "help": "" if passed else one.help, "rows": None if passed else one.rows}
-            )  # fmt: skip
+                Reason(
+                    evidence.estimate.target,
+                    check.__name__.replace("_", "-"),
+                    one.status.word,
+                    one.reason,
+                    "" if passed else one.help,
+                    None if passed else one.rows,
+                )
+            )
     return found
 
 
@@ -364,6 +368,18 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     )
 
 
+def auto(e: Evidence) -> Found:
+    """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
+    name = e.estimate.estimator
+    if name != "auto":
+        yield Judged(
+            WARNED,
+            f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
+            "'auto' would say of this log is not known",
+            f"add it: {say('--estimators', f'{name},auto')}",
+        )
+
+
 def precision(e: Evidence) -> Found:
     """An interval that is narrow, relative to the logger's value or to the lift."""
     lift, line = e.estimate.lift, THRESHOLDS["precision"]
@@ -444,11 +460,11 @@ def audit(e: Evidence) -> Found:
 
 CHECKS: tuple[Callable[[Evidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
-    propensities, audit, fresh_target,
+    propensities, audit, fresh_target, auto,
 )  # fmt: skip
 
 
-def scale_of(mean: "np.ndarray[Any, Any]") -> str:
+def scale_of(mean: NDArray[np.float64]) -> str:
     """Return what a mean weight far from 1 suggests about units, or nothing.
 
     >>> scale_of(np.array([98.0, 103.0]))
@@ -504,11 +520,8 @@ def round_up(value: float) -> int:
     return -(-whole // step) * step
 
 
-def _listed(numbers: "np.ndarray[Any, Any]") -> str:
+def _listed(numbers: NDArray[np.int64]) -> str:
     return ", ".join(str(int(k)) for k in numbers)
-
-
-LEVELS = ("insufficient", "directional", "reliable")
 
 
 def verdict(evidence: Sequence[Evidence]) -> Verdict:
@@ -524,13 +537,13 @@ def verdict(evidence: Sequence[Evidence]) -> Verdict:
         level=lowest,
         summary=" ".join(_sentence(target, levels[target], found[target]) for target in found),
         targets=levels,
-        reasons=[row for rows in found.values() for row in rows],
+        reasons=tuple(row for rows in found.values() for row in rows),
     )
 
 
 def level_of(rows: Sequence[Reason]) -> str:
     """Return the evidence level that checks add up to."""
-    statuses = {row["status"] for row in rows}
+    statuses = {row.status for row in rows}
     return (
         LEVELS[0]
         if FAILED.word in statuses
@@ -558,16 +571,16 @@ def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
     if level == LEVELS[2]:
         return f"The evidence on '{target}' is reliable: all {len(rows)} checks passed."
     worst = FAILED if level == LEVELS[0] else WARNED
-    wrong = [row for row in rows if row["status"] != PASSED.word]
+    wrong = [row for row in rows if row.blamed]
     # What is wrong with the log goes first: more rows of it would not help.
     firsts = (estimable.__name__, audit.__name__)
-    causes = [row for name in firsts for row in wrong if row["check"] == name]
-    blamed = causes or [row for row in wrong if row["status"] == worst.word]
-    others = sum(row["status"] != PASSED.word for row in rows) - 1
+    causes = [row for name in firsts for row in wrong if row.check == name]
+    blamed = causes or [row for row in wrong if row.status == worst.word]
+    others = len(wrong) - 1
     more = f" (and {others} more)" if others else ""
     return (
-        f"The evidence on '{target}' is {level}: {blamed[0]['reason']}{more}. What would help: "
-        f"{blamed[0]['help']}."
+        f"The evidence on '{target}' is {level}: {blamed[0].reason}{more}. What would help: "
+        f"{blamed[0].help}."
     )
 
 
@@ -649,17 +662,17 @@ def usable(estimate: Estimate) -> bool:
     return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
 
 
-def path_of(target: str, found: Sequence[Estimate]) -> list[dict[str, Any]]:
+def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
     """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that
     order.
     """
     own = {one.estimator: one for one in found if one.target == target}
     length = max((len(one.by_position) for one in own.values()), default=0)
-    return [
-        {"order": order, "estimator": name, "value": own[name].value, "stderr": own[name].stderr,
-         "low": own[name].low, "high": own[name].high, "ess": own[name].ess}
+    return tuple(
+        OrderPoint(order, one.value, one.stderr, one.low, one.high, one.ess, name)
         for order, name in order_path(own, length)
-    ]  # fmt: skip
+        for one in (own[name],)
+    )
 
 
 def compare(
@@ -669,7 +682,7 @@ def compare(
     recommended: Mapping[str, str],
     level: float,
     looks: Looks = ONCE,
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[Comparison, ...]:
     """Return a row for each pair of targets: difference of their recommended estimates on the same
     rows.
 
@@ -683,24 +696,20 @@ def compare(
         if recommended[job.target] == job.name
     ]
     both = list(combinations(main, 2))
-    rows: list[dict[str, Any]] = []
+    rows: list[Comparison] = []
     for (left, one), (right, two) in both:
         stderr = pairs.stderr_of_difference(left, right)
         value, allowed = one.value - two.value, one.allowance + two.allowance
         # Bonferroni for intervals (Holm has none that are simultaneous), Holm for p-values (never
         # weaker).
         half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
-        low, high = value - half, value + half
-        rows.append(
-            {"better": left.target, "than": right.target, "value": value, "stderr": stderr,
-             "low": low - allowed, "high": high + allowed, "bias_allowance": allowed}
-        )  # fmt: skip
-    beyond = [max(abs(row["value"]) - row["bias_allowance"], 0.0) for row in rows]
+        ends = value - half - allowed, value + half + allowed
+        rows.append(Comparison(left.target, right.target, value, stderr, *ends, allowed))
     n = pairs.totals.n
     p = holm(
         [
-            looks.p_value(value, row["stderr"], n, level)
-            for value, row in zip(beyond, rows, strict=True)
+            looks.p_value(max(abs(row.value) - row.bias_allowance, 0.0), row.stderr, n, level)
+            for row in rows
         ]
     )
-    return tuple({**row, "p_value": float(value)} for row, value in zip(rows, p, strict=True))
+    return tuple(replace(row, p_value=float(value)) for row, value in zip(rows, p, strict=True))

@@ -17,6 +17,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue, View
 from counterrank.evaluation.jobs import TREE, Job
+from counterrank.evaluation.tables import Segment, SegmentLift
 from counterrank.inference import (
     Looks,
     benjamini_hochberg,
@@ -197,13 +198,13 @@ def segment_table(
     main: Sequence[list[Job]],
     recommended: Mapping[str, str],
     looks: Looks,
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
     p-values are Holm-adjusted, q-values Benjamini-Hochberg, intervals of the lift (`adjusted_low`,
     `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Segment] = []
     for index, group in enumerate(main):
         for job in group:
             if recommended[job.target] != job.name:
@@ -215,10 +216,10 @@ def segment_table(
         sorted(
             rows,
             key=lambda row: (
-                row["target"],
-                row["column"],
-                -np.nan_to_num(row["lift"]["value"], nan=-np.inf),
-                row["label"],
+                row.target,
+                row.column,
+                -np.nan_to_num(row.lift.value, nan=-np.inf),
+                row.label,
             ),
         )
     )
@@ -226,7 +227,7 @@ def segment_table(
 
 def _adjusted(
     job: Job, keys: Sequence[tuple[str, str]], found: Sequence[Estimate], looks: Looks
-) -> list[dict[str, Any]]:
+) -> list[Segment]:
     raw = [
         looks.p_value(
             max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level
@@ -242,18 +243,22 @@ def _adjusted(
         more = looks.critical(1 - (1 - one.level) / len(keys), one.n) - looks.critical(
             one.level, one.n
         )
-        low, high = one.lift.low - more * one.lift.stderr, one.lift.high + more * one.lift.stderr
+        lift = SegmentLift(
+            value=one.lift.value,
+            stderr=one.lift.stderr,
+            low=one.lift.low,
+            high=one.lift.high,
+            relative=one.lift.relative,
+            adjusted_low=one.lift.low - more * one.lift.stderr,
+            adjusted_high=one.lift.high + more * one.lift.stderr,
+            p_value=float(p),
+            q_value=float(q),
+        )
         rows.append(
-            {
-                "column": column, "label": label, "target": job.target, "estimator": job.name, "n": one.n,
-                "value": one.value, "stderr": one.stderr, "low": one.low, "high": one.high,
-                "ess": one.ess, "evidence": evidence_of(one), "flags": list(one.flags),
-                "lift": {
-                    "value": one.lift.value, "stderr": one.lift.stderr, "low": one.lift.low, "high": one.lift.high,
-                    "relative": one.lift.relative, "adjusted_low": low, "adjusted_high": high,
-                    "p_value": float(p), "q_value": float(q),
-                },
-            }
+            Segment(
+                column, label, job.target, job.name, one.n, one.value, one.stderr, one.low, one.high,
+                one.ess, lift, evidence_of(one), one.flags,
+            )
         )  # fmt: skip
     return rows
 

@@ -1,18 +1,29 @@
-"""Evaluation: everything that was found, as plain data that renders itself."""
+"""Evaluation: everything that was found, as typed data that renders itself."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from counterrank import atomic
 from counterrank.audit import Audit
-from counterrank.errors import ConfigError, UnknownNameError
+from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
+from counterrank.evaluation.provenance import Provenance
+from counterrank.evaluation.tables import (
+    Comparison,
+    Diagnostics,
+    LogSummary,
+    SamplePlan,
+    Segment,
+    Sensitivity,
+    Skipped,
+    Verdict,
+)
+from counterrank.records import Json, plain
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
@@ -20,66 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 SCHEMA = "counterrank/evaluation/1"
-
-
-class Verdict(dict[str, Any]):
-    """How far the evidence can be believed: `level`, `summary`, and the `reasons`, a row for each
-    check.
-
-    It is the dictionary of the JSON result too.
-
-    >>> reason = {"target": "new", "check": "units", "status": "warn", "reason": "80 rows", "help": "more rows"}
-    >>> verdict = Verdict(level="directional", summary="80 rows.", targets={"new": "directional"}, reasons=[reason])
-    >>> verdict, verdict.level == verdict["level"], len(verdict.reasons)
-    (Verdict('directional', warn=['units']), True, 1)
-    """
-
-    @property
-    def level(self) -> str:
-        """The lowest level of all targets: "reliable", "directional" or "insufficient"; "none" of
-        no verdict.
-        """
-        return str(self.get("level", "none"))
-
-    @property
-    def summary(self) -> str:
-        """The level of each target and what decided it, in a sentence."""
-        return str(self.get("summary", ""))
-
-    @property
-    def targets(self) -> dict[str, str]:
-        """The level of each target by its name."""
-        return dict(self.get("targets", {}))
-
-    @property
-    def reasons(self) -> list[dict[str, Any]]:
-        """A row for each check: `target`, `check`, `status` ("pass", "warn", "fail"), `reason`,
-        `help`, `rows`.
-        """
-        return list(self.get("reasons", ()))
-
-    def __repr__(self) -> str:
-        """Return the level and the checks that did not pass."""
-        blamed = {
-            status: [row["check"] for row in self.reasons if row["status"] == status]
-            for status in _BLAMED
-        }
-        told = [
-            f"{status}={list(dict.fromkeys(checks))}" for status, checks in blamed.items() if checks
-        ]
-        return f"Verdict({', '.join([repr(self.level), *told])})"
-
-    def __str__(self) -> str:
-        """Return the sentence, and a line for each check that did not pass."""
-        lines = [
-            f"{row['status']} {row['check']}: {row['reason']}"
-            for row in self.reasons
-            if row["status"] in _BLAMED
-        ]
-        return "\n".join([self.summary or self.level, *(f"  {line}" for line in lines)])
-
-
-_BLAMED = ("fail", "warn")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,19 +43,22 @@ class Evaluation:
     Evaluation(n=100, K=2, targets=['new'], estimators=['ips'], verdict='directional')
     """
 
-    log: dict[str, Any]
+    log: LogSummary
     estimates: tuple[Estimate, ...]
+    #: The recommended estimator of each target.
     recommended: dict[str, str]
-    comparisons: tuple[dict[str, Any], ...] = ()
-    segments: tuple[dict[str, Any], ...] = ()
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-    behavior: dict[str, Any] | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    #: The fitted behaviour tree in words, where there is one.
+    behavior: Json | None = None
     verdict: Verdict = field(default_factory=Verdict)
-    planning: dict[str, Any] = field(default_factory=dict)
-    sensitivity: dict[str, Any] = field(default_factory=dict)
+    #: What this log can detect, for each target.
+    planning: dict[str, SamplePlan] = field(default_factory=dict)
+    sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
     audit: Audit = field(default_factory=Audit)
-    skipped: tuple[dict[str, str], ...] = ()
-    provenance: dict[str, Any] = field(default_factory=dict)
+    skipped: tuple[Skipped, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended estimator of the first target."""
@@ -126,50 +80,32 @@ class Evaluation:
         ConfigError
             It is no evaluation, or a damaged one.
         """
-        from counterrank.evaluation.stored import estimates_from
+        from counterrank.evaluation.stored import evaluation_from
 
-        if found.get("schema") != SCHEMA:
-            raise ConfigError(
-                f"this is no evaluation: its schema is {found.get('schema')!r}, not {SCHEMA!r}"
-            )
-        plain = ("log", "recommended", "diagnostics", "behavior", "planning", "sensitivity")
-        try:
-            return cls(
-                estimates=estimates_from(found),
-                comparisons=tuple(found["comparisons"]),
-                segments=tuple(found["segments"]),
-                verdict=Verdict(found["verdict"]),
-                audit=Audit(found["audit"]),
-                skipped=tuple(found["skipped"]),
-                provenance=dict(found["provenance"]),
-                **{name: found[name] for name in plain},
-            )
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ConfigError(f"this evaluation is damaged: {problem!r}") from None
+        return evaluation_from(cls, found)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
-        lifts = [{"target": e.target, "estimator": e.estimator, **_lift(e)} for e in self.estimates]
-        found: dict[str, Any] = _plain(
-            {
-                "schema": SCHEMA,
-                "log": self.log,
-                "estimates": [e.to_dict() for e in self.estimates],
-                "lift": lifts,
-                "recommended": self.recommended,
-                "comparisons": list(self.comparisons),
-                "segments": list(self.segments),
-                "diagnostics": self.diagnostics,
-                "behavior": self.behavior,
-                "verdict": self.verdict,
-                "planning": self.planning,
-                "sensitivity": self.sensitivity,
-                "audit": list(self.audit),
-                "skipped": list(self.skipped),
-                "provenance": self.provenance,
-            }
-        )
-        return found
+        lifts = [
+            {"target": e.target, "estimator": e.estimator, **e.lift.to_dict()}
+            for e in self.estimates
+        ]
+        rows = {
+            one.name: plain(getattr(self, one.name))
+            for one in fields(self)
+            if one.name not in ("log", "estimates")
+        }
+        return {
+            "schema": SCHEMA,
+            "log": self.log.to_dict(),
+            "estimates": [plain(e.to_dict()) for e in self.estimates],
+            "lift": lifts,
+            **rows,
+        }
+
+    def called(self, **words: str) -> Self:
+        """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
+        return replace(self, log=replace(self.log, words={**self.log.words, **words}))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -220,7 +156,7 @@ class Evaluation:
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""
         names = list(dict.fromkeys(e.estimator for e in self.estimates))
-        size = f"n={self.log.get('n')}, K={self.log.get('K')}"
+        size = f"n={self.log.n}, K={self.log.K}"
         return (
             f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, "
             f"verdict={self.verdict.level!r})"
@@ -243,41 +179,13 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
     )
 
 
-def _row(estimate: Estimate) -> dict[str, Any]:
-    value = {
-        key: item
-        for key, item in estimate.to_dict().items()
-        if key not in ("by_position", "details")
-    }
-    lift = {key: item for key, item in _lift(estimate).items() if key != "by_position"}
+def _row(estimate: Estimate) -> Json:
+    value, lift = estimate.to_dict(), estimate.lift.to_dict()
+    for found, names in ((value, ("by_position", "details")), (lift, ("by_position",))):
+        for name in names:
+            found.pop(name, None)
     return {
         **value,
         "lift": lift.pop("value"),
         **{f"lift_{key}": item for key, item in lift.items()},
     }
-
-
-def _lift(estimate: Estimate) -> dict[str, Any]:
-    lift = estimate.lift
-    return {
-        "value": lift.value,
-        "stderr": lift.stderr,
-        "low": lift.low,
-        "high": lift.high,
-        "relative": lift.relative,
-        "relative_low": lift.relative_low,
-        "relative_high": lift.relative_high,
-        "by_position": [{"value": p.value, "stderr": p.stderr} for p in lift.by_position],
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -29,13 +29,11 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import (
+    PANEL,
     TREE,
     Job,
-    Options,
-    Skipped,
     grouped,
     make_jobs,
-    manifest,
     named,
     recommended,
     weightless,
@@ -62,11 +60,24 @@ from counterrank.evaluation.passing import (
     pairing,
     segment_table,
 )
+from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.tables import (
+    Diagnostics,
+    LogSummary,
+    SamplePlan,
+    Sensitivity,
+    Skipped,
+)
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.messages import ESTIMATED, has
-from counterrank.weights.diagnostics import effective_rows, mean_weight_test, weight_report
+from counterrank.weights.diagnostics import (
+    Support,
+    effective_rows,
+    mean_weight_test,
+    weight_report,
+)
 from counterrank.weights.moments import Moments
 from counterrank.weights.thresholds import FAILED
 
@@ -76,22 +87,20 @@ if TYPE_CHECKING:
 
 def planning(
     chosen: Estimate, probe: RankingLog, options: Options, *, logged: float, logged_stderr: float
-) -> dict[str, Any]:
+) -> SamplePlan:
     """Return detectable lifts, rows needed, A/B traffic and the gain from exploration."""
     plan = plan_for(
         chosen.n, chosen.lift.stderr, logged=logged, logged_stderr=logged_stderr, level=options.level,
         practical=options.practical, allowance=chosen.allowance or 0.0,
     )  # fmt: skip
     basis = parse(chosen.basis)
-    return {
-        **plan,
-        "exploration": stderr_ratios(probe, chosen.target, basis.assumption, basis.order),
-    }
+    explored = stderr_ratios(probe, chosen.target, basis.assumption, basis.order)
+    return replace(plan, exploration=explored)
 
 
 def sensitivity(
     chosen: Estimate, job: Job, probe: RankingLog, *, logged: float
-) -> dict[str, Any] | None:
+) -> Sensitivity | None:
     """Return how the value's range grows with the error of the propensities; None without weights
     by position.
     """
@@ -101,9 +110,6 @@ def sensitivity(
     view = View(probe, chosen.target)
     weights = contributions(view)[1]
     return curve(weights, view.reward, probe.position_weights, value=chosen.value, logged=logged)
-
-
-#: The flag of a log whose propensities were not logged.
 
 
 def assemble(
@@ -136,17 +142,17 @@ def assemble(
     learned = {one.target for _, one in chosen if _learned_from(first, one.target) == rows}
     evidence = [replace(one, learned_here=one.estimate.target in learned) for one in evidence]
     return Evaluation(
-        log={
-            "n": total.totals.n,
-            "K": first.K,
-            "fingerprint": str(total.fingerprint),
-            "rows_fingerprint": total.fingerprint.of_rows,
-            "value": logged,
-            "stderr": logged_stderr,
-            "units": total.totals.units,
-            "sequential": options.sequential,
-            "position_weights": first.position_weights,
-        },
+        log=LogSummary(
+            n=total.totals.n,
+            K=first.K,
+            fingerprint=str(total.fingerprint),
+            rows_fingerprint=total.fingerprint.of_rows,
+            value=logged,
+            stderr=logged_stderr,
+            units=total.totals.units,
+            sequential=options.sequential,
+            position_weights=tuple(first.position_weights.tolist()),
+        ),
         estimates=asked,
         recommended=run.recommended,
         comparisons=compare(
@@ -161,7 +167,7 @@ def assemble(
             for _, e in chosen
         },
         sensitivity={target: found for target, found in ranges.items() if found is not None},
-        audit=Audit() if options.audit is False else Audit.of(findings),
+        audit=Audit() if options.audit is False else Audit(findings),
         skipped=run.skipped,
         provenance=manifest(
             options,
@@ -217,21 +223,28 @@ def _weighing(run: Run, job: Job, one: Estimate, estimates: Sequence[Estimate]) 
 
 def _evidence(
     run: Run, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
-    supported: dict[str, Any] | None, ranged: dict[str, Any] | None, findings: Sequence[Finding],
+    supported: Support | None, ranged: Sensitivity | None, findings: Sequence[Finding],
 ) -> Evidence:  # fmt: skip
-    like = weighed_like(one, estimates)
-    lightest = _lightest(one.target, estimates)
+    # The same judges in the same order whatever was asked for: the panel is always run.
+    ranks = {name: rank for rank, name in enumerate(PANEL)}
+    order = sorted(
+        (i for i, other in enumerate(run.jobs) if other is job or other.name in ranks),
+        key=lambda i: ranks.get(run.jobs[i].name, -1),
+    )
+    jobs, found = [run.jobs[i] for i in order], [estimates[i] for i in order]
+    like = weighed_like(one, found)
+    lightest = _lightest(one.target, found)
     # What rests on no weights that were summed is judged by the lightest there are.
-    others = lightest if like is None else estimates[like].moments
+    others = lightest if like is None else found[like].moments
     return Evidence(
         estimate=one,
         logged=_logged(pairs.totals)[0],
         units=pairs.totals.units,
         outcomes=pairs.effective_outcomes(job),
-        rivals=rivals(one, estimates, run.jobs, pairs),
+        rivals=rivals(one, found, jobs, pairs),
         lifts=[
             other.lift.value
-            for other in estimates
+            for other in found
             if other.target == one.target
             and other.estimator != one.estimator
             and parse(other.estimator).plain
@@ -247,7 +260,7 @@ def _evidence(
         # One position has no other items to be wrong about.
         assumption_free=run.first.K == 1
         or parse(one.basis).interactions(run.first.K) == run.first.K,
-        unsupported=() if supported is None else supported["rare_share"],
+        unsupported=() if supported is None else supported.rare_share,
         practical=run.options.practical,
         estimated_propensity=has(run.first.notes, ESTIMATED),
         failed_audit=[
@@ -255,7 +268,7 @@ def _evidence(
             for finding in findings
             if finding.status is FAILED and finding.target in (None, one.target)
         ],
-        sign_changes_at=None if ranged is None else ranged["sign_changes_at"],
+        sign_changes_at=None if ranged is None else ranged.sign_changes_at,
         fresh=run.options.target_is_fresh,
         trained_until=run.options.target_trained_until,
     )
@@ -270,23 +283,22 @@ def _diagnostics(
     run: Run,
     total: PassState,
     estimates: Sequence[Estimate],
-    supports: dict[str, dict[str, Any] | None],
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    supports: Mapping[str, Support | None],
+) -> Diagnostics:
+    found = {}
     tops = dict(zip(run.groups, total.tops, strict=True))
     for job, one in zip(run.jobs, estimates, strict=True):
         if one.moments is None or job.silent:
             continue
-        report = weight_report(one.moments, support=supports[one.target]).to_dict()
-        top = tops[job.plan.key]
-        if top is not None:
-            rows = zip(top.rows.tolist(), top.totals.tolist(), strict=True)
-            report["top_rows"] = [{"row": row, "total": value} for row, value in rows]
-        found[f"{one.target}/{one.estimator}"] = report
+        found[f"{one.target}/{one.estimator}"] = weight_report(
+            one.moments, support=supports[one.target], top=tops[job.plan.key]
+        )
     asked = [one for job, one in zip(run.jobs, estimates, strict=True) if not job.silent]
-    found["order_path"] = {target: path_of(target, asked) for target in run.options.targets}
-    found["support"] = {target: one for target, one in supports.items() if one is not None}
-    return found
+    return Diagnostics(
+        weights=found,
+        order_path={target: path_of(target, asked) for target in run.options.targets},
+        support={target: one for target, one in supports.items() if one is not None},
+    )
 
 
 def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:

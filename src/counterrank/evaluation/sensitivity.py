@@ -9,10 +9,11 @@ reverse.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from counterrank.evaluation.tables import Sensitivity, SensitivityRange
 
 Floats = NDArray[np.float64]
 
@@ -115,7 +116,7 @@ class Positions:
 
 def curve(
     weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logged: float
-) -> dict[str, Any]:
+) -> Sensitivity:
     """Return the range of the value and lift for each gamma, and the gamma at which the lift's sign
     may change.
 
@@ -126,10 +127,8 @@ def curve(
     for gamma in GAMMAS:
         below, above = positions.bounds(gamma)
         low, high = value + below, value + above
-        rows.append(
-            {"gamma": gamma, "low": low, "high": high, "lift_low": low - logged, "lift_high": high - logged}
-        )  # fmt: skip
-    return {"curve": rows, "sign_changes_at": sign_change(positions, value - logged)}
+        rows.append(SensitivityRange(gamma, low, high, low - logged, high - logged))
+    return Sensitivity(tuple(rows), sign_change(positions, value - logged))
 
 
 def sign_change(positions: Positions, lift: float) -> float | None:

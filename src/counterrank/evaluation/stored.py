@@ -1,50 +1,65 @@
 """A result read back from its JSON form: what `Evaluation.to_dict` wrote."""
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from counterrank.audit import Audit, Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
+from counterrank.evaluation.tables import Diagnostics
 from counterrank.messages import Message
+from counterrank.records import Json, value_of
+
+if TYPE_CHECKING:
+    from counterrank.evaluation.result import Evaluation
+
+    Read = TypeVar("Read", bound=Evaluation)
 
 Row = Mapping[str, Any]
 
 
-def number(value: Any) -> float:
-    """Return a number of JSON; null is NaN.
+def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
+    """Return a whole evaluation; what an older version did not write is empty."""
+    from counterrank.evaluation.result import SCHEMA
 
-    >>> number(0.5), number(None)
-    (0.5, nan)
-    """
-    return math.nan if value is None else float(value)
+    if found.get("schema") != SCHEMA:
+        raise ConfigError(
+            f"this is no evaluation: its schema is {found.get('schema')!r}, not {SCHEMA!r}"
+        )
+    for name in ("log", "estimates", "lift", "recommended", "verdict"):
+        if name not in found:
+            raise ConfigError(f"this evaluation is damaged: it has no '{name}'")
+    made: Json = {
+        "estimates": estimates_from(found),
+        "diagnostics": Diagnostics.from_dict(found.get("diagnostics") or {}),
+        "audit": Audit(value_of(tuple[Finding, ...], found.get("audit") or [], "audit")),
+    }
+    hints = get_type_hints(kind)
+    rest = {
+        name: value_of(hint, found[name], name)
+        for name, hint in hints.items()
+        if name not in made and found.get(name) is not None
+    }
+    return kind(**made, **rest)
 
 
-def positions(found: Sequence[Row]) -> tuple[PositionValue, ...]:
-    """Return values and standard errors by position."""
-    return tuple(PositionValue(number(one["value"]), number(one["stderr"])) for one in found)
-
-
-def lift_from(found: Row) -> Lift:
-    """Return a lift from an entry of `lift`."""
-    names = ("value", "stderr", "low", "high", "relative", "relative_low", "relative_high")
-    read = {name: number(found.get(name)) for name in names}
-    return Lift(**read, by_position=positions(found.get("by_position", ())))
-
-
-def flags_from(found: Row) -> tuple[str, ...]:
-    """Return the flags of an estimate, with their codes where those were written."""
-    flags = [str(flag) for flag in found.get("flags", ())]
-    codes = found.get("flag_codes") or [""] * len(flags)
+def estimates_from(found: Row) -> tuple[Estimate, ...]:
+    """Return all estimates of a result, each with its lift."""
+    rows, lifts = (
+        value_of(tuple[dict[str, Any], ...], found[name], name) for name in ("estimates", "lift")
+    )
+    by_name = {(one.get("target"), one.get("estimator")): one for one in lifts}
+    n = value_of(int, found["log"].get("n"), "log.n")
     return tuple(
-        Message(code, flag[len(code) + 2 :]) if code else flag
-        for code, flag in zip(codes, flags, strict=True)
+        _estimate(one, by_name.get((one.get("target"), one.get("estimator")), {}), n)
+        for one in rows
     )
 
 
-def estimate_from(found: Row, lift: Row, n: int) -> Estimate:
+def _estimate(found: Row, lift: Row, n: int) -> Estimate:
     """Return an estimate whose interval is the one that was written."""
-    level, ends = number(found["level"]), (number(found["low"]), number(found["high"]))
+    level = _number(found, "level") if "level" in found else 0.95
+    ends = _number(found, "low"), _number(found, "high")
 
     def written(wanted: float) -> tuple[float, float]:
         if wanted != level:
@@ -55,28 +70,32 @@ def estimate_from(found: Row, lift: Row, n: int) -> Estimate:
         return ends
 
     return Estimate(
-        target=str(found["target"]),
-        estimator=str(found["estimator"]),
-        value=number(found["value"]),
-        stderr=number(found["stderr"]),
-        by_position=positions(found["by_position"]),
-        ess=number(found["ess"]),
+        target=value_of(str, found.get("target"), "target"),
+        estimator=value_of(str, found.get("estimator"), "estimator"),
+        value=_number(found, "value"),
+        stderr=_number(found, "stderr"),
+        by_position=value_of(
+            tuple[PositionValue, ...], found.get("by_position") or [], "by_position"
+        ),
+        ess=_number(found, "ess"),
         n=n,
         level=level,
-        lift=lift_from(lift),
-        flags=flags_from(found),
-        details=dict(found.get("details") or {}),
+        lift=Lift.from_dict(lift),
+        flags=_flags(found),
+        details=value_of(dict[str, Any], found.get("details") or {}, "details"),
         interval_at=written,
-        allowance=float(found.get("allowance") or 0.0),
-        basis=str(found.get("basis") or ""),
-        not_estimable=str(found.get("not_estimable") or ""),
+        not_estimable=value_of(str, found.get("not_estimable") or "", "not_estimable"),
     )
 
 
-def estimates_from(found: Row) -> tuple[Estimate, ...]:
-    """Return all estimates of a result, each with its lift."""
-    lifts = {(one["target"], one["estimator"]): one for one in found["lift"]}
-    n = int(found["log"]["n"])
+def _number(found: Row, name: str) -> float:
+    return float(value_of(float, found.get(name), f"estimates.{name}"))
+
+
+def _flags(found: Row) -> tuple[str, ...]:
+    """Return the flags of an estimate, with their codes where those were written."""
+    flags = value_of(tuple[str, ...], found.get("flags") or [], "flags")
+    codes = value_of(tuple[str, ...], found.get("flag_codes") or [""] * len(flags), "flag_codes")
     return tuple(
-        estimate_from(one, lifts[one["target"], one["estimator"]], n) for one in found["estimates"]
+        Message.read(code, flag) if code else flag for code, flag in zip(codes, flags, strict=True)
     )

@@ -57,7 +57,7 @@ def _logged(mlflow: Any, result: Evaluation, experiment: str | None) -> str:
 
 def _metrics(result: Evaluation) -> Iterator[tuple[str, float]]:
     """Yield what can be drawn over time; what is not known is left out."""
-    found: dict[str, float] = {"rows": result.log["n"], "logger/value": result.log["value"]}
+    found: dict[str, float] = {"rows": result.log.n, "logger/value": result.log.value}
     for one in result.estimates:
         low, high = one.interval(one.level)
         stem = f"{one.target}/{one.estimator}"
@@ -82,9 +82,9 @@ def _key(text: str) -> str:
 
 def _tags(result: Evaluation) -> dict[str, str]:
     told = {
-        "verdict": result.verdict["level"],
-        "summary": result.verdict["summary"],
-        "log_fingerprint": result.log["fingerprint"],
+        "verdict": result.verdict.level,
+        "summary": result.verdict.summary,
+        "log_fingerprint": result.log.fingerprint,
         "targets": ", ".join(dict.fromkeys(one.target for one in result.estimates)),
     }
     return {f"counterrank.{key}": str(value)[:500] for key, value in told.items()}

@@ -41,7 +41,7 @@ from counterrank.policies import (
     Scored,
     parse_policy,
 )
-from counterrank.report import Detectable, ExplorationPlan, Option
+from counterrank.report import DetectableLift, ExplorationPlan, Option
 from counterrank.weights.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -379,7 +379,8 @@ class Bench:
         weighed = target.q * alpha
         products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
         square = target.q @ (alpha**2 * rewards.own) + products
-        return np.exp(target.log_prob) * square
+        needs: Floats = np.exp(target.log_prob) * square
+        return needs
 
     def _needs_places(self, target: Drawn) -> Floats:
         """Return pi(a_k at k) E[r_k^2] (n, S, K), without places that hold production's item."""
@@ -405,7 +406,7 @@ class Bench:
         )
         return replace(option, auto=auto)
 
-    def _detectable(self, target: str, predictions: list[Prediction]) -> Detectable:
+    def _detectable(self, target: str, predictions: list[Prediction]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""
         asked, value = self.asked, self.costs.value
         n = asked.n
@@ -427,7 +428,7 @@ class Bench:
         if needed is not None and best.share * needed < FEWEST:
             needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
         week = asked.rows_per_week
-        return Detectable(
+        return DetectableLift(
             target=target,
             lift=lift(best, n) if enough else None,
             rows=n,

@@ -72,6 +72,12 @@ class Policy(ABC):
     def prefix_log_prob(self, actions: Ints) -> Floats:
         """Return log P(a_1..a_k | x), cumulative over k: (n, K); the last column is the joint."""
 
+    def prefix_log_probs(self, rankings: Ints) -> Floats:
+        """Return `prefix_log_prob` of several rankings a row (n, S, K): (n, S, K)."""
+        each = rankings.swapaxes(0, 1)
+        found = [self.prefix_log_prob(np.ascontiguousarray(one)) for one in each]
+        return np.stack(found, axis=1)
+
     @abstractmethod
     def position_log_prob(self, actions: Ints) -> Floats:
         """Return the marginal log P(a_k at position k | x): (n, K)."""

@@ -104,6 +104,12 @@ class PlackettLuce(ArrayPolicy):
 
         return prefix_log_prob(self.scores, as_actions(actions, self))
 
+    def prefix_log_probs(self, rankings: Ints) -> Floats:
+        from counterrank.policies.kernels.plackett_luce import prefix_log_probs
+
+        items = [as_actions(rankings[:, s], self) for s in range(rankings.shape[1])]
+        return prefix_log_probs(self.scores, np.stack(items, axis=1))
+
     def position_log_prob(self, actions: Ints) -> Floats:
         return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 

@@ -60,7 +60,8 @@ class Scored(Policy):
         """
         if self.spec.parts:
             parts = [self._as(part).tied(length) for share, part in self.spec.parts if share > 0]
-            return np.any(parts, axis=0)
+            some: Bools = np.any(parts, axis=0)
+            return some
         options, kind = self.spec.options, self.spec.kind
         # Between the places `first` and `last`, from 0, and the one below each. Others draw between
         # equals.

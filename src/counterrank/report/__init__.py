@@ -12,7 +12,7 @@ from counterrank.report.learning import (
 )
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, style_of, table
-from counterrank.report.plan import Cost, Detectable, ExplorationPlan, Option, plan_page
+from counterrank.report.plan import Cost, DetectableLift, ExplorationPlan, Option, plan_page
 from counterrank.report.plan import sentences as plan_sentences
 from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
@@ -30,7 +30,7 @@ __all__ = [
     "SIGNS",
     "Axis",
     "Cost",
-    "Detectable",
+    "DetectableLift",
     "ExplorationPlan",
     "Frame",
     "Option",

@@ -41,7 +41,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Detectable:
+class DetectableLift:
     """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %; None
     where too few of them would count.
 
@@ -94,8 +94,8 @@ class Option:
     kind: str
     spec: str
     cost: Cost
-    detectable: tuple[Detectable, ...]
-    auto: tuple[Detectable, ...] = ()
+    detectable: tuple[DetectableLift, ...]
+    auto: tuple[DetectableLift, ...] = ()
 
     def worst(self, targets: tuple[str, ...]) -> float:
         """Return the largest detectable lift among targets; infinite where one is never shown."""
@@ -109,8 +109,8 @@ class Option:
             str(told["kind"]),
             str(told["spec"]),
             Cost.from_dict(told["cost"]),
-            tuple(Detectable.from_dict(one) for one in told["detectable"]),
-            tuple(Detectable.from_dict(one) for one in told.get("auto", ())),
+            tuple(DetectableLift.from_dict(one) for one in told["detectable"]),
+            tuple(DetectableLift.from_dict(one) for one in told.get("auto", ())),
         )
 
 

@@ -1,12 +1,13 @@
 """Numbers about weights, what they mean in words, and the rows that move an estimate most."""
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.messages import Message
+from counterrank.records import Record, optional
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
@@ -169,19 +170,6 @@ def largest_weight_share(moments: Moments) -> float:
     )
 
 
-__all__ = [
-    "MeanWeightTest",
-    "bin_edges",
-    "effective_rows",
-    "effective_rows_by_position",
-    "largest_weight_share",
-    "mean_weight_test",
-    "share_of_rows_carrying",
-    "survival",
-    "tail_index",
-]
-
-
 ONE_UNIT = Message(
     "one-unit", "a single ranking or unit shows no spread; there is no standard error"
 )
@@ -227,44 +215,86 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightReport:
-    """Numbers about weights; `flags` say in words what is wrong with them.
+class ItemShare(Record):
+    """An item and the share of a policy's probability on it."""
 
-    `ess` effective rows (Kish); `largest_share` of all weight on one ranking; `tail_index` Pareto
-    k-hat; `rows_carrying_90` share of rows that carry 90 % of the weight; `mean_weight*` the test
-    of E[w_k] = 1, with p-values over all positions (`_p`, Holm) and of each (`_adjusted`,
-    Benjamini-Hochberg); `survival` the share of rows with at least a weight; `support` the target's
-    mass on items the logger hardly shows, where it is known.
-    """
+    action: str
+    share: float
 
-    n: int
-    ess: float
-    ess_by_position: tuple[float, ...]
-    largest_share: float
-    tail_index: float
-    rows_carrying_90: float
-    rows_carrying_50: float
-    mean_weight: tuple[float, ...]
-    mean_weight_z: tuple[float, ...]
-    mean_weight_p: float
-    mean_weight_adjusted: tuple[float, ...]
-    survival: dict[str, tuple[float, ...]]
-    support: dict[str, Any] | None = None
+
+@dataclass(frozen=True, slots=True)
+class Support(Record):
+    """A target's probability on items that the logger never or rarely shows, by position."""
+
+    unlogged_share: tuple[float, ...] = ()
+    rare_share: tuple[float, ...] = ()
+    #: Items shown with a lower probability than this are rare.
+    rare_below: float = 1e-3
+    #: The items that miss most.
+    actions: tuple[ItemShare, ...] = ()
+    #: Rows that were looked at.
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Survival(Record):
+    """The share of rows with at least each weight."""
+
+    weight: tuple[float, ...] = ()
+    share: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopRow(Record):
+    """A row of the log that moves an estimate much: its number, and its part of the sum."""
+
+    row: int
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReport(Record):
+    """Numbers about the weights behind an estimate."""
+
+    n: int = 0
+    #: Effective rows (Kish).
+    ess: float = float("nan")
+    ess_by_position: tuple[float, ...] = ()
+    #: Share of all weight on one ranking.
+    largest_share: float = float("nan")
+    #: Pareto k-hat.
+    tail_index: float = float("nan")
+    #: Shares of rows that carry 90 % and half of the weight.
+    rows_carrying_90: float = float("nan")
+    rows_carrying_50: float = float("nan")
+    #: The test of E[w_k] = 1: means and z by position, a p-value over all positions (Holm) and one of
+    #: each (Benjamini-Hochberg).
+    mean_weight: tuple[float, ...] = ()
+    mean_weight_z: tuple[float, ...] = ()
+    mean_weight_p: float = float("nan")
+    mean_weight_adjusted: tuple[float, ...] = ()
+    survival: Survival = field(default_factory=Survival)
+    #: None where it is not known.
+    support: Support | None = None
+    #: What is wrong with the weights, in words.
     flags: tuple[str, ...] = ()
+    #: The rows with the largest |total|, where an estimate has one total a row.
+    top_rows: tuple[TopRow, ...] = optional(default=())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain types."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+    def __repr__(self) -> str:
+        return f"WeightReport(n={self.n}, ess={self.ess:.4g}, tail_index={self.tail_index:.3g})"
 
 
-def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) -> WeightReport:
+def weight_report(
+    moments: Moments, *, support: Support | None = None, top: "TopRows | None" = None
+) -> WeightReport:
     """Return the report on the weights behind some moments.
 
     >>> import numpy as np
     >>> from counterrank.weights.moments import moments_of
     >>> w = np.array([[0.0], [0.0], [1.0], [3.0]])
     >>> report = weight_report(moments_of(w, w, w, np.ones(1))[0])
-    >>> report.ess, report.largest_share, report.survival["share"]
+    >>> report.ess, report.largest_share, report.survival.share
     (1.6, 0.75, (1.0, 0.5, 0.25))
     """
     test = mean_weight_test(moments)
@@ -281,9 +311,10 @@ def weight_report(moments: Moments, *, support: dict[str, Any] | None = None) ->
         mean_weight_z=tuple(test.z.tolist()),
         mean_weight_p=test.p_value,
         mean_weight_adjusted=tuple(test.adjusted.tolist()),
-        survival={"weight": tuple(levels.tolist()), "share": tuple(share.tolist())},
+        survival=Survival(tuple(levels.tolist()), tuple(share.tolist())),
         support=support,
         flags=weight_flags(moments),
+        top_rows=() if top is None else top.listed(),
     )
 
 
@@ -301,6 +332,10 @@ class TopRows:
 
     rows: Ints
     totals: Floats
+
+    def listed(self) -> tuple[TopRow, ...]:
+        """Return the rows as a table."""
+        return tuple(map(TopRow, self.rows.tolist(), self.totals.tolist()))
 
     def __add__(self, other: Self) -> Self:
         rows = np.concatenate([self.rows, other.rows])

@@ -95,12 +95,9 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
 
     A ranking that only one of the two shows has an infinite one: the range cuts it.
     """
-    out = np.empty(rankings.shape[:2])
-    for s in range(rankings.shape[1]):
-        own = np.ascontiguousarray(rankings[:, s])
-        with np.errstate(invalid="ignore"):
-            out[:, s] = target.prefix_log_prob(own)[:, -1] - logger.prefix_log_prob(own)[:, -1]
-    return out
+    with np.errstate(invalid="ignore"):
+        both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
+        return np.subtract(*both)
 
 
 def logger_draws(batch: RankingLog, logger: Policy, size: int, seed: int) -> Ints:

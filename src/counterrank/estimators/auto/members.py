@@ -175,7 +175,7 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
     # Draw by draw: rows of a policy with many items are not copied for each.
     flat = draws.transpose(1, 0, 2).reshape(S * n, K)
     above, below = (
-        np.concatenate([own.prefix_log_prob(draws[:, s]) for s in range(S)])
+        own.prefix_log_probs(draws).swapaxes(0, 1).reshape(S * n, K)
         for own in (policy, batch.propensity)
     )
     shown = flat >= 0

@@ -29,6 +29,7 @@ from counterrank.models import (
     PageModel,
     Rankings,
     RepeatedLists,
+    Repeats,
     RewardModel,
     context_columns,
     encoded,
@@ -160,8 +161,8 @@ class Drawn:
     level: Floats = field(default_factory=lambda: np.zeros(0))
     #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
     span: Range | None = None
-    #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
-    unknown: float = 0.0
+    #: What lists that repeat tell; None where there are none.
+    repeats: Repeats | None = None
     #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
     worth: Floats = field(default_factory=lambda: np.zeros(0))
     #: What has to be said of the models.
@@ -181,9 +182,11 @@ class Drawn:
         own = batch.action[:, None, :]
         drawn = drawn_once(view, self.draws, self.seed)
         others = logger_draws(batch, logger, self.draws, self.seed)
+        ratios = self.span.cut(
+            log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
+        )
         h, by_logger, by_target = (
-            self.span.cut(log_ratios(target, logger, rankings)).mean(axis=1)
-            for rankings in (own, others, drawn)
+            part.mean(axis=1) for part in np.split(ratios, [1, 1 + others.shape[1]], axis=1)
         )
         return aim_sums(h, by_logger, by_target, residual)
 
@@ -333,7 +336,7 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
         span=logged_span(sample, workspace.target),
-        unknown=0.0 if lists is None else unknown_of(lists, rankings, sample, workspace),
+        repeats=None if lists is None else repeats_of(lists, rankings, sample, workspace),
         **amounts(models[0], rankings, sample.reward, fold),
     )
 
@@ -346,13 +349,13 @@ def logged_span(sample: RankingLog, target: str) -> Range | None:
     return Range.of(log_ratios(new, old, sample.action[:, None, :])[:, 0])
 
 
-def unknown_of(
+def repeats_of(
     lists: RepeatedLists, rankings: Rankings, sample: RankingLog, workspace: Workspace
-) -> float:
-    """Return the variance of the change that the means of repeated lists leave unknown."""
+) -> Repeats:
+    """Return what repeated lists tell of the change to the target."""
     target, size = workspace.target, draws_for(sample.n)
     drawn = target_draws(sample, target, size, workspace.seed)
-    return lists.unknown(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
+    return lists.repeats(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
 
 
 def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[str, Any]:

@@ -60,81 +60,91 @@ def rung(x: Floats, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
         q[i] = power[i] + less
 
 
-@jit
 def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
-    """Return (n, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
+    """Return (n, K) log P(a_1..a_k): `prefix_log_probs` of one ranking a row."""
+    return prefix_log_probs(scores, actions[:, None, :])[:, 0]
+
+
+@jit
+def prefix_log_probs(scores: Floats, actions: Ints) -> Floats:
+    """Return (n, S, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
 
     Remaining mass is added up from the tail backwards, never total minus used: when the used items
     hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
-    score -inf, gives -inf.
+    score -inf, gives -inf. Rankings of a row share its exponentials, which cost most.
     """
-    n, K = actions.shape
+    n, S, K = actions.shape
     A = scores.shape[1]
-    out = np.zeros((n, K))
+    out = np.zeros((n, S, K))
     used = np.zeros(A, np.bool_)
-    step = np.zeros(K)
+    step, taken = np.zeros(K), np.zeros(K)
     rest, spare, mass, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
+    whole = np.empty(A)
     bits = power.view(np.int64)
     for i in range(n):
         row = scores[i if scores.shape[0] > 1 else 0]
-        length, possible = 0, K
-        for k in range(K):
-            a = actions[i, k]
-            if a < 0:
-                break
-            if used[a] or row[a] == -np.inf:
-                possible = min(possible, k)
-            used[a] = True
-            length = k + 1
-        last = min(length, possible)
         top = highest(row)
         for a in range(A):
             rest[a] = row[a] - top
-        rung(rest, spare, mass, power, bits)
-        for k in range(length):
-            spare[k] = mass[actions[i, k]]
-        for k in range(length):
-            mass[actions[i, k]] = 0.0
-        left = total_of(mass)
-        # Beside this much, what underflows is nothing; masses add up without logarithms.
-        if last == length and left > _PLENTY:
-            total = 0.0
-            for k in range(length - 1, -1, -1):
-                left += spare[k]
-                step[k] = row[actions[i, k]] - top - np.log(left)
+        rung(rest, spare, whole, power, bits)
+        for s in range(S):
+            items = actions[i, s]
+            length, possible = 0, K
+            for k in range(K):
+                a = items[k]
+                if a < 0:
+                    break
+                if used[a] or row[a] == -np.inf:
+                    possible = min(possible, k)
+                used[a] = True
+                length = k + 1
+            last = min(length, possible)
             for k in range(length):
-                total += step[k]
-                out[i, k] = total
-                used[actions[i, k]] = False
-            for k in range(length, K):
-                out[i, k] = total
-            continue
-        for a in range(A):
-            rest[a] = row[a]
-        for k in range(length):
-            rest[actions[i, k]] = -np.inf
-        remaining = highest(rest)
-        if remaining > -np.inf:
-            for a in range(A):
-                rest[a] -= remaining
-            rung(rest, spare, mass, power, bits)
-            remaining += np.log(total_of(mass))
-        for k in range(length - 1, -1, -1):
-            a = actions[i, k]
-            if k >= last and seen_before(actions[i], k):
-                # beyond the first impossible item only the mass still matters, each item's once
+                taken[k] = whole[items[k]]
+            for k in range(length):
+                whole[items[k]] = 0.0
+            left = total_of(whole)
+            for k in range(length):
+                whole[items[k]] = taken[k]
+            # Beside this much, what underflows is nothing; masses add up without logarithms.
+            if last == length and left > _PLENTY:
+                total = 0.0
+                for k in range(length - 1, -1, -1):
+                    left += taken[k]
+                    step[k] = row[items[k]] - top - np.log(left)
+                for k in range(length):
+                    total += step[k]
+                    out[i, s, k] = total
+                    used[items[k]] = False
+                for k in range(length, K):
+                    out[i, s, k] = total
                 continue
-            remaining = np.logaddexp(remaining, row[a])
-            step[k] = row[a] - remaining
-        total = 0.0
-        for k in range(K):
-            if k < last:
-                total += step[k]
-            elif k < length:
-                total = -np.inf
-            out[i, k] = total
-        for k in range(length):
-            used[actions[i, k]] = False
+            for a in range(A):
+                rest[a] = row[a]
+            for k in range(length):
+                rest[items[k]] = -np.inf
+            remaining = highest(rest)
+            if remaining > -np.inf:
+                for a in range(A):
+                    rest[a] -= remaining
+                rung(rest, spare, mass, power, bits)
+                remaining += np.log(total_of(mass))
+            for k in range(length - 1, -1, -1):
+                a = items[k]
+                if k >= last and seen_before(items, k):
+                    # beyond the first impossible item only the mass still matters, each item's once
+                    continue
+                remaining = np.logaddexp(remaining, row[a])
+                step[k] = row[a] - remaining
+            total = 0.0
+            for k in range(K):
+                if k < last:
+                    total += step[k]
+                elif k < length:
+                    total = -np.inf
+                out[i, s, k] = total
+            for k in range(length):
+                used[items[k]] = False
     return out
 
 

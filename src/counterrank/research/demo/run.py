@@ -41,7 +41,7 @@ def run(
         log, list(shop.TARGETS), estimators=names, segments=SEGMENTS, command=command,
         target_is_fresh=True,
     )  # fmt: skip
-    result.log["words"] = WORDS
+    result = result.called(**WORDS)
     result.to_json(folder / "report.json")
     result.to_html(folder / "report.html")
     console = console or Console()

@@ -1,0 +1,265 @@
+"""The rows of an evaluation: what it says of the log, of each pair, segment, weight, check and plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from counterrank.records import Json, Record, optional, plain, value_of
+from counterrank.weights.diagnostics import Support, WeightReport
+
+#: Evidence levels, the lowest first.
+LEVELS = ("insufficient", "directional", "reliable")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSummary(Record):
+    """The log that was evaluated, and what its own policy earned."""
+
+    n: int
+    K: int
+    fingerprint: str = ""
+    #: The same whatever targets are evaluated on the rows.
+    rows_fingerprint: str = ""
+    #: What the logging policy earned per ranking.
+    value: float = float("nan")
+    stderr: float = float("nan")
+    #: Independent pieces: rows, or buckets of units.
+    units: int = 0
+    #: Intervals hold at every look and are shortest at this many rows; None: one look.
+    sequential: int | None = None
+    position_weights: tuple[float, ...] = ()
+    #: What a "reward" and a "ranking" are called in reports.
+    words: dict[str, str] = optional(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Record):
+    """The difference of two targets on the same rows: `better` less `than`."""
+
+    better: str
+    than: str
+    value: float
+    stderr: float
+    #: Bonferroni-adjusted over all pairs, with both allowances for bias.
+    low: float
+    high: float
+    bias_allowance: float = 0.0
+    #: Holm-adjusted over all pairs.
+    p_value: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLift(Record):
+    """The lift in a segment, and its interval adjusted for looking at all segments of a target."""
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+    relative: float = float("nan")
+    adjusted_low: float = float("nan")
+    adjusted_high: float = float("nan")
+    p_value: float = float("nan")
+    q_value: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(Record):
+    """What a target would earn in one group of rows."""
+
+    column: str
+    label: str
+    target: str
+    estimator: str
+    n: int
+    value: float
+    stderr: float
+    low: float
+    high: float
+    ess: float
+    lift: SegmentLift
+    #: One of `LEVELS`.
+    evidence: str = ""
+    flags: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Segment({self.column}={self.label}, {self.target}: {self.lift.value:+.4g})"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPoint(Record):
+    """The estimate of one interaction order: 1 is IIPS, K is IPS."""
+
+    order: int
+    value: float
+    stderr: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    ess: float = float("nan")
+    estimator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics(Record):
+    """The weights behind each estimate, the path from IIPS to IPS, and what the logger rarely shows.
+
+    In JSON the weights stand under "TARGET/ESTIMATOR", beside `order_path` and `support`.
+    """
+
+    weights: dict[str, WeightReport] = field(default_factory=dict)
+    order_path: dict[str, tuple[OrderPoint, ...]] = field(default_factory=dict)
+    support: dict[str, Support] = field(default_factory=dict)
+
+    def of(self, target: str, estimator: str) -> WeightReport | None:
+        """Return the report on the weights of one estimate, None where it rests on none."""
+        return self.weights.get(f"{target}/{estimator}")
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        rest = {"order_path": self.order_path, "support": self.support}
+        return {**plain(self.weights), **plain(rest)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` wrote."""
+        weights = {key: one for key, one in found.items() if "/" in key}
+        rest = {key: found.get(key) or {} for key in ("order_path", "support")}
+        return cls(
+            value_of(dict[str, WeightReport], weights, "diagnostics"),
+            value_of(
+                dict[str, tuple[OrderPoint, ...]], rest["order_path"], "diagnostics.order_path"
+            ),
+            value_of(dict[str, Support], rest["support"], "diagnostics.support"),
+        )
+
+    def __getitem__(self, key: str) -> Any:
+        return self.weights[key] if key in self.weights else Record.__getitem__(self, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason(Record):
+    """What one check of the verdict says: `check` is its code, `status` "pass", "warn" or "fail"."""
+
+    target: str
+    check: str
+    status: str
+    reason: str
+    #: What would help, and how many rows in all would do.
+    help: str = ""
+    rows: int | None = None
+
+    @property
+    def blamed(self) -> bool:
+        """The check did not pass."""
+        return self.status != "pass"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Record):
+    """How far the evidence can be believed: a level, a sentence, and a reason for each check.
+
+    >>> reason = Reason("new", "units", "warn", "80 rows", "more rows")
+    >>> verdict = Verdict("directional", "80 rows.", {"new": "directional"}, (reason,))
+    >>> verdict, verdict["level"], verdict.reasons[0]["check"]
+    (Verdict('directional', warn=['units']), 'directional', 'units')
+    """
+
+    #: The lowest level of all targets, one of `LEVELS`; "none" where no verdict was made.
+    level: str = "none"
+    #: The level of each target and what decided it, in a sentence.
+    summary: str = ""
+    #: The level of each target.
+    targets: dict[str, str] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+
+    def of(self, target: str) -> str:
+        """Return the level of a target; that of all where it has none of its own."""
+        return self.targets.get(target, self.level)
+
+    def __repr__(self) -> str:
+        """Return the level and the checks that did not pass."""
+        blamed = {
+            status: dict.fromkeys(one.check for one in self.reasons if one.status == status)
+            for status in ("fail", "warn")
+        }
+        told = [f"{status}={list(checks)}" for status, checks in blamed.items() if checks]
+        return f"Verdict({', '.join([repr(self.level), *told])})"
+
+    def __str__(self) -> str:
+        """Return the sentence, and a line for each check that did not pass."""
+        lines = [f"  {one.status} {one.check}: {one.reason}" for one in self.reasons if one.blamed]
+        return "\n".join([self.summary or self.level, *lines])
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable(Record):
+    """The smallest lift that so many rows can tell from zero."""
+
+    rows: int
+    lift: float
+
+
+@dataclass(frozen=True, slots=True)
+class RowsNeeded(Record):
+    """The rows from which a relative lift can be detected; None where nobody could log so many."""
+
+    relative: float
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration(Record):
+    """The standard error with a share `epsilon` of uniform choice, relative to today's."""
+
+    epsilon: float
+    stderr_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlan(Record):
+    """What this log can detect, and what more rows or more exploration would give."""
+
+    detectable_lift: float = float("nan")
+    detectable_relative: float = float("nan")
+    curve: tuple[Detectable, ...] = ()
+    #: Rankings of an A/B test of the same precision; None where nobody would run it.
+    ab_rows: int | None = None
+    rows_for: tuple[RowsNeeded, ...] = ()
+    #: The bias that the interval allows for, as a share of what the logger earns.
+    allowance_relative: float = float("nan")
+    exploration: tuple[Exploration, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"SamplePlan(detectable_lift={self.detectable_lift:.4g}, ab_rows={self.ab_rows})"
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityRange(Record):
+    """Where value and lift may lie if every weight is wrong by at most a factor `gamma`."""
+
+    gamma: float
+    low: float
+    high: float
+    lift_low: float
+    lift_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity(Record):
+    """How the range of a value grows with the error of the propensities."""
+
+    curve: tuple[SensitivityRange, ...] = ()
+    #: The factor at which the sign of the lift may change; None: none up to the largest.
+    sign_changes_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"Sensitivity(sign_changes_at={self.sign_changes_at})"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(Record):
+    """An estimator that was not run, and why."""
+
+    target: str
+    estimator: str
+    reason: str

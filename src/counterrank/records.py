@@ -1,0 +1,173 @@
+"""Results as frozen dataclasses: one way into JSON and one way back.
+
+A result is a dataclass that inherits from `Record`. Its fields are the keys of its JSON form, so that
+`to_dict` and `from_dict` are written once, here.
+"""
+
+import math
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields
+from functools import cache
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from counterrank.errors import ConfigError
+
+#: A JSON object on its way to or from a file.
+Json = dict[str, Any]
+
+_UNIONS = (Union, types.UnionType)
+
+
+def optional(**more: Any) -> Any:
+    """Return a field that JSON leaves out where it is None, empty or an empty text."""
+    return field(**(more or {"default": None}), metadata={"optional": True})
+
+
+class Record:
+    """A frozen dataclass whose fields are the keys of its JSON form.
+
+    It can be read by key as well: `row["value"]` is `row.value`.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Point(Record):
+    ...     x: float
+    ...     names: tuple[str, ...] = ()
+    >>> Point.from_dict({"x": None, "names": ["a"]})
+    Point(x=nan, names=('a',))
+    >>> Point(1.0)["x"], Point(float("inf")).to_dict()
+    (1.0, {'x': None, 'names': []})
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def to_dict(self) -> Json:
+        """Return the JSON form: plain types only, NaN and infinities as null."""
+        return {
+            one.name: plain(value)
+            for one in fields(self)
+            if (value := getattr(self, one.name)) or not one.metadata.get("optional")
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` wrote.
+
+        Raises
+        ------
+        ConfigError
+            A key is missing or holds something else; the message says which.
+        """
+        made: Self = _record(cls, found, "")
+        return made
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
+        return tuple(one.name for one in fields(self))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a field by its name, or the default where there is none."""
+        return getattr(self, key) if key in self.keys() else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.keys():
+            raise KeyError(key)
+        return getattr(self, key)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    >>> plain({"a": (1, float("nan"))})
+    {'a': [1, None]}
+    """
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _record(kind: Any, found: Any, where: str) -> Any:
+    """Return a record of this kind; a key that is missing or null takes the field's default."""
+    if not isinstance(found, Mapping):
+        raise _damaged(where, "an object")
+    hints, read = _hints(kind), {}
+    for one in fields(kind):
+        place = f"{where}.{one.name}" if where else one.name
+        given, hint = found.get(one.name), hints[one.name]
+        if given is not None or hint is float or hint is Any:
+            read[one.name] = value_of(hint, given, place)
+        elif one.default is MISSING and one.default_factory is MISSING:
+            if get_origin(hint) not in _UNIONS:
+                raise _damaged(place, "there")
+            read[one.name] = None
+    return kind(**read)
+
+
+def value_of(hint: Any, given: Any, where: str) -> Any:
+    """Return a JSON value as the type that a field is annotated with.
+
+    >>> value_of(tuple[float, ...], [1, None], "shares")
+    (1.0, nan)
+    """
+    if hint is Any:
+        return given
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in _UNIONS:
+        other = next(one for one in inner if one is not types.NoneType)
+        return None if given is None else value_of(other, given, where)
+    if origin is tuple:
+        return tuple(
+            value_of(inner[0], one, f"{where}[{index}]")
+            for index, one in enumerate(_checked(given, list, where, "a list"))
+        )
+    if origin is dict:
+        whole = _checked(given, dict, where, "an object")
+        return {key: value_of(inner[1], one, f"{where}.{key}") for key, one in whole.items()}
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return _record(hint, given, where)
+    return _scalar(hint, given, where)
+
+
+def _scalar(hint: Any, given: Any, where: str) -> Any:
+    if hint is float:
+        if isinstance(given, bool) or not isinstance(given, (int, float, types.NoneType)):
+            raise _damaged(where, "a number")
+        return math.nan if given is None else float(given)
+    if hint is int and isinstance(given, bool):
+        raise _damaged(where, "a whole number")
+    if hint in (bool, int, str):
+        return _checked(
+            given, hint, where, {bool: "true or false", int: "a whole number"}.get(hint, "a text")
+        )
+    try:
+        return hint(given)  # a name of an enumeration
+    except ValueError:
+        raise _damaged(where, f"one of {', '.join(map(str, hint))}") from None
+
+
+def _checked(given: Any, kind: type, where: str, words: str) -> Any:
+    if not isinstance(given, kind):
+        raise _damaged(where, words)
+    return given
+
+
+def _damaged(where: str, wanted: str) -> ConfigError:
+    return ConfigError(f"this result is damaged: '{where}' is not {wanted}")
