@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest import mock
 
 import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ class Case:
     folder: Path
     most_cells: int = MOST_CELLS
 
-    def made(self, *, arms: bool = False) -> OrdinaryLog:
+    def made(self, *, arms: bool | Literal["scores"] = False) -> OrdinaryLog:
         return make(self.recipe, arms=arms, most_cells=self.most_cells)
 
     def file(self, made: OrdinaryLog, kind: str = "parquet") -> Path:
@@ -86,6 +86,11 @@ def streamed(case: Case, **options: Any) -> Any:
 def validated(case: Case) -> Any:
     made = case.made(arms=True)
     return cr.validate(made.table, "arm", **made.reading)
+
+
+def compared(case: Case, **options: Any) -> Any:
+    made = case.made(arms="scores")
+    return cr.abtest(made.table, "arm", **options, **made.reading)
 
 
 def learned(case: Case, **options: Any) -> Any:
@@ -201,11 +206,14 @@ WAYS: dict[str, Way] = {
     "learn, assumed": Way(lambda case: learned(case, grade="assumed", segments=["device"]), _LEARNABLE),
     "learn, plackett-luce": Way(lambda case: learned(case, path="plackett-luce"), _LEARNABLE),
     "validate": Way(validated, _LONG),
+    "abtest": Way(compared, _LONG),
+    "abtest, at any time": Way(lambda case: compared(case, sequential=True, baseline="b"), _LONG),
     "$ evaluate": Way(lambda case: command(case, "evaluate", "--target=new", "--segment=device", *case.files())),
     "$ evaluate, jsonl": Way(lambda case: command(case, "evaluate", "--target=new", "--json=-", kind="jsonl")),
     "$ check": Way(lambda case: command(case, "check", "--target=new", "--time=day", "--segment=device")),
     "$ learn": Way(lambda case: command(case, "learn", "--despite-audit", *case.files("--out")), _LEARNABLE),
     "$ validate": Way(lambda case: command(case, "validate", "--arm=arm", *case.files(), arms=True), _LONG),
+    "$ abtest": Way(lambda case: command(case, "abtest", "--arm=arm", *case.files(), arms=True), _LONG),
     "$ run": Way(job),
 }  # fmt: skip
 

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
         Switch,
     )
     from counterrank.evaluation import (
+        ABTest,
         Evaluation,
         Validation,
+        abtest,
         evaluate,
         position_curve,
         validate,
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ABTest",
     "AIPS",
     "Auto",
     "Autoregressive",
@@ -150,6 +153,7 @@ __all__ = [
     "Uniform",
     "UniformPermutation",
     "Validation",
+    "abtest",
     "audit_file",
     "audit_log",
     "candidates",
@@ -198,7 +202,15 @@ if not TYPE_CHECKING:
                 "Shrunk",
                 "Switch",
             ],
-            "evaluation": ["Evaluation", "Validation", "evaluate", "position_curve", "validate"],
+            "evaluation": [
+                "ABTest",
+                "Evaluation",
+                "Validation",
+                "abtest",
+                "evaluate",
+                "position_curve",
+                "validate",
+            ],
             "exploration": ["plan"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],

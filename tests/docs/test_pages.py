@@ -74,6 +74,18 @@ def test_the_nightly_job(tmp_path, monkeypatch, capsys):
     assert {path.suffix for path in (tmp_path / "runs").iterdir()} == {".json", ".html"}
 
 
+def test_half_the_traffic(tmp_path, monkeypatch, capsys):
+    page = "docs/howto/half-the-traffic.md"
+    monkeypatch.chdir(tmp_path)
+    for line, code in tools.blocks(page, "python"):
+        tools.run_python(page, code, line, {})
+    ((_, command),) = tools.blocks(page, "bash")
+    code, printed = typed(command.strip(), capsys)
+    assert code == 0 and {"test.html", "test.json"} <= set(os.listdir(tmp_path))
+    ((_, promised),) = tools.blocks(page, "text")
+    assert promised.split() == printed.split()
+
+
 def test_history_and_outcomes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

@@ -21,9 +21,9 @@ from counterrank.evaluation.arms import (
     Pair,
     Validation,
     _bias_variance,
-    _earned,
-    _with_arms,
+    earned_by,
     validate,
+    with_arms,
 )
 from counterrank.inference import critical_value
 
@@ -148,26 +148,26 @@ def log_of(arms, reward=None, **more):
 
 def test_what_an_arm_earned_has_an_error_by_row_or_by_unit():
     reward = np.array([1.0, 2.0, 4.0, 5.0])
-    found = _earned(log_of("abab", reward))
+    found = earned_by(log_of("abab", reward))
     assert (found.value, found.stderr) == pytest.approx((3.0, np.std(reward, ddof=1) / 2))
-    found = _earned(log_of("abab", reward, unit=np.array(["u", "u", "v", "v"])))
+    found = earned_by(log_of("abab", reward, unit=np.array(["u", "u", "v", "v"])))
     # Two units, 3 below and 3 above what is expected of them: 2/1 (9 + 9) / 16.
     assert found.stderr == pytest.approx(math.sqrt(36 / 16))
-    assert _earned(log_of("a", reward[:1])).stderr == 0.0
+    assert earned_by(log_of("a", reward[:1])).stderr == 0.0
 
 
 def test_arms_are_few_and_not_small():
     n = FEWEST_ROWS
-    log, arms = _with_arms(log_of(["b"] * n + ["a"] * n), "arm", {})
+    log, arms = with_arms(log_of(["b"] * n + ["a"] * n), "arm", {})
     assert arms == ["a", "b"] and log.n == 2 * n
     with pytest.raises(LogError, match=f"arm 'b' served {n - 1} rows"):
-        _with_arms(log_of(["b"] * (n - 1) + ["a"] * n), "arm", {})
+        with_arms(log_of(["b"] * (n - 1) + ["a"] * n), "arm", {})
     with pytest.raises(LogError, match="one value, 'a'"):
-        _with_arms(log_of(["a"] * n), "arm", {})
+        with_arms(log_of(["a"] * n), "arm", {})
     many = [f"arm{i}" for i in range(MOST_ARMS)]
-    assert len(_with_arms(log_of(many * n), "arm", {})[1]) == MOST_ARMS
+    assert len(with_arms(log_of(many * n), "arm", {})[1]) == MOST_ARMS
     with pytest.raises(LogError, match=f"{MOST_ARMS + 1} values"):
-        _with_arms(log_of([*many, "more"] * n), "arm", {})
+        with_arms(log_of([*many, "more"] * n), "arm", {})
 
 
 def test_the_lines_are_where_they_were():
@@ -199,11 +199,11 @@ def test_a_log_without_arms_or_their_targets_is_refused():
     n = FEWEST_ROWS
     whole = log_of(["a"] * n + ["b"] * n)
     with pytest.raises(ConfigError, match="other columns here: arm$"):
-        _with_arms(whole, "variant", {})
+        with_arms(whole, "variant", {})
     with pytest.raises(ConfigError, match="other columns here: none$"):
-        _with_arms(replace(whole, columns={}), "variant", {})
+        with_arms(replace(whole, columns={}), "variant", {})
     with pytest.raises(LogError, match="arm 'b' has no target"):
-        _with_arms(replace(whole, targets={"a": whole.targets["a"]}), "arm", {})
+        with_arms(replace(whole, targets={"a": whole.targets["a"]}), "arm", {})
 
 
 def test_json_is_indented_utf8_and_holds_no_nan():

@@ -24,12 +24,13 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "run": ("run", "Run what a job file describes: an evaluation, learning, or a plan."),
+    "run": ("run", "Run what a job file describes: an evaluation, a test, learning, or a plan."),
     "check": ("evaluate", "Audit a log and its propensities."),
     "validate": (
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
+    "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
     "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),

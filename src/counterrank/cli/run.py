@@ -1,4 +1,4 @@
-"""counterrank run: a whole evaluation, learning or plan in one file, for a job that runs every night."""
+"""counterrank run: an evaluation, a test, learning or a plan in one file, for a nightly job."""
 
 import difflib
 import os
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from counterrank import stores
+from counterrank.cli.abtest import abtest
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.learn import learn
 from counterrank.cli.plan import plan
@@ -28,14 +29,15 @@ _EPILOG = """A job file:
   action = "items"
   reward = "clicked"
 
-Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] or [plan] stands for
-`counterrank learn` or `counterrank plan`: its options are keys of that table, how to read the log is said outside.
-Paths are relative to the file; in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of
-the command.
+Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn], [abtest] or [plan] stands
+for that command: its options are keys of that table, how to read the log is said outside. Paths are relative to the
+file; in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of the command.
 """
 
 #: A list reads better under the plural; both are understood.
 _PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
+#: Commands that a table of their name stands for.
+_TABLES: dict[str, click.Command] = {"learn": learn, "abtest": abtest, "plan": plan}
 _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
 
 
@@ -45,7 +47,7 @@ _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
     "--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing."
 )
 def run(job: str, dry_run: bool) -> None:
-    """Run what JOB describes, a TOML file with every option of `evaluate`, `learn` or `plan`."""
+    """Run what JOB describes, a TOML file with every option of `evaluate`, or of another command."""
     import shlex
 
     from counterrank.io import check_outputs, load_toml
@@ -64,19 +66,14 @@ def run(job: str, dry_run: bool) -> None:
         raise click.exceptions.Exit(code)
 
 
-#: Commands that a table of their name stands for.
-_TABLES: dict[str, click.Command] = {"learn": learn, "plan": plan}
-
-
 def _asked(content: Mapping[str, Any], job: str) -> tuple[click.Command, Mapping[str, Any]]:
     """Return the command that a file stands for, and its keys: those of its table join the others."""
     named = [name for name in _TABLES if name in content]
     if not named:
         return evaluate, content
     if len(named) > 1:
-        raise ConfigError(f"{job}: a file stands for one command, not for {' and '.join(named)}")
-    (name,) = named
-    own = content[name]
+        raise ConfigError(f"{job}: a file is one job, but it has [{named[0]}] and [{named[1]}]")
+    name, own = named[0], content[named[0]]
     if not isinstance(own, Mapping):
         raise ConfigError(f"{job}: '{name}' is a table, [{name}], with the options of {name}")
     outside = {key: value for key, value in content.items() if key != name}

@@ -53,8 +53,8 @@ def _sentence(name: str) -> str:
 def serve(directory: str, port: int, open_browser: bool) -> None:
     """List the results in DIRECTORY, show their reports, compare two; for this machine only.
 
-    A result is a JSON file written by `counterrank evaluate --json`, `learn --json` or `validate
-    --json`; evaluations are what can be compared and looked at over time.
+    A result is a JSON file that `counterrank evaluate`, `learn`, `validate` or `abtest` wrote with
+    --json; evaluations are what can be compared and looked at over time.
     """
     from counterrank.report.serve import run
 

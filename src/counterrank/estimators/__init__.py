@@ -24,6 +24,13 @@ from counterrank.estimators.examination import (
 from counterrank.estimators.marginal import Marginalised, PseudoInverse
 from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, OrderIPS
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
+from counterrank.estimators.pooled import (
+    balance_weights,
+    can_model,
+    model_control,
+    page_log_probs,
+    refuse_unserved,
+)
 from counterrank.estimators.registry import get as get_estimator
 from counterrank.estimators.registry import names as estimator_names
 from counterrank.estimators.registry import with_position_curve
@@ -56,13 +63,18 @@ __all__ = [
     "View",
     "Workspace",
     "attraction",
+    "balance_weights",
+    "can_model",
     "estimator_names",
     "fit_examination",
     "get_estimator",
+    "model_control",
     "nothing_known",
     "order_path",
+    "page_log_probs",
     "parse",
     "read_position_curve",
+    "refuse_unserved",
     "score_table",
     "shares_of",
     "with_position_curve",

@@ -1,9 +1,11 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
+from counterrank.evaluation.abtesting import abtest
 from counterrank.evaluation.arms import Validation, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
+from counterrank.evaluation.lifts import ABTest, ArmLift
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
@@ -23,6 +25,8 @@ from counterrank.evaluation.tables import (
 from counterrank.evaluation.tracking import log_to_mlflow
 
 __all__ = [
+    "ABTest",
+    "ArmLift",
     "DEFAULT_ESTIMATORS",
     "LEVELS",
     "Comparison",
@@ -39,6 +43,7 @@ __all__ = [
     "Skipped",
     "Validation",
     "Verdict",
+    "abtest",
     "evaluate",
     "log_to_mlflow",
     "meets",

@@ -254,9 +254,9 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
-    whole, arms = _with_arms(log, arm, reading)
-    parts = {name: whole.where(_labels(whole, arm) == name) for name in arms}
-    earned = {name: _earned(part) for name, part in parts.items()}
+    whole, arms = with_arms(log, arm, reading)
+    parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
+    earned = {name: earned_by(part) for name, part in parts.items()}
     found: dict[str, Evaluation] = {}
     for name, part in parts.items():
         others = [other for other in arms if other != name]
@@ -278,7 +278,7 @@ def validate(
     return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found)))
 
 
-def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
+def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     whole = _opened(log, arm, reading)
     if arm not in whole.columns:
@@ -287,11 +287,9 @@ def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog
             f"there is no column '{arm}' that says which arm served a row; other columns here: "
             f"{known}"
         )
-    arms = sorted(set(_labels(whole, arm).tolist()))
+    arms = sorted(set(labels_of(whole, arm).tolist()))
     if len(arms) < 2:
-        raise LogError(
-            f"column '{arm}' has one value, {arms[0]!r}: validation needs two arms or more"
-        )
+        raise LogError(f"column '{arm}' has one value, {arms[0]!r}: two arms or more are compared")
     if len(arms) > MOST_ARMS:
         raise LogError(
             f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are "
@@ -308,7 +306,7 @@ def _with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog
             "the shown items in every row, also those that another arm served"
         )
     for name in arms:
-        rows = int(np.count_nonzero(_labels(whole, arm) == name))
+        rows = int(np.count_nonzero(labels_of(whole, arm) == name))
         if rows < FEWEST_ROWS:
             raise LogError(
                 f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be "
@@ -327,11 +325,12 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
         raise problem.about("the column of arms") from problem
 
 
-def _labels(log: RankingLog, arm: str) -> NDArray[np.str_]:
+def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
+    """Return the name of the arm that served each row (n,)."""
     return as_texts(np.asarray(log.columns[arm]))
 
 
-def _earned(part: RankingLog) -> Earned:
+def earned_by(part: RankingLog) -> Earned:
     """Return the mean total reward of a ranking, with an error that counts units where there are
     any.
     """

@@ -1,5 +1,6 @@
 """Standard errors and intervals from additive moments."""
 
+from counterrank.inference.adjusted import Mean, Strata, adjusted_mean, mean_of
 from counterrank.inference.intervals import (
     METHODS,
     Evidence,
@@ -26,6 +27,9 @@ __all__ = [
     "METHODS",
     "Evidence",
     "Looks",
+    "Mean",
+    "Strata",
+    "adjusted_mean",
     "benjamini_hochberg",
     "bias_aware_half",
     "bias_aware_value",
@@ -38,6 +42,7 @@ __all__ = [
     "detectable",
     "holm",
     "interval",
+    "mean_of",
     "normal_interval",
     "rows_for",
     "sensible",

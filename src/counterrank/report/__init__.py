@@ -2,6 +2,13 @@
 pictures.
 """
 
+from counterrank.report.abtesting import (
+    abtest_fragment,
+    abtest_page,
+    abtest_picture,
+    abtest_terminal,
+)
+from counterrank.report.abtesting import sentences as abtest_sentences
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.html import page, render
 from counterrank.report.learning import (
@@ -41,6 +48,11 @@ __all__ = [
     "Rows",
     "Scale",
     "Series",
+    "abtest_fragment",
+    "abtest_page",
+    "abtest_picture",
+    "abtest_sentences",
+    "abtest_terminal",
     "around",
     "at_least",
     "count",

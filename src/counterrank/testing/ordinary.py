@@ -7,7 +7,7 @@ line in its table; `covering` then brings it together with everything else.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -279,7 +279,9 @@ class OrdinaryLog:
 MOST_CELLS = 120_000
 
 
-def make(recipe: Recipe, *, arms: bool = False, most_cells: int = MOST_CELLS) -> OrdinaryLog:
+def make(
+    recipe: Recipe, *, arms: bool | Literal["scores"] = False, most_cells: int = MOST_CELLS
+) -> OrdinaryLog:
     """Return the log of a recipe; with `arms` that of an A/B test.
 
     Parameters
@@ -287,7 +289,8 @@ def make(recipe: Recipe, *, arms: bool = False, most_cells: int = MOST_CELLS) ->
     recipe
         What it is made of.
     arms
-        Whether the rows were served by two policies, named in a column `arm`.
+        Whether the rows were served by two policies, named in a column `arm`; "scores" writes what
+        they score in the place of probabilities.
     most_cells
         The number of rows times positions times candidates; long logs of long pages are shortened.
     """
@@ -312,6 +315,13 @@ def make(recipe: Recipe, *, arms: bool = False, most_cells: int = MOST_CELLS) ->
         page.shown[:] = np.where(by_new[:, None], other.sample(shape.K, rng)[:, 0], shown)
         columns["arm"] = np.where(by_new, "b", "a")
         served = {"a": serving, "b": other}
+    if arms == "scores":
+        columns |= {
+            f"{name}_scores": page.by_candidate(one) for name, one in (("a", old), ("b", new))
+        }
+        columns["candidates"] = []
+        reading["policies"] = dict.fromkeys(served, spec)
+    elif arms:
         numbers = {name: _probabilities(one, page.shown, "prefix") for name, one in served.items()}
         numbers["propensity"] = np.where(by_new[:, None], numbers["b"], numbers["a"])
         columns |= {name: page.lists(values) for name, values in numbers.items()}

@@ -294,14 +294,41 @@ def shares_of(
     return out
 
 
-def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
-    """Return the click models of a log, fitted to a sample of its rows; without competition a model
-    does not know the items below.
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedPages:
+    """Models of whole rankings with their `shares` (M,) in an average; `lists` is the one among them
+    that remembers repeated lists, where there is one.
     """
-    seed, rows = workspace.seed, DEFAULTS.training_rows
-    sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
+
+    models: tuple[PageModel, ...]
+    shares: Floats
+    lists: RepeatedLists | None
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        """What was fitted, for people."""
+        pairs = zip(self.models, self.shares, strict=True)
+        return [{**model.details, "share": float(share)} for model, share in pairs]
+
+    def totals(self, rankings: Rankings, fold: Ints, alpha: Floats) -> Floats:
+        """Return the expected sum_k alpha_k r_k of each ranking (m,), by the fits that did not see
+        its `fold` (m,).
+        """
+        out = np.zeros(rankings.m)
+        for rows, part in rankings.parts():
+            for model, share in zip(self.models, self.shares, strict=True):
+                if share > 0.0:
+                    out[rows] += share * (model.expected(part, fold[rows]) @ alpha)
+        return out
+
+
+def fit_pages(
+    sample: RankingLog, rankings: Rankings, *, seed: int, competition: bool = True
+) -> FittedPages:
+    """Return the click models of some rows, cross-fitted by bucket; without competition a model does
+    not know the items below.
+    """
     folds = DEFAULTS.folds
-    rankings = logged_rankings(sample, workspace.target)
     fold = np.asarray(sample.bucket % folds, dtype=np.int64)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     clicks = fit_list_models(
@@ -319,20 +346,29 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
     models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
-    power = DEFAULTS.likelihood
     rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
-    shares = shares_of(losses, rewards, unit, power=power)
-    details = [
-        {**m.details, "share": float(share)} for m, share in zip(models, shares, strict=True)
-    ]
+    shares = shares_of(losses, rewards, unit, power=DEFAULTS.likelihood)
+    return FittedPages(tuple(models), shares, lists)
+
+
+def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
+    """Return the click models of a log, fitted to a sample of its rows; without competition a model
+    does not know the items below.
+    """
+    seed, rows = workspace.seed, DEFAULTS.training_rows
+    sample = workspace.source.sample(rows, np.random.default_rng([seed, TRAINING_STREAM]))
+    rankings = logged_rankings(sample, workspace.target)
+    fitted = fit_pages(sample, rankings, seed=seed, competition=competition)
+    models, lists = fitted.models, fitted.lists
+    fold = np.asarray(sample.bucket % DEFAULTS.folds, dtype=np.int64)
     n, most = workspace.source.n, DEFAULTS.asked_rows
     asked = n if n is None else min(n, int(most))
     return Drawn(
-        tuple(models),
-        shares,
+        models,
+        fitted.shares,
         draws_for(asked),
         seed,
-        {"models": details},
+        {"models": fitted.details},
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
         span=logged_span(sample, workspace.target),

@@ -25,6 +25,8 @@ from counterrank.report import (
     Rows,
     Scale,
     Series,
+    abtest_page,
+    abtest_sentences,
     around,
     count,
     figure,
@@ -72,6 +74,8 @@ def report(entry: Entry) -> str:
         return validation_page(entry.model, back="/")
     if entry.kind == "plan":
         return plan_page(ExplorationPlan.from_dict(entry.model), back="/")
+    if entry.kind == "abtest":
+        return abtest_page(entry.model, back="/")
     return render(entry.model, back="/")
 
 
@@ -95,30 +99,32 @@ def _entry_line(entry: Entry) -> dict[str, Any]:
     }
 
 
-#: What results other than evaluations are called on the list.
-_CALLED = {"learning": "learned policy", "validation": "validation", "plan": "plan"}
-
-
 def _other_line(entry: Entry) -> dict[str, Any]:
+    kind, said = _OTHERS[entry.kind]
     return {
         "name": entry.name,
         "link": _link(entry),
-        "kind": _CALLED[entry.kind],
-        "headline": _headline(entry),
+        "kind": kind,
+        "headline": said(entry.model),
         "written": _written(entry),
     }
 
 
-def _headline(entry: Entry) -> str:
-    if entry.kind == "learning":
-        return str(entry.model.get("sentence"))
-    if entry.kind == "validation":
-        return validation_sentences(entry.model)[0]
+def _planned(model: Mapping[str, Any]) -> str:
     try:
-        return plan_sentences(ExplorationPlan.from_dict(entry.model))[0]
+        return plan_sentences(ExplorationPlan.from_dict(model))[0]
     except (ConfigError, LookupError, TypeError, ValueError):
         # Its schema is ours and its content is not: its own page says so.
         return "damaged"
+
+
+#: What a result that is no evaluation is called in the list, and what it says in a sentence.
+_OTHERS: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any]]] = {
+    "learning": ("learned policy", lambda model: model.get("sentence")),
+    "validation": ("validation", lambda model: validation_sentences(model)[0]),
+    "abtest": ("A/B test", lambda model: next(iter(abtest_sentences(model)), "")),
+    "plan": ("plan", _planned),
+}
 
 
 def _written(entry: Entry) -> str:

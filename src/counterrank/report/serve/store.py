@@ -20,7 +20,7 @@ from counterrank.report import Reading, known
 
 OUTCOME = "counterrank/outcome/1"
 #: Results that have a page; their schema is counterrank/KIND/VERSION.
-EVALUATION, OTHERS = "evaluation", ("learning", "validation", "plan")
+EVALUATION, OTHERS = "evaluation", ("learning", "validation", "abtest", "plan")
 SUFFIX = ".outcome.json"
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
@@ -67,7 +67,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """What was done: evaluation, learning, validation or plan."""
+        """What was done: evaluation, learning, validation, abtest or plan."""
         return _kind(self.model)
 
     @property
@@ -125,7 +125,7 @@ class Store:
         return [entry for entry in self._all() if entry.kind == EVALUATION]
 
     def others(self) -> list[Entry]:
-        """Return what `learn`, `validate` and `plan` wrote, the newest first."""
+        """Return what the other commands wrote, the newest first."""
         return [entry for entry in self._all() if entry.kind in OTHERS]
 
     def get(self, name: str) -> Entry | None:

@@ -1,0 +1,66 @@
+"""counterrank abtest: a test that ran, with every row read for every ranker."""
+
+from typing import Any
+
+import click
+
+from counterrank.cli.options import (
+    hand_over,
+    html_option,
+    json_option,
+    level_option,
+    log_argument,
+    opened,
+    quiet_option,
+    reading_options,
+    seed_option,
+    showing_progress,
+)
+
+_ABTEST = """Examples:
+
+\b
+  counterrank abtest test.parquet --arm variant --policy a=plackett-luce --policy b=plackett-luce
+  counterrank abtest test.parquet --arm variant --baseline control --html test.html --json test.json
+  counterrank abtest test.parquet --arm variant --sequential
+
+The log holds the rows of all arms. Each arm has a column of its own name with its probabilities of the shown items in
+every row, also those that another arm served, or scores (NAME_scores) and --policy NAME=KIND. Exit codes: 0 done; 2 bad
+usage or bad input.
+"""
+
+
+@click.command("abtest", epilog=_ABTEST)
+@log_argument
+@click.option(
+    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
+)
+@click.option(
+    "--baseline",
+    metavar="ARM",
+    help="The arm that others are compared with (default: the first by name).",
+)
+@level_option("level of the intervals")
+@click.option(
+    "--sequential",
+    is_flag=False,
+    flag_value=10_000,
+    type=click.IntRange(min=1),
+    metavar="[ROWS]",
+    help="Intervals that hold at every look at a growing test; shortest at about ROWS rankings "
+    "(10000).",
+)
+@seed_option
+@json_option
+@html_option
+@quiet_option
+@reading_options
+def abtest(log: Any, **options: Any) -> None:
+    """Read an A/B test with its log: every row tells about every ranker that could have shown it."""
+    from counterrank import evaluation
+
+    read, piped = opened(log, options)
+    asked = {name: options[name] for name in ("baseline", "level", "sequential", "seed")}
+    with showing_progress(enabled=not options["quiet"]):
+        result = evaluation.abtest(log, options["arm"], **asked, **read)
+    hand_over(result, options, result.to_json, piped=piped)

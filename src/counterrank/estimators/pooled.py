@@ -1,0 +1,178 @@
+"""Rows of several rankers read as rows of one: how much each row tells about each of them.
+
+In a test a coin says which ranker serves a row. Forget the coin, and its page L comes from the
+mixture of all arms with their shares p of the rows. With
+
+    w_a = P_a(L | x) / sum_b p_b P_b(L | x),    0 <= w_a <= 1 / p_a,
+
+E[w_a y] is what arm a earns (Agarwal, Basu, Schnabel & Joachims 2017). w_a is the mean of
+1{arm = a} / p_a given the page: averaging over the coin takes variance away and adds no assumption
+about users (Rao & Blackwell). Given the counts of rows the mean is right for any shares, so that
+shares that were counted do as well as known ones.
+
+For any function q of row and page, E_mix[(w_a - w_b) q | x] - (w_a - w_b) q has mean zero. A model
+of the reward makes such a control; a wrong one costs nothing, because how much of it is subtracted
+is decided by its covariance with what is estimated.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.errors import PropensityError
+from counterrank.estimators.auto.aim import page_policy
+from counterrank.estimators.auto.defaults import DEFAULTS
+from counterrank.estimators.auto.nuisances import (
+    TRAINING_STREAM,
+    draws_for,
+    fit_pages,
+    logged_rankings,
+    scores,
+)
+from counterrank.policies import Policy, RowRandom
+from counterrank.weights.ratios import refuse_impossible
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: The random stream of the arms' rankings; it follows the seed.
+ARMS_STREAM = 105
+
+
+def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
+    """Return log P_a(page | x) of every arm's policy for every row (n, A).
+
+    Raises
+    ------
+    PropensityError
+        An arm does not say how likely a whole page is.
+    """
+    return np.column_stack([_page_log_prob(log, name) for name in arms])
+
+
+def _page_log_prob(log: RankingLog, name: str) -> Floats:
+    policy = log.target(name)
+    if isinstance(policy, Policy):
+        if "prefix" not in policy.capabilities:
+            raise PropensityError(
+                f"arm '{name}': {type(policy).__name__} does not say how likely a whole page is; "
+                f"give its probabilities as a column '{name}' (kind 'joint')"
+            )
+        return _of_pages(policy, log.action)
+    if policy.kind == "position" and log.K > 1:
+        raise PropensityError(
+            f"arm '{name}' has marginal probabilities of single positions, which do not say how "
+            "likely a whole page is; give its scores, or propensities of the kinds factored, "
+            "prefix or joint"
+        )
+    with np.errstate(divide="ignore"):
+        each = np.log(policy.by_position(log.K))
+    used = np.arange(log.K) < (1 if policy.kind == "joint" else log.lengths[:, None])
+    out: Floats = np.where(used, each, 0.0).sum(axis=1)
+    return out
+
+
+def _of_pages(policy: Policy, pages: Ints) -> Floats:
+    # Column order of a slice of draws would make the kernels copy.
+    last: Floats = policy.prefix_log_prob(np.ascontiguousarray(pages))[:, -1]
+    return last
+
+
+def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) -> None:
+    """Raise where an arm's chance of a page that it served, (len(rows),), is zero."""
+    part = log.take(rows)
+    object.__setattr__(part, "propensity", part.target(name))
+    chances = np.exp(log_prob)[:, None] * np.ones(log.K)
+    try:
+        refuse_impossible(part, chances, "joint")
+    except PropensityError as problem:
+        count = int(np.count_nonzero(np.isneginf(log_prob)))
+        raise PropensityError(
+            f"arm '{name}' gives {count:,} of the {len(rows):,} pages that it served probability "
+            f"0; {problem}"
+        ) from problem
+
+
+def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
+    """Return w (n, A) from log P (n, A) and shares (A,) of the rows; zeros where no arm shows the
+    page.
+
+    >>> balance_weights(np.log([[0.5, 0.5], [0.9, 0.1]]), np.array([0.5, 0.5])).round(1).tolist()
+    [[1.0, 1.0], [1.8, 0.2]]
+    """
+    top = log_prob.max(axis=1, keepdims=True)
+    each = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
+    mixed = each @ shares
+    out: Floats = np.divide(
+        each, mixed[:, None], out=np.zeros_like(each), where=(mixed > 0.0)[:, None]
+    )
+    return out
+
+
+def can_model(log: RankingLog, arms: Sequence[str]) -> bool:
+    """Return whether a reward model's mean under every arm can be formed: their pages can be drawn."""
+    return log.K <= DEFAULTS.longest and all(page_policy(log, name) is not None for name in arms)
+
+
+def model_control(
+    log: RankingLog, arms: Sequence[str], pair: tuple[int, int], shares: Floats, *, seed: int
+) -> Floats:
+    """Return E_mix[(w_a - w_b) q | x] - (w_a - w_b) q (n,) for the arms numbered `pair` = (a, b).
+
+    q is the mean of cross-fitted click models, which know both arms' scores. Its mean over the
+    mixture is an average over drawn pages of each arm, whose noise is of mean zero too. Rows beyond
+    those that are asked have a zero, of mean zero as well.
+    """
+    first, second = (arms[index] for index in pair)
+    seen = log.take(slice(0, log.n))
+    # The models then know the scores of both rankers, whichever served a row.
+    object.__setattr__(seen, "propensity", seen.target(second))
+    rng = np.random.default_rng([seed, TRAINING_STREAM])
+    rows = _some(log.n, DEFAULTS.training_rows, rng)
+    sample = seen.take(rows)
+    fitted = fit_pages(sample, logged_rankings(sample, first), seed=seed)
+
+    asked = _some(log.n, DEFAULTS.draws_together, rng)
+    batch = seen.take(asked)
+    logged = logged_rankings(batch, first)
+    fold = np.asarray(batch.bucket % DEFAULTS.folds, dtype=np.int64)
+    alpha = batch.position_weights
+    policies = [page_policy(batch, name) for name in arms]
+
+    def difference(pages: Ints) -> Floats:
+        known = [_of_pages(policy, pages) for policy in policies if policy is not None]
+        w = balance_weights(np.column_stack(known), shares)
+        return np.asarray(w[:, pair[0]] - w[:, pair[1]])
+
+    control = -difference(batch.action) * fitted.totals(logged, fold, alpha)
+    for share, policy in zip(shares, policies, strict=True):
+        assert policy is not None
+        size = 1 if policy.deterministic else draws_for(batch.n)
+        drawn = _draws(batch, policy, size, seed)
+        pages = logged.others(drawn, extra=scores(batch, first, drawn))
+        q = fitted.totals(pages, np.repeat(fold, size), alpha).reshape(-1, size)
+        for j in range(size):
+            control += share / size * difference(drawn[:, j]) * q[:, j]
+    out = np.zeros(log.n)
+    out[asked] = control
+    return out
+
+
+def _some(n: int, most: int, rng: np.random.Generator) -> Ints:
+    if n <= most:
+        return np.arange(n)
+    return np.sort(rng.choice(n, most, replace=False))
+
+
+def _draws(batch: RankingLog, policy: Policy, size: int, seed: int) -> Ints:
+    """Return (n, size, K) pages of an arm, as long as the logged ones.
+
+    Every arm has the same random numbers: pages of like rankers are then alike, and their noise
+    cancels.
+    """
+    each = size * (batch.n // policy.n_rows)
+    drawn = policy.sample(batch.K, RowRandom(batch.numbers, [seed, ARMS_STREAM]), size=each)
+    drawn = drawn.reshape(batch.n, size, batch.K)
+    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)

@@ -1,0 +1,146 @@
+"""An A/B test read with its log: every row tells about every ranker that could have shown its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Unpack
+
+from counterrank.errors import ConfigError
+from counterrank.evaluation.arms import labels_of, with_arms
+from counterrank.evaluation.doubts import CHECK, reach, told, wrong_weights
+from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline, notes_of
+from counterrank.evaluation.pooling import PooledTest
+from counterrank.inference import Looks, Mean, check_level
+from counterrank.messages import Message
+from counterrank.texts import in_percent, listed
+
+if TYPE_CHECKING:
+    from counterrank.io import LogLike, OpenOptions
+
+#: Below this share of rows that both rankers could have shown, rows say nothing of each other.
+HARDLY = 0.01
+#: Differences below this part of an interval are roundings.
+_ROUNDING = 1e-9
+
+
+def abtest(
+    log: LogLike,
+    arm: str,
+    *,
+    baseline: str | None = None,
+    level: float = 0.95,
+    sequential: int | bool | None = None,
+    seed: int = 0,
+    **reading: Unpack[OpenOptions],
+) -> ABTest:
+    """Return what each arm of an A/B test earns more than the baseline, from the rows of all arms.
+
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+        Each arm has a column (or a target) of its own name: its probabilities of the shown items in
+        all rows, or a policy by its scores. `propensity` is not needed.
+    arm
+        The column that says which arm served a row.
+    baseline
+        The arm that others are compared with (default: the first by name).
+    level
+        Confidence of the intervals.
+    sequential
+        True, or a number of rows: the intervals hold at every look at a growing test, and are
+        shortest at about that many rows (10,000).
+    seed
+        Every random stream follows it.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`; `where`, a mapping
+        that keeps some rows, {"device": "mobile"}.
+
+    Returns
+    -------
+    ABTest
+        For each arm but the baseline the plain difference in means, the pooled lift, which of them
+        is the headline, and how much traffic it saved.
+
+    Raises
+    ------
+    CounterrankError
+        There are not two arms, one has no policy, served what it never shows, or has too few rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import counterrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(2, size=4000)
+    >>> chance = np.array([[0.4, 0.6], [0.5, 0.5]])  # of items 0 and 1, by arm
+    >>> action = (rng.random(4000) < chance[arm, 1]).astype(int)[:, None]
+    >>> reward = (rng.random((4000, 1)) < 0.3 + 0.2 * action).astype(float)
+    >>> log = cr.RankingLog(
+    ...     action=action, reward=reward, propensity=np.take_along_axis(chance[arm], action, 1),
+    ...     targets={"a": chance[0][action], "b": chance[1][action]},
+    ...     columns={"arm": np.array(["a", "b"])[arm]},
+    ... )
+    >>> found = cr.abtest(log, "arm").lift("b")
+    >>> found.headline, found.saved > 0.9
+    ('pooled', True)
+    """
+    check_level(level)
+    looks = Looks(10_000 if sequential is True else sequential or None)
+    whole, names = with_arms(log, arm, {"require_propensity": False, **reading})
+    test = PooledTest.of(whole, labels_of(whole, arm), names, seed)
+    base = _baseline(baseline, names)
+    lifts = tuple(
+        _lift(test, names.index(base), to, level, looks) for to, name in enumerate(names) if name != base
+    )  # fmt: skip
+    return ABTest(test.earned(), lifts, base, level, looks.rows, notes_of(told(test)))
+
+
+def _baseline(given: str | None, arms: Sequence[str]) -> str:
+    if given is None:
+        return arms[0]
+    if given not in arms:
+        raise ConfigError(f"there is no arm '{given}' to compare with; arms are {listed(arms)}")
+    return given
+
+
+def _lift(test: PooledTest, source: int, to: int, level: float, looks: Looks) -> ArmLift:
+    plain, pooled = test.plain(source, to), test.pooled(source, to)
+    one, other = (_interval(found, level, test.log.n, looks) for found in (plain, pooled))
+    apart = _interval(plain.minus(pooled), CHECK, test.log.n, looks, _ROUNDING * one.width)
+    notes = wrong_weights(test, (source, to), looks)
+    if not apart.low <= 0.0 <= apart.high:
+        notes.append(Message("arms-contradict", _CONTRADICT))
+    # An honest log makes the pooled interval shorter; a longer one is chance, and no reason to change.
+    trusted = not notes and other.width < one.width
+    shared = float((test.weights[:, [source, to]] > 0.0).all(axis=1).mean())
+    if shared < HARDLY:
+        notes.append(Message("no-common-pages", _ALONE.format(share=in_percent(shared))))
+    return ArmLift(
+        test.names[source],
+        test.names[to],
+        plain=one,
+        pooled=other,
+        apart=apart,
+        headline=Headline.POOLED if trusted else Headline.PLAIN,
+        saved=1.0 - (other.width / one.width) ** 2 if trusted else 0.0,
+        shared=shared,
+        notes=notes_of(notes),
+    )
+
+
+_CONTRADICT = (
+    "the plain difference and the pooled lift are further apart than three standard errors of their "
+    "difference: the arms' probabilities are not those that served the pages, or the arms differ in "
+    "more than the ranking"
+)
+_ALONE = (
+    "both rankers could have shown the page in {share} of the rows: their rows say nothing of each "
+    "other, and only context and models can help"
+)
+
+
+def _interval(mean: Mean, level: float, n: int, looks: Looks, rounding: float = 0.0) -> Difference:
+    half = reach(mean, level, n, looks) + rounding
+    return Difference(mean.value, mean.stderr, mean.value - half, mean.value + half)

@@ -1,0 +1,191 @@
+"""What an A/B test says when every row is read for every ranker: arms, lifts, and how they are written
+down.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Self
+
+from counterrank import atomic
+from counterrank.errors import ConfigError
+from counterrank.messages import Message
+from counterrank.records import Json, Record, value_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+SCHEMA = "counterrank/abtest/1"
+
+
+class Headline(StrEnum):
+    """Which reading of a lift is to be reported."""
+
+    PLAIN = "plain"
+    POOLED = "pooled"
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Record):
+    """What has to be said: a code for scripts, words for people."""
+
+    code: str
+    text: str
+
+
+def notes_of(messages: Iterable[Message]) -> tuple[Note, ...]:
+    """Return messages as notes of a result."""
+    return tuple(Note(one.code, one.text) for one in messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(Record):
+    """An arm: its rows, its units, and what it earned per ranking on them."""
+
+    name: str
+    rows: int
+    units: int
+    earned: float
+    stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Record):
+    """A difference per ranking with its standard error and interval."""
+
+    value: float
+    stderr: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Length of the interval."""
+        return self.high - self.low
+
+
+@dataclass(frozen=True, slots=True)
+class ArmLift(Record):
+    """What an arm earns more than another, per ranking.
+
+    `plain` is the difference of the two means; `pooled` uses every row for both arms; `apart` is
+    plain - pooled with the error of pairs, its interval three standard errors long to either side.
+    `headline` names the one to report, `saved` the share of the traffic that it saves: the plain
+    difference is as sharp with 1 / (1 - saved) times the rows. `shared` is the share of rows whose
+    page both arms could have shown.
+    """
+
+    source: str
+    to: str
+    plain: Difference
+    pooled: Difference
+    apart: Difference
+    headline: Headline
+    saved: float
+    shared: float
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def lift(self) -> Difference:
+        """The headline's difference."""
+        return self.plain if self.headline == Headline.PLAIN else self.pooled
+
+    @property
+    def agree(self) -> bool:
+        """Whether plain and pooled agree within three standard errors of their difference."""
+        return self.apart.low <= 0.0 <= self.apart.high
+
+    def to_dict(self) -> Json:
+        """Return the JSON form; `source` is called "from" there, no name for Python."""
+        written = Record.to_dict(self)
+        return {"from": written.pop("source"), **written, "agree": self.agree}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return a lift from what `to_dict` wrote."""
+        read = {**found, "source": value_of(str, found.get("from"), "from")}
+        made: Self = super(ArmLift, cls).from_dict(read)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class ABTest(Record):
+    """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
+
+    arms: tuple[Arm, ...]
+    lifts: tuple[ArmLift, ...]
+    baseline: str
+    level: float
+    #: Intervals hold at every look, and are shortest at about so many rows; None: one look.
+    sequential: int | None = None
+    notes: tuple[Note, ...] = ()
+
+    def lift(self, to: str) -> ArmLift:
+        """Return the lift of an arm over the baseline."""
+        for one in self.lifts:
+            if one.to == to:
+                return one
+        known = ", ".join(one.to for one in self.lifts)
+        raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {"schema": SCHEMA, **Record.to_dict(self)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return a result from what `to_dict` wrote."""
+        if found.get("schema") != SCHEMA:
+            raise ConfigError(f"this is no result of abtest: its schema is {found.get('schema')!r}")
+        lifts = [
+            ArmLift.from_dict(one)
+            for one in value_of(tuple[dict[str, Any], ...], found.get("lifts"), "lifts")
+        ]
+        made: Self = super(ABTest, cls).from_dict({**found, "lifts": []})
+        object.__setattr__(made, "lifts", tuple(lifts))
+        return made
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as JSON, and write it to `path` if one is given."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return one self-contained page, and write it to `path` if one is given."""
+        from counterrank.report import abtest_page
+
+        text = abtest_page(self.to_dict())
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def plot(self) -> Figure:
+        """Return the lifts as a matplotlib figure; needs the extra `plots`."""
+        from counterrank.report import abtest_picture
+
+        return abtest_picture(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from counterrank.report import abtest_fragment
+
+        return abtest_fragment(self.to_dict())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from counterrank.report import abtest_terminal
+
+        yield from abtest_terminal(self.to_dict())
+
+    def __repr__(self) -> str:
+        """Return the lifts in a line."""
+        told = ", ".join(
+            f"{one.to}: {one.lift.value:+.4g} ({one.lift.low:+.4g} to {one.lift.high:+.4g})"
+            for one in self.lifts
+        )
+        return f"ABTest(baseline={self.baseline!r}, {told})"

@@ -1,0 +1,123 @@
+"""A test whose rows are read for every ranker: plain and pooled differences of its arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.errors import LogError
+from counterrank.estimators import (
+    balance_weights,
+    can_model,
+    model_control,
+    page_log_probs,
+    refuse_unserved,
+)
+from counterrank.evaluation.lifts import Arm
+from counterrank.inference import Mean, Strata, adjusted_mean, mean_of
+from counterrank.models import context_columns
+
+Floats = NDArray[np.float64]
+
+#: Folds of the prediction from the context.
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledTest:
+    """A test made ready: the reward of each row, its arm and unit, and each arm's weight."""
+
+    log: RankingLog
+    names: Sequence[str]
+    strata: Strata
+    #: (n,) reward of a ranking; (A,) shares of the rows; (n, A) balance weights.
+    y: Floats
+    shares: Floats
+    weights: Floats
+    #: (n,) reward expected from the context alone, by rows that do not hold it; None without any.
+    context: Floats | None
+    seed: int
+
+    @classmethod
+    def of(
+        cls, log: RankingLog, labels: NDArray[np.str_], names: Sequence[str], seed: int
+    ) -> PooledTest:
+        """Return the test of a log; pages that their own arm never shows are refused."""
+        strata = Strata.of(labels, log.unit)
+        few = np.flatnonzero(strata.units_by_arm < 2)
+        if len(few):
+            raise LogError(
+                f"arm '{names[few[0]]}' has one unit: how much units differ cannot be seen; a test "
+                "needs several users in each arm"
+            )
+        log_prob = page_log_probs(log, names)
+        for index, name in enumerate(names):
+            rows = np.flatnonzero(strata.arm == index)
+            refuse_unserved(log, name, rows, log_prob[rows, index])
+        y = np.asarray(log.reward @ log.position_weights)
+        if float(np.ptp(y)) == 0.0:
+            raise LogError(
+                f"every ranking earned {y[0]:g}: a test without any difference in rewards says "
+                "nothing of its rankers"
+            )
+        shares = np.bincount(strata.arm) / log.n
+        weights = balance_weights(log_prob, shares)
+        return cls(log, names, strata, y, shares, weights, _by_context(log, y), seed)
+
+    def earned(self) -> tuple[Arm, ...]:
+        """Return what each arm earned on its own rows."""
+        units, found = self.strata.units_by_arm, []
+        for index, name in enumerate(self.names):
+            own = self.strata.arm == index
+            alone = Strata.of(self.strata.arm[own], self.strata.unit[own])
+            mean = mean_of(self.y[own], alone)
+            found.append(Arm(name, int(own.sum()), int(units[index]), mean.value, mean.stderr))
+        return tuple(found)
+
+    def plain(self, source: int, to: int) -> Mean:
+        """Return the difference of the two arms' means."""
+        coin = (self.strata.arm == to) / self.shares[to]
+        other = (self.strata.arm == source) / self.shares[source]
+        return mean_of((coin - other) * self.y, self.strata)
+
+    def pooled(self, source: int, to: int) -> Mean:
+        """Return the difference of weighted means of all rows, less what controls of mean zero
+        explain.
+        """
+        change = self.weights[:, to] - self.weights[:, source]
+        # A constant, what the context says, and what a model says of the page.
+        controls = [self.weights[:, to] - 1.0, self.weights[:, source] - 1.0]
+        if self.context is not None:
+            controls.append(change * self.context)
+        if can_model(self.log, self.names):
+            controls.append(
+                model_control(self.log, self.names, (to, source), self.shares, seed=self.seed)
+            )
+        return adjusted_mean(change * self.y, np.column_stack(controls), self.strata)
+
+
+def _by_context(log: RankingLog, y: Floats) -> Floats | None:
+    """Return the reward that a ridge on the context expects of each row, fitted without its fold."""
+    x = context_columns(log)
+    if x.shape[1] == 0 or log.n < 2 * x.shape[1]:
+        return None
+    known = ~np.isnan(x)
+    mean = np.where(known, x, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    centred = np.where(known, x - mean, 0.0)
+    spread = np.sqrt((centred**2).mean(axis=0))
+    centred = centred[:, spread > 0] / spread[spread > 0]
+    fold = log.bucket % _FOLDS
+    out = np.empty(log.n)
+    for f in range(_FOLDS):
+        rest, own = fold != f, fold == f
+        if not own.any() or not rest.any():
+            out[own] = y.mean()
+            continue
+        level, away = y[rest].mean(), centred[rest]
+        gram = away.T @ away + np.eye(away.shape[1])
+        out[own] = level + centred[own] @ np.linalg.solve(gram, away.T @ (y[rest] - level))
+    return out
