@@ -14,7 +14,7 @@ rare. Exact, but for the number of drawn pages and the models.
 `iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are
 E_0[w_k^2 r_k^2] = E_t[w_k E_0[r_k^2 | a_k at k]]; the inner mean is taken on a page of the option that
 holds a_k at k by exchanging it with what stood there, which is the option's own law where places are
-swapped and near it elsewhere. Products of two places are means over the option's pages.
+swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
 
 What no number of rows takes away is the allowance: rewards of pages that the option never shows
 (`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
@@ -22,6 +22,7 @@ What no number of rows takes away is the allowance: rewards of pages that the op
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.exploration.rewards import Pages
-from counterrank.policies import Policy, cut
+from counterrank.policies import Policy, Scored, cut
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -157,17 +158,55 @@ def _square(q: Floats, models: Pages, alpha: Floats) -> Floats:
 def _exchanged(option: Drawn, target: Drawn, models: Pages) -> Floats:
     """Return the expected reward (n, S, K) of the target's item at each place, the rest of the page
     being the option's.
+
+    What else stands on a page that holds a rare item depends on who drew it: of a mixture, the part
+    that shows the item there counts by its chance to have done so.
     """
-    n, size, K = target.pages.shape
-    # One page of the option for each of the target's.
-    base = option.pages[:, np.arange(size) % option.pages.shape[1]]
-    every = np.repeat(base[:, :, None, :], K, axis=2)  # (n, S, K, K): one page a place
-    wanted = target.pages[..., None]  # (n, S, K, 1)
-    place = np.arange(K)
-    here = every[:, :, place, place]  # what stands at the place now
-    # Where the wanted item stands already, what is at the place moves there.
-    every = np.where(every == wanted, here[..., None], every)
-    every[:, :, place, place] = target.pages
-    q = models.mean(every.reshape(n, size * K, K)).reshape(n, size, K, K)
-    out: Floats = q[:, :, place, place]
+    inner = np.zeros(target.pages.shape)
+    for chance, pages in _served(option, target.pages):
+        inner += chance * _beside(pages, target.pages, models)
+    return inner
+
+
+def _served(option: Drawn, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
+    """Yield the parts of an option: the chance (n, S, K) of having shown each item at its place, given
+    that it stands there, and pages (n, D, K) of theirs.
+    """
+    policy, K = option.policy, wanted.shape[2]
+    if not (isinstance(policy, Scored) and policy.spec.parts):
+        yield np.ones(wanted.shape), option.pages
+        return
+    whole = alone(policy, wanted)
+    ends = (option.pages[:, 0] >= 0).sum(axis=1)
+    for share, spec in policy.spec.parts:
+        part = Scored(policy.candidates, policy.scores, spec)
+        chance = share * ratio(alone(part, wanted), whole)
+        if (
+            np.isfinite(chance).any()
+            and np.nanmax(np.where(np.isfinite(chance), chance, 0.0)) > 1e-6
+        ):
+            size = 1 if part.deterministic else BESIDE
+            pages = cut(part.sample(K, np.random.default_rng(17), size=size), ends)
+            yield np.where(np.isfinite(chance), chance, 0.0), pages
+
+
+#: Pages of the option whose other items stand beside an item of the target.
+BESIDE = 2
+
+
+def _beside(pages: Ints, wanted: Ints, models: Pages) -> Floats:
+    """Return the expected reward (n, S, K) of each wanted item at its place, on pages (n, D, K) where it
+    takes the place of what stood there.
+    """
+    n, size, K = wanted.shape
+    some = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
+    place, out = np.arange(K), np.zeros(wanted.shape)
+    for d in some:
+        every = np.broadcast_to(pages[:, None, None, d], (n, size, K, K)).copy()  # one page a place
+        here = every[:, :, place, place]
+        # Where the wanted item stands already, what is at the place moves there.
+        every = np.where(every == wanted[..., None], here[..., None], every)
+        every[:, :, place, place] = wanted
+        q = models.mean(every.reshape(n, size * K, K)).reshape(n, size, K, K)
+        out += q[:, :, place, place] / len(some)
     return out
