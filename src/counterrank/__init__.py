@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         validate,
     )
     from counterrank.exploration import (
+        ExplorationPlan,
         plan,
     )
     from counterrank.io import (
@@ -98,9 +99,6 @@ if TYPE_CHECKING:
     )
     from counterrank.propensity_models import (
         estimate_propensities,
-    )
-    from counterrank.report import (
-        ExplorationPlan,
     )
 
 __all__ = [
@@ -211,7 +209,7 @@ if not TYPE_CHECKING:
                 "position_curve",
                 "validate",
             ],
-            "exploration": ["plan"],
+            "exploration": ["ExplorationPlan", "plan"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "policies": [
@@ -243,6 +241,5 @@ if not TYPE_CHECKING:
                 "save_policy",
             ],
             "propensity_models": ["estimate_propensities"],
-            "report": ["ExplorationPlan"],
         },
     )

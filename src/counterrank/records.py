@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
-from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from counterrank.errors import ConfigError
 
@@ -46,7 +46,7 @@ class Record:
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
         return {
-            one.name: plain(value)
+            _key(one): plain(value)
             for one in fields(self)
             if (value := getattr(self, one.name)) or not one.metadata.get("optional")
         }
@@ -99,6 +99,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _key(one: Field[Any]) -> str:
+    """Return what JSON calls a field: its name, unless Python does not allow that."""
+    return str(one.metadata.get("key", one.name))
+
+
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
@@ -110,8 +115,8 @@ def _record(kind: Any, found: Any, where: str) -> Any:
         raise _damaged(where, "an object")
     hints, read = _hints(kind), {}
     for one in fields(kind):
-        place = f"{where}.{one.name}" if where else one.name
-        given, hint = found.get(one.name), hints[one.name]
+        place = f"{where}.{_key(one)}" if where else _key(one)
+        given, hint = found.get(_key(one)), hints[one.name]
         if given is not None or hint is float or hint is Any:
             read[one.name] = value_of(hint, given, place)
         elif one.default is MISSING and one.default_factory is MISSING:
@@ -130,6 +135,10 @@ def value_of(hint: Any, given: Any, where: str) -> Any:
     if hint is Any:
         return given
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        if given not in inner:
+            raise _damaged(where, f"one of {', '.join(map(repr, inner))}")
+        return given
     if origin in _UNIONS:
         other = next(one for one in inner if one is not types.NoneType)
         return None if given is None else value_of(other, given, where)
@@ -147,11 +156,13 @@ def value_of(hint: Any, given: Any, where: str) -> Any:
 
 
 def _scalar(hint: Any, given: Any, where: str) -> Any:
+    # JSON may hold a whole number of 400 digits, which is none that anybody measured.
+    huge = isinstance(given, int) and abs(given) >= 2**63
     if hint is float:
-        if isinstance(given, bool) or not isinstance(given, (int, float, types.NoneType)):
+        if isinstance(given, bool) or huge or not isinstance(given, (int, float, types.NoneType)):
             raise _damaged(where, "a number")
         return math.nan if given is None else float(given)
-    if hint is int and isinstance(given, bool):
+    if hint is int and (isinstance(given, bool) or huge):
         raise _damaged(where, "a whole number")
     if hint in (bool, int, str):
         return _checked(

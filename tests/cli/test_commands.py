@@ -302,7 +302,7 @@ def test_evaluate_advises_in_options_and_python_in_keywords(
     for told in (shown.out, *((tmp_path / f).read_text() for f in ("result.json", "report.html"))):
         assert "in Python)" not in told
     verdict = cr.evaluate(str(simulated), ["new"], estimators=["ips"]).verdict
-    assert "independent_rows=True in Python" in json.dumps(verdict)
+    assert "independent_rows=True in Python" in json.dumps(verdict.to_dict())
 
 
 def test_units_keep_their_distance_from_numbers(counterrank, simulated: Path):

@@ -287,7 +287,7 @@ def test_the_result_is_written_and_read_again():
     assert again == found and isinstance(again.lifts[0].headline, str)
     with pytest.raises(ConfigError, match="no result of abtest"):
         ABTest.from_dict({"schema": "counterrank/validation/1"})
-    with pytest.raises(ConfigError, match="damaged: 'plain.low' is not a number"):
+    with pytest.raises(ConfigError, match=r"damaged: 'lifts\[0\].plain.low' is not a number"):
         ABTest.from_dict({**plain, "lifts": [{**lift, "plain": {**lift["plain"], "low": "x"}}]})
     assert repr(found).startswith("ABTest(baseline='a', b: ")
 

@@ -103,7 +103,7 @@ def test_the_summary_counts_what_can_be_judged():
     assert (found["bias_low"], found["bias_high"]) == pytest.approx((0.25 - reach, 0.25 + reach))
     assert found["relative_bias"] == pytest.approx(0.25 / 0.8)
     nothing = Validation((pair(earned=(0.0, 0.0)),), 0.95, 0.0, 0.0).summary
-    assert nothing["relative_bias"] is None
+    assert math.isnan(nothing.relative_bias) and nothing.to_dict()["relative_bias"] is None
     assert Validation((pair(estimate(half=math.inf)),), 0.95, 0.0, 0.0).summary["coverage"] is None
 
 
@@ -209,8 +209,7 @@ def test_a_log_without_arms_or_their_targets_is_refused():
 def test_json_is_indented_utf8_and_holds_no_nan():
     text = Validation((pair(source="Bäcker"),), 0.95, 0.0, 0.0).to_json()
     assert text.startswith('{\n  "schema": ') and text.endswith("}\n") and "Bäcker" in text
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        Validation((pair(earned=(math.nan, 0.0)),), 0.95, 0.0, 0.0).to_json()
+    assert "NaN" not in Validation((pair(earned=(math.nan, 0.0)),), 0.95, 0.0, 0.0).to_json()
 
 
 def test_every_arm_is_predicted_from_the_rows_of_each_other(monkeypatch):

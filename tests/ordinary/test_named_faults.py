@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, EstimatorError, LogError
+from counterrank.progress import reporting_to
+from counterrank.propensity_models.estimate import estimated_source
 from counterrank.report.charts import Scale
 from counterrank.testing.ordinary import Recipe, make
 
@@ -136,3 +139,23 @@ class TestPagesOfDifferentLengths:
 
         weights = cr.BestOf(logger, score, m=4).joint_weight(action)
         assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(n)
+
+
+def test_whoever_waits_for_propensities_of_long_pages_is_told():
+    """400 pages of 50 positions took three minutes without a word: 2,100 models are fitted."""
+
+    class Heard:
+        def __init__(self):
+            self.passes, self.steps = {}, 0
+
+        def begin(self, label, total):
+            self.passes[label] = total
+
+        def advance(self, rows):
+            self.steps += rows
+
+    log = make(Recipe(logger="unknown", shape="K 3", size="60")).log()
+    heard = Heard()
+    with reporting_to(heard):
+        estimated_source(MemorySource(log), "logistic", targets=["new"], replicates=3)
+    assert heard.passes == {"propensities, once more": 3} and heard.steps == 3

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from counterrank.evaluation import Evaluation
+from counterrank.report import Reading
+
 TARGETS = ("personalised", "clickbait")
 K = 6
 
@@ -41,6 +44,14 @@ def diagnostics(ess: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def order_path(rows: list[dict[str, Any]], target: str) -> list[dict[str, Any]]:
+    orders = {"iips": 1, "ips": K}
+    keys = ("estimator", "value", "stderr", "low", "high", "ess")
+    own = [row for row in rows if row["target"] == target and row["estimator"] in orders]
+    found = [{"order": orders[row["estimator"]], **{key: row[key] for key in keys}} for row in own]
+    return sorted(found, key=lambda row: row["order"])
+
+
 def segment(
     target: str, column: str, label: str, value: float, stderr: float, ess: float
 ) -> dict[str, Any]:
@@ -52,7 +63,9 @@ def segment(
     }
     return {
         "column": column, "label": label, "target": target, "estimator": "auto", "n": 4000, "value": 1.2 + value,
-        "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [], "lift": ends,
+        "stderr": stderr, "low": 1.1, "high": 1.3, "ess": ess, "flags": [],
+        "evidence": "insufficient" if ess < 100 else "reliable",
+        "lift": {**ends, "adjusted_low": value - 2.8 * stderr, "adjusted_high": value + 2.8 * stderr},
     }  # fmt: skip
 
 
@@ -130,7 +143,8 @@ def model(today: float = 1.2) -> dict[str, Any]:
     ]
     return {
         "schema": "counterrank/evaluation/1",
-        "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "value": today, "stderr": 0.006,
+        "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "rows_fingerprint": "00ff",
+                "value": today, "stderr": 0.006,
                 "position_weights": [1.0] * K, "words": {"reward": "clicks", "ranking": "page"}},
         "estimates": rows,
         "lift": [lift(row, today) for row in rows],
@@ -145,7 +159,10 @@ def model(today: float = 1.2) -> dict[str, Any]:
             for index, (label, size) in enumerate(cells)
             for ess in ((50.0 if label == "tablet" else 900.0),)
         ],
-        "diagnostics": {f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
+        "diagnostics": {
+            **{f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
+            "order_path": {target: order_path(rows, target) for target in TARGETS},
+        },
         "behavior": {**behavior(), "target": "personalised", "others": {"clickbait": behavior()}},
         "verdict": {
             "level": "directional", "summary": "One check raised a doubt.",
@@ -163,7 +180,8 @@ def model(today: float = 1.2) -> dict[str, Any]:
                      "exploration": [{"epsilon": 0.2, "stderr_ratio": 0.8}]}
             for target in TARGETS
         },
-        "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 0.1 - g / 50, "high": 0.1 + g / 50}
+        "sensitivity": {"personalised": {"curve": [{"gamma": 1 + g / 10, "low": 1.3 - g / 50, "high": 1.3 + g / 50,
+                                                    "lift_low": 0.1 - g / 50, "lift_high": 0.1 + g / 50}
                                                    for g in range(9)], "sign_changes_at": 1.5}},
         "audit": [
             finding("propensities in (0, 1]", "passed", "144,000 numbers"),
@@ -173,7 +191,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
                                                                                            "read "
                                                                                            "twice",
                     "drop one copy"),
-            finding("sums", "failed", "rows add up to 1.04", ["row 3: 1.04"], "rounding to two "
+            finding("sums", "failed", "rows add up to 1.04", [{"row": 3, "sum": 1.04}], "rounding to two "
                                                                               "digits",
                     "log more digits"),
             finding("drift", "skipped", "no column of days"),
@@ -184,3 +202,13 @@ def model(today: float = 1.2) -> dict[str, Any]:
                        "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
     }  # fmt: skip
+
+
+def result(given: dict[str, Any] | None = None) -> Evaluation:
+    """Return the evaluation that a model describes."""
+    return Evaluation.from_dict(model() if given is None else given)
+
+
+def reading(given: dict[str, Any] | None = None) -> Reading:
+    """Return the same as a report reads it."""
+    return Reading(result(given))

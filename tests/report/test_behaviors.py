@@ -5,7 +5,6 @@ from typing import Any
 from tests.report import sample
 
 from counterrank.report import behavior
-from counterrank.report.reading import Reading
 
 
 def test_positions_with_the_same_rules_share_their_groups() -> None:
@@ -45,7 +44,12 @@ def one_group(name: str) -> dict[str, Any]:
 
 def body_of(described: dict[str, Any], targets: list[str]) -> str:
     estimates = [sample.estimate(target, "aips", 1.0, 0.1) for target in targets]
-    found = behavior.behavior(Reading({"estimates": estimates, "behavior": described}))
+    changed = {
+        "estimates": estimates,
+        "behavior": described,
+        "recommended": dict.fromkeys(targets, "aips"),
+    }
+    found = behavior.behavior(sample.reading({**sample.model(), **changed}))
     assert found is not None
     return str(found.body)
 

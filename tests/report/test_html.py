@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report import sample
 
+from counterrank.errors import ConfigError
 from counterrank.report import html
 
 SECTIONS = (
@@ -53,7 +54,7 @@ def model() -> dict[str, Any]:
 
 
 def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
-    page = Page(html.render(model))
+    page = Page(html.render(sample.result(model)))
     assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == [
         "answer",
         *SECTIONS,
@@ -62,7 +63,7 @@ def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
 
 
 def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> None:
-    text = html.render(model)
+    text = html.render(sample.result(model))
     page = Page(text)
     assert text.count("<figcaption") == page.tags.count("figure")
     assert text.count('class="aid"') >= page.tags.count("figure")
@@ -72,7 +73,7 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
 
 
 def test_nothing_points_outside(model: dict[str, Any]) -> None:
-    page = Page(html.render(model))
+    page = Page(html.render(sample.result(model)))
     outward = [
         (t, n, v)
         for t, n, v in page.attributes
@@ -84,7 +85,7 @@ def test_nothing_points_outside(model: dict[str, Any]) -> None:
 
 
 def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> None:
-    page = Page(html.render(model))
+    page = Page(html.render(sample.result(model)))
     policy = next(
         v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v
     )
@@ -94,18 +95,22 @@ def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> No
 
 
 def test_the_page_carries_its_numbers(model: dict[str, Any]) -> None:
-    page = Page(html.render(model))
-    assert json.loads(page.scripts[0]) == model
+    page = Page(html.render(sample.result(model)))
+    assert json.loads(page.scripts[0]) == sample.result(model).to_dict()
 
 
 def test_the_page_is_small(model: dict[str, Any]) -> None:
-    assert len(html.render(model).encode()) < 400_000
+    assert len(html.render(sample.result(model)).encode()) < 400_000
+
+
+#: Words of a fixed set, and names by which rows are found.
+FIXED = ("schema", "status", "level", "targets", "target", "estimator", "recommended", "evidence")
 
 
 def poisoned(value: Any) -> Any:
     """Every text in the model replaced by a hostile one; keys of targets follow."""
     if isinstance(value, dict):
-        return {key: poisoned(item) for key, item in value.items()}
+        return {key: item if key in FIXED else poisoned(item) for key, item in value.items()}
     if isinstance(value, list):
         return [poisoned(item) for item in value]
     return EVIL if isinstance(value, str) else value
@@ -113,8 +118,8 @@ def poisoned(value: Any) -> Any:
 
 @pytest.mark.parametrize("render", [html.render, html.fragment])
 def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
-    clean = Page(render(model))
-    page = Page(render(poisoned(model)))
+    clean = Page(render(sample.result(model)))
+    page = Page(render(sample.result(poisoned(model))))
     assert page.tags.count("script") == clean.tags.count("script")
     assert "img" not in page.tags
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
@@ -123,7 +128,7 @@ def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
 
 def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
     text = json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])
-    page = Page(html.render(json.loads(text)))
+    page = Page(html.render(sample.result(json.loads(text))))
     assert "img" not in page.tags and page.tags.count("script") == 2
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
@@ -131,13 +136,14 @@ def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
 @pytest.mark.parametrize("key", list(sample.model()))
 @pytest.mark.parametrize("value", [None, [], "text"])
 def test_any_part_may_be_missing_or_odd(key: str, value: Any) -> None:
-    broken = {**sample.model(), key: value}
+    # A page with what there is, or one message that names the part.
+    try:
+        broken = sample.result({**sample.model(), key: value})
+    except ConfigError as problem:
+        assert "damaged" in str(problem) or "no evaluation" in str(problem)
+        return
     for text in (html.render(broken), html.fragment(broken)):
         assert Page(text).open == []
-
-
-def test_an_empty_model_is_a_page() -> None:
-    assert "<h1>Evaluation</h1>" in html.render({})
 
 
 JSON = st.recursive(
@@ -168,11 +174,15 @@ def test_any_leaf_may_be_anything(data: st.DataObject) -> None:
         last = (parent, key)
     parent, key = last if place is not model else (model, "log")
     parent[key] = data.draw(JSON)
-    assert Page(html.render(model)).open == []
+    try:
+        found = sample.result(model)
+    except ConfigError:
+        return
+    assert Page(html.render(found)).open == []
 
 
 def test_insufficient_evidence_looks_insufficient(model: dict[str, Any]) -> None:
     model["verdict"]["targets"]["personalised"] = "insufficient"
-    text = html.render(model)
+    text = html.render(sample.result(model))
     assert "best guess" in text and "not known from this log" in text
     assert text.count("▲ better than today") == 0

@@ -14,7 +14,6 @@ from counterrank import behavior as masks
 from counterrank.report import html
 from counterrank.report.behavior import Kinds, kinds, looks_at, seen, visibility
 from counterrank.report.numbers import NARROW
-from counterrank.report.reading import Reading
 
 K = sample.K
 EVERYTHING, ABOVE, NEAR, ITSELF = (masks.mask(name, K) for name in ("S", "C", "N1", "I"))
@@ -122,7 +121,7 @@ def test_faint_numbers_are_not_seen() -> None:
 
 
 def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
-    part = visibility(Reading(model()))
+    part = visibility(sample.reading(model()))
     assert part is not None
     text = unescape(str(part.body)).replace(NARROW, " ")
     assert text.count('class="kind mark"') == 4 and "Kinds of users found" in text
@@ -130,7 +129,7 @@ def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
     assert "<strong>5 %</strong> look at the item itself only" in text
     assert "Others: 0.5 %" in text
     assert text.split("Kinds of users found")[1].count(">direct neighbours</td>") == K
-    assert "Kinds of users found" in html.render(model())
+    assert "Kinds of users found" in html.render(sample.result(model()))
 
 
 def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
@@ -140,7 +139,7 @@ def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
     ]
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    text = str(visibility(Reading(changed))).split("Kinds of users found")[1]
+    text = str(visibility(sample.reading(changed))).split("Kinds of users found")[1]
     shades = re.findall(r'<path d="([^"]*)" class="on-scale" fill-opacity="([^"]*)"', text)
     assert [(path.count("M"), shade) for path, shade in shades] == [
         (K * (K - 1), "0.85"),
@@ -168,7 +167,7 @@ def test_damaged_classes_are_left_out(damage: Any) -> None:
     assert kinds({"behaviors": damage}) is None
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = damage
-    text = html.render(changed)
+    text = html.render(sample.result(changed))
     assert "What is seen from where" in text and "Kinds of users found" not in text
     assert "Kinds of users" not in shown(changed)
 
@@ -177,5 +176,5 @@ def test_classes_of_another_length_than_the_average_are_not_drawn() -> None:
     changed = model()
     given = [{"share": 0.5, "sees": [[0, 1], [0, 0]]}, {"share": 0.5, "sees": [[0, 0], [1, 0]]}]
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    part = visibility(Reading(changed))
+    part = visibility(sample.reading(changed))
     assert part is not None and "Kinds of users" not in str(part.body)

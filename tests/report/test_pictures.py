@@ -8,15 +8,16 @@ from tests.report import sample
 from counterrank.errors import ConfigError
 from counterrank.report import pictures
 from counterrank.report.estimates import values_drawing
-from counterrank.report.reading import Reading
 
 pytest.importorskip("matplotlib")
 
 
 @pytest.mark.parametrize("kind", list(pictures.KINDS))
 def test_every_kind_is_drawn_and_saved(kind, tmp_path):
-    figure = pictures.draw(sample.model(), kind)
-    panels = [one for one in pictures.KINDS[kind](Reading(sample.model())) if one is not None]
+    figure = pictures.draw(sample.result(sample.model()), kind)
+    panels = [
+        one for one in pictures.KINDS[kind](sample.reading(sample.model())) if one is not None
+    ]
     assert len(figure.axes) == len(panels)
     for name in ("chart.svg", "chart.png"):
         figure.savefig(tmp_path / name)
@@ -24,8 +25,8 @@ def test_every_kind_is_drawn_and_saved(kind, tmp_path):
 
 
 def test_marks_stand_at_the_values():
-    reading = Reading(sample.model())
-    (axes,) = pictures.draw(sample.model(), "values").axes
+    reading = sample.reading(sample.model())
+    (axes,) = pictures.draw(sample.result(sample.model()), "values").axes
     marks = [
         (line.get_xdata()[0], line.get_ydata()[0])
         for line in axes.lines
@@ -36,7 +37,7 @@ def test_marks_stand_at_the_values():
 
 
 def test_colours_are_those_of_the_page():
-    (axes,) = pictures.draw(sample.model(), "values").axes
+    (axes,) = pictures.draw(sample.result(sample.model()), "values").axes
     colours = [line.get_color() for line in axes.lines if line.get_marker() not in ("None", "")]
     assert colours[:2] == ["#5a636e", "#0b62a4"]
 
@@ -44,7 +45,7 @@ def test_colours_are_those_of_the_page():
 def test_an_interval_beyond_the_axis_ends_in_an_arrow():
     model = sample.model()
     model["estimates"][0]["high"] = 1e6
-    (axes, *_) = pictures.draw(model, "agreement").axes
+    (axes, *_) = pictures.draw(sample.result(model), "agreement").axes
     assert any(line.get_marker() == ">" for line in axes.lines)
     assert axes.get_xlim()[1] < 1e6
 
@@ -52,11 +53,11 @@ def test_an_interval_beyond_the_axis_ends_in_an_arrow():
 def test_names_with_dollars_are_no_formulas(tmp_path):
     model = sample.model()
     model["segments"][0]["label"] = "$x_{1$"
-    pictures.draw(model, "segments").savefig(tmp_path / "s.svg")
+    pictures.draw(sample.result(model), "segments").savefig(tmp_path / "s.svg")
 
 
 def test_unknown_kinds_and_missing_numbers_are_told():
     with pytest.raises(ConfigError, match="choose one of values"):
-        pictures.draw(sample.model(), "vaules")
+        pictures.draw(sample.result(sample.model()), "vaules")
     with pytest.raises(ConfigError, match="there are no segments"):
-        pictures.draw({**sample.model(), "segments": []}, "segments")
+        pictures.draw(sample.result({**sample.model(), "segments": []}), "segments")

@@ -13,7 +13,6 @@ from counterrank.report import html
 from counterrank.report.estimates import agreement_drawing, agreement_in_words, values_drawing
 from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short, span
-from counterrank.report.reading import Reading
 from counterrank.report.sentences import cards
 from counterrank.report.terminal import renderables
 from counterrank.report.where import positions_drawing, segments_drawing
@@ -28,17 +27,17 @@ def changed(target: str, estimator: str, **values: object) -> dict:
 
 
 def test_intervals_that_do_not_overlap_are_named():
-    reading = Reading(sample.model())
+    reading = sample.reading(sample.model())
     target = reading.targets[0]
     other = next(
-        e["estimator"] for e in reading.of(target)[1:] if e["estimator"] in ("ips", "rips", "snips")
+        e.estimator for e in reading.of(target)[1:] if e.estimator in ("ips", "rips", "snips")
     )
     best = reading.best(target)
-    far = changed(target, other, low=best["high"] + 1, high=best["high"] + 2)
-    near = changed(target, other, low=best["low"], high=best["high"])
-    assert f"{other} " in agreement_in_words(Reading(far), target)
-    assert "not overlap" in agreement_in_words(Reading(far), target)
-    assert other not in agreement_in_words(Reading(near), target).split(" do")[0]
+    far = changed(target, other, low=best.high + 1, high=best.high + 2)
+    near = changed(target, other, low=best.low, high=best.high)
+    assert f"{other} " in agreement_in_words(sample.reading(far), target)
+    assert "not overlap" in agreement_in_words(sample.reading(far), target)
+    assert other not in agreement_in_words(sample.reading(near), target).split(" do")[0]
 
 
 def test_terminal_and_notebook_have_one_number_of_digits_in_a_column():
@@ -47,13 +46,15 @@ def test_terminal_and_notebook_have_one_number_of_digits_in_a_column():
         if (row["target"], row["estimator"]) == ("clickbait", "ips"):
             row.update(stderr=2.34)
     stream = io.StringIO()
-    Console(file=stream, width=130, color_system=None).print(*renderables(model), sep="\n")
+    Console(file=stream, width=130, color_system=None).print(
+        *renderables(sample.result(model)), sep="\n"
+    )
     text = stream.getvalue()
     part = text[text.index(" clickbait ") :].splitlines()[1:]
     cells = [re.split(r"  +", line.strip(" ★")) for line in part if re.match(r" [★ ] \w", line)]
     for column in (1, 4):
         assert len({len(line[column].partition(".")[2]) for line in cells}) == 1
-    shown = html._lines(Reading(model), "clickbait")
+    shown = html._lines(sample.reading(model), "clickbait")
     assert len(shown) > 2
     for name in ("value", "lift"):
         assert len({len(line[name].partition(".")[2]) for line in shown}) == 1
@@ -66,11 +67,11 @@ def test_where_nothing_should_agree_no_agreement_is_spoken_of(kept, told):
     model = sample.model()
     model["estimates"] = [e for e in model["estimates"] if e["estimator"] in kept]
     model["recommended"] = {target: "ips" for target in model["recommended"]}
-    assert agreement_in_words(Reading(model), "clickbait").startswith(told)
+    assert agreement_in_words(sample.reading(model), "clickbait").startswith(told)
 
 
 def test_one_column_has_one_number_of_digits():
-    reading = Reading(sample.model())
+    reading = sample.reading(sample.model())
     for target in reading.targets:
         shown = [row.shown for row in agreement_drawing(reading, target).rows if not row.heading]
         assert len({len(text.partition(".")[2]) for text in shown}) == 1
@@ -81,7 +82,7 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
     model = sample.model()
     for row in model["estimates"]:
         row["level"] = level
-    reading = Reading(model)
+    reading = sample.reading(model)
     [today, *_] = values_drawing(reading).rows
     assert (today.low, today.high) == pytest.approx((1.2 - z * 0.006, 1.2 + z * 0.006), abs=1e-7)
     first = reading.model_path("personalised")[0]
@@ -93,29 +94,30 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
 
 def test_how_wrong_propensities_may_be_stands_on_the_card():
     model = sample.model()
-    target = Reading(model).targets[0]
+    target = sample.reading(model).targets[0]
     model["sensitivity"] = {target: {"sign_changes_at": 1.31, "curve": []}}
-    card = next(card for card in cards(Reading(model)) if card.target == target)
+    card = next(card for card in cards(sample.reading(model)) if card.target == target)
     assert "wrong by a factor of 1.31" in card.margin
-    assert card.margin in render(model)
+    assert card.margin in render(sample.result(model))
 
 
 def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
     model = sample.model()
-    target = Reading(model).targets[0]
+    target = sample.reading(model).targets[0]
     reason = "no row of the log could have come from it"
     for row in model["estimates"]:
         if row["target"] == target:
             row.update(
                 value=None, low=None, high=None, stderr=None, estimable=False, not_estimable=reason
             )
-    reading = Reading(model)
+    reading = sample.reading(model)
     assert target in reading.targets
     card = next(card for card in cards(reading) if card.target == target)
     assert card.number == "not estimable" and reason in card.sentence
-    assert reason in render(model)
+    assert reason in render(sample.result(model))
     assert any(
-        reason in str(part.renderable.renderables[0]) for part in list(renderables(model))[1:3]
+        reason in str(part.renderable.renderables[0])
+        for part in list(renderables(sample.result(model)))[1:3]
     )
 
 
@@ -133,21 +135,21 @@ def test_segments_have_one_number_of_digits_too():
     changed = sample.model()
     changed["segments"][2]["lift"] |= {"stderr": 0.4}
     for target in sample.TARGETS:
-        rows = segments_drawing(Reading(changed), target).rows
+        rows = segments_drawing(sample.reading(changed), target).rows
         shown = {row.shown.partition(".")[2] for row in rows if not row.heading}
         assert {len(digits) for digits in shown} == {3}
 
 
 def test_no_aid_speaks_of_dark_and_light():
-    text = render(sample.model())
+    text = render(sample.result(sample.model()))
     assert "dark is" not in text and "darker" not in text
 
 
 def test_where_methods_differ_ips_says_which_to_doubt():
     target = sample.TARGETS[0]
-    best = Reading(sample.model()).best(target)
-    far = {"low": best["high"] + 1, "high": best["high"] + 2}
-    told = agreement_in_words(Reading(changed(target, "rips", **far)), target)
+    best = sample.reading(sample.model()).best(target)
+    far = {"low": best.high + 1, "high": best.high + 2}
+    told = agreement_in_words(sample.reading(changed(target, "rips", **far)), target)
     assert told.startswith("rips does not overlap") and "ips, which assumes nothing" in told
-    told = agreement_in_words(Reading(changed(target, "ips", **far)), target)
+    told = agreement_in_words(sample.reading(changed(target, "ips", **far)), target)
     assert "which assumes nothing" not in told

@@ -7,11 +7,10 @@ import pytest
 from tests.report import sample
 
 from counterrank.report.behavior import visibility
-from counterrank.report.reading import Reading
 
 
 def test_the_matrix_is_drawn_with_its_numbers() -> None:
-    shown = visibility(Reading(sample.model()))
+    shown = visibility(sample.reading(sample.model()))
     assert shown is not None
     text = str(shown.body)
     assert text.count('class="mark"') == 30  # six positions, each with five others
@@ -25,5 +24,5 @@ def test_the_matrix_is_drawn_with_its_numbers() -> None:
 def test_damaged_numbers_are_left_out(damage: Any) -> None:
     model = copy.deepcopy(sample.model())
     model["estimates"][0]["details"]["regression"]["visibility"] = damage
-    shown = visibility(Reading(model))
+    shown = visibility(sample.reading(model))
     assert shown is None or damage == [[1.0]]

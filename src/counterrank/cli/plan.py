@@ -79,8 +79,6 @@ def plan(log: Any, **options: Any) -> None:
     costs.
     """
     from counterrank import exploration
-    from counterrank.atomic import write_text
-    from counterrank.policies import exploration_file, parse_policy
 
     out = options["out"]
     if out is not None and not out.endswith(".json"):
@@ -91,7 +89,5 @@ def plan(log: Any, **options: Any) -> None:
     with showing_progress(enabled=not options["quiet"]):
         result = exploration.plan(log, names, time=options["time_column"], **asked, **read)
     if out is not None:
-        best = result.choice
-        about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(result.judged)}
-        write_text(out, exploration_file(parse_policy(best.spec), about))
+        result.save(out)
     hand_over(result, options, result.to_json, piped=piped)

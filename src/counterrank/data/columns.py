@@ -128,7 +128,7 @@ def _named(values: NDArray[Any]) -> NDArray[Any]:
     order.
     """
     if values.dtype.kind == "O":
-        return np.array(["missing" if value is None else str(value) for value in values], dtype=str)
+        return as_texts(values)
     if values.dtype.kind == "M" and np.isnat(values).any():
         return np.where(np.isnat(values), "missing", values.astype(str))
     return values

@@ -1,11 +1,11 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
 from counterrank.evaluation.abtesting import abtest
-from counterrank.evaluation.arms import Validation, validate
+from counterrank.evaluation.arms import Validation, ValidationReport, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
-from counterrank.evaluation.lifts import ABTest, ArmLift
+from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Note
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
@@ -31,8 +31,10 @@ __all__ = [
     "LEVELS",
     "Comparison",
     "Diagnostics",
+    "Difference",
     "Evaluation",
     "LogSummary",
+    "Note",
     "OrderPoint",
     "PositionCurve",
     "Reason",
@@ -42,6 +44,8 @@ __all__ = [
     "Sensitivity",
     "Skipped",
     "Validation",
+    "ValidationReport",
+    "ValidationSummary",
     "Verdict",
     "abtest",
     "evaluate",

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -22,6 +22,7 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.inference import check_level, critical_value
+from counterrank.records import Json, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +45,51 @@ class Earned:
 
     value: float
     stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow(Record):
+    """A prediction beside what was earned, as it is written down."""
+
+    source: str = field(metadata={"key": "from"})
+    to: str
+    predicted: float
+    stderr: float
+    low: float
+    high: float
+    earned: float
+    earned_stderr: float
+    estimator: str = ""
+    base: float = float("nan")
+    #: None: a prediction without an interval can neither hold nor fail.
+    covered: bool | None = None
+    sign_right: bool | None = None
+    false_better: bool = False
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSummary(Record):
+    """How often intervals held and signs were right, and the mean error with its interval."""
+
+    pairs: int
+    level: float = 0.95
+    coverage: float | None = None
+    sign_agreement: float | None = None
+    claimed_better: int = 0
+    false_better: int = 0
+    bias: float = float("nan")
+    bias_low: float = float("nan")
+    bias_high: float = float("nan")
+    relative_bias: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport(Record):
+    """A validation as its JSON file has it."""
+
+    pairs: tuple[PairRow, ...]
+    summary: ValidationSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +143,29 @@ class Pair:
         """
         return self.estimate.lift.low > 0 and self.earned.value < self.base.value
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+    def row(self) -> PairRow:
+        """Return what is written down of the pair."""
         low, high = self.estimate.interval()
-        return {
-            "from": self.source,
-            "to": self.arm,
-            "estimator": self.estimate.estimator,
-            "predicted": _number(self.estimate.value),
-            "stderr": _number(self.estimate.stderr),
-            "low": _number(low),
-            "high": _number(high),
-            "earned": self.earned.value,
-            "earned_stderr": self.earned.stderr,
-            "base": self.base.value,
-            "covered": self.covered,
-            "sign_right": self.sign_right,
-            "false_better": self.false_better,
-            "verdict": self.verdict,
-        }
+        return PairRow(
+            source=self.source,
+            to=self.arm,
+            estimator=self.estimate.estimator,
+            predicted=self.estimate.value,
+            stderr=self.estimate.stderr,
+            low=low,
+            high=high,
+            earned=self.earned.value,
+            earned_stderr=self.earned.stderr,
+            base=self.base.value,
+            covered=self.covered,
+            sign_right=self.sign_right,
+            false_better=self.false_better,
+            verdict=self.verdict,
+        )
+
+    def to_dict(self) -> Json:
+        """Return plain data."""
+        return self.row().to_dict()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,36 +179,37 @@ class Validation:
     bias_stderr: float
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> ValidationSummary:
         """Return coverage, agreement of signs, false claims, and the mean error with its interval."""
         judged = [pair for pair in self.pairs if pair.covered is not None]
         signs = [pair.sign_right for pair in self.pairs if pair.sign_right is not None]
         claims = [pair for pair in self.pairs if pair.estimate.lift.low > 0]
         reach = critical_value(self.level) * self.bias_stderr
-        return {
-            "pairs": len(self.pairs),
-            "level": self.level,
-            "coverage": _share([bool(pair.covered) for pair in judged]),
-            "sign_agreement": _share(signs),
-            "claimed_better": len(claims),
-            "false_better": sum(pair.false_better for pair in claims),
-            "bias": _number(self.bias),
-            "bias_low": _number(self.bias - reach),
-            "bias_high": _number(self.bias + reach),
-            "relative_bias": _number(self.bias / self._scale) if self._scale else None,
-        }
+        return ValidationSummary(
+            pairs=len(self.pairs),
+            level=self.level,
+            coverage=_share([bool(pair.covered) for pair in judged]),
+            sign_agreement=_share(signs),
+            claimed_better=len(claims),
+            false_better=sum(pair.false_better for pair in claims),
+            bias=self.bias,
+            bias_low=self.bias - reach,
+            bias_high=self.bias + reach,
+            relative_bias=self.bias / self._scale if self._scale else math.nan,
+        )
+
+    @property
+    def report(self) -> ValidationReport:
+        """What is written down and shown."""
+        return ValidationReport(tuple(pair.row() for pair in self.pairs), self.summary)
 
     @property
     def _scale(self) -> float:
         return float(np.mean([pair.earned.value for pair in self.pairs]))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {
-            "schema": SCHEMA,
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "summary": self.summary,
-        }
+        return {"schema": SCHEMA, **self.report.to_dict()}
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -171,7 +222,7 @@ class Validation:
         """Return one self-contained page, and write it to `path` if one is given."""
         from counterrank.report import validation_page
 
-        text = validation_page(self.to_dict())
+        text = validation_page(self.report)
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -180,23 +231,23 @@ class Validation:
         """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import validation_picture
 
-        return validation_picture(self.to_dict())
+        return validation_picture(self.report)
 
     def _repr_html_(self) -> str:
         from counterrank.report import validation_fragment
 
-        return validation_fragment(self.to_dict())
+        return validation_fragment(self.report)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import validation_terminal
 
-        yield from validation_terminal(self.to_dict())
+        yield from validation_terminal(self.report)
 
     def __repr__(self) -> str:
         """Return the summary in a line."""
         found = self.summary
-        bias = "unknown" if found["bias"] is None else f"{self.bias:.4g}"
-        return f"Validation(pairs={found['pairs']}, coverage={found['coverage']}, bias={bias})"
+        bias = f"{self.bias:.4g}" if math.isfinite(self.bias) else "unknown"
+        return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
 
 
 def validate(
@@ -369,10 +420,6 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> fl
             spread += left.stderr**2 + right.stderr**2 - row.stderr**2
         total += max(spread, 0.0)
     return total / len(pairs) ** 2
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _share(found: Sequence[bool]) -> float | None:

@@ -13,7 +13,7 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.tables import LEVELS, Comparison, OrderPoint, Reason, Verdict
+from counterrank.evaluation.tables import LEVELS, Comparison, Level, OrderPoint, Reason, Verdict
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
@@ -541,7 +541,7 @@ def verdict(evidence: Sequence[Evidence]) -> Verdict:
     )
 
 
-def level_of(rows: Sequence[Reason]) -> str:
+def level_of(rows: Sequence[Reason]) -> Level:
     """Return the evidence level that checks add up to."""
     statuses = {row.status for row in rows}
     return (

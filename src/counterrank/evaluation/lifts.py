@@ -7,14 +7,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from counterrank import atomic
 from counterrank.errors import ConfigError
 from counterrank.messages import Message
-from counterrank.records import Json, Record, value_of
+from counterrank.records import Json, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ class ArmLift(Record):
     page both arms could have shown.
     """
 
-    source: str
+    source: str = field(metadata={"key": "from"})
     to: str
     plain: Difference
     pooled: Difference
@@ -101,16 +101,8 @@ class ArmLift(Record):
         return self.apart.low <= 0.0 <= self.apart.high
 
     def to_dict(self) -> Json:
-        """Return the JSON form; `source` is called "from" there, no name for Python."""
-        written = Record.to_dict(self)
-        return {"from": written.pop("source"), **written, "agree": self.agree}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Return a lift from what `to_dict` wrote."""
-        read = {**found, "source": value_of(str, found.get("from"), "from")}
-        made: Self = super(ArmLift, cls).from_dict(read)
-        return made
+        """Return the JSON form."""
+        return {**Record.to_dict(self), "agree": self.agree}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +134,7 @@ class ABTest(Record):
         """Return a result from what `to_dict` wrote."""
         if found.get("schema") != SCHEMA:
             raise ConfigError(f"this is no result of abtest: its schema is {found.get('schema')!r}")
-        lifts = [
-            ArmLift.from_dict(one)
-            for one in value_of(tuple[dict[str, Any], ...], found.get("lifts"), "lifts")
-        ]
-        made: Self = super(ABTest, cls).from_dict({**found, "lifts": []})
-        object.__setattr__(made, "lifts", tuple(lifts))
+        made: Self = super(ABTest, cls).from_dict(found)
         return made
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -161,7 +148,7 @@ class ABTest(Record):
         """Return one self-contained page, and write it to `path` if one is given."""
         from counterrank.report import abtest_page
 
-        text = abtest_page(self.to_dict())
+        text = abtest_page(self)
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -170,17 +157,17 @@ class ABTest(Record):
         """Return the lifts as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import abtest_picture
 
-        return abtest_picture(self.to_dict())
+        return abtest_picture(self)
 
     def _repr_html_(self) -> str:
         from counterrank.report import abtest_fragment
 
-        return abtest_fragment(self.to_dict())
+        return abtest_fragment(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import abtest_terminal
 
-        yield from abtest_terminal(self.to_dict())
+        yield from abtest_terminal(self)
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""

@@ -17,7 +17,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue, View
 from counterrank.evaluation.jobs import TREE, Job
-from counterrank.evaluation.tables import Segment, SegmentLift
+from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.inference import (
     Looks,
     benjamini_hochberg,
@@ -263,7 +263,7 @@ def _adjusted(
     return rows
 
 
-def evidence_of(estimate: Estimate) -> str:
+def evidence_of(estimate: Estimate) -> Level:
     """Return the evidence level of a group: its rows and effective rows, and any flag of its
     weights.
     """

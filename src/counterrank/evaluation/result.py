@@ -118,7 +118,7 @@ class Evaluation:
         """Return the self-contained report, and write it to `path` if one is given."""
         from counterrank.report import html
 
-        text = html.render(self.to_dict())
+        text = html.render(self)
         if path is not None:
             atomic.write_text(path, text)
         return text
@@ -132,7 +132,7 @@ class Evaluation:
         """
         from counterrank.report import pictures
 
-        return pictures.draw(self.to_dict(), kind)
+        return pictures.draw(self, kind)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row for each estimate: value and lift, each with its error
@@ -146,12 +146,12 @@ class Evaluation:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import terminal
 
-        yield from terminal.renderables(self.to_dict())
+        yield from terminal.renderables(self)
 
     def _repr_html_(self) -> str:
         from counterrank.report import html
 
-        return html.fragment(self.to_dict())
+        return html.fragment(self)
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

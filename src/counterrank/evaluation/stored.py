@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from counterrank.audit import Audit, Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
-from counterrank.evaluation.tables import Diagnostics
+from counterrank.evaluation.tables import Diagnostics, LogSummary
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
 
@@ -27,11 +27,13 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
             f"this is no evaluation: its schema is {found.get('schema')!r}, not {SCHEMA!r}"
         )
     for name in ("log", "estimates", "lift", "recommended", "verdict"):
-        if name not in found:
+        if found.get(name) is None:
             raise ConfigError(f"this evaluation is damaged: it has no '{name}'")
     made: Json = {
         "estimates": estimates_from(found),
-        "diagnostics": Diagnostics.from_dict(found.get("diagnostics") or {}),
+        "diagnostics": Diagnostics.from_dict(
+            value_of(dict[str, Any], found.get("diagnostics") or {}, "diagnostics")
+        ),
         "audit": Audit(value_of(tuple[Finding, ...], found.get("audit") or [], "audit")),
     }
     hints = get_type_hints(kind)
@@ -40,7 +42,12 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
         for name, hint in hints.items()
         if name not in made and found.get(name) is not None
     }
-    return kind(**made, **rest)
+    result = kind(**made, **rest)
+    for target in {one.target for one in result.estimates} | {*result.recommended}:
+        chosen = target, result.recommended.get(target)
+        if not any((one.target, one.estimator) == chosen for one in result.estimates):
+            raise ConfigError(f"this evaluation is damaged: '{target}' has no recommended estimate")
+    return result
 
 
 def estimates_from(found: Row) -> tuple[Estimate, ...]:
@@ -48,10 +55,10 @@ def estimates_from(found: Row) -> tuple[Estimate, ...]:
     rows, lifts = (
         value_of(tuple[dict[str, Any], ...], found[name], name) for name in ("estimates", "lift")
     )
-    by_name = {(one.get("target"), one.get("estimator")): one for one in lifts}
-    n = value_of(int, found["log"].get("n"), "log.n")
+    by_name = {(str(one.get("target")), str(one.get("estimator"))): one for one in lifts}
+    n = value_of(LogSummary, found["log"], "log").n
     return tuple(
-        _estimate(one, by_name.get((one.get("target"), one.get("estimator")), {}), n)
+        _estimate(one, by_name.get((str(one.get("target")), str(one.get("estimator"))), {}), n)
         for one in rows
     )
 
@@ -97,5 +104,5 @@ def _flags(found: Row) -> tuple[str, ...]:
     flags = value_of(tuple[str, ...], found.get("flags") or [], "flags")
     codes = value_of(tuple[str, ...], found.get("flag_codes") or [""] * len(flags), "flag_codes")
     return tuple(
-        Message.read(code, flag) if code else flag for code, flag in zip(codes, flags, strict=True)
+        Message.read(code, flag) if code else flag for code, flag in zip(codes, flags, strict=False)
     )

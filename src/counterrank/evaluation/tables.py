@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from counterrank.records import Json, Record, optional, plain, value_of
 from counterrank.weights.diagnostics import Support, WeightReport
 
+Level = Literal["insufficient", "directional", "reliable"]
 #: Evidence levels, the lowest first.
-LEVELS = ("insufficient", "directional", "reliable")
+LEVELS: tuple[Level, ...] = ("insufficient", "directional", "reliable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,7 @@ class Segment(Record):
     high: float
     ess: float
     lift: SegmentLift
-    #: One of `LEVELS`.
-    evidence: str = ""
+    evidence: Level | None = None
     flags: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Reason(Record):
 
     target: str
     check: str
-    status: str
+    status: Literal["pass", "warn", "fail"]
     reason: str
     #: What would help, and how many rows in all would do.
     help: str = ""
@@ -164,12 +164,12 @@ class Verdict(Record):
     (Verdict('directional', warn=['units']), 'directional', 'units')
     """
 
-    #: The lowest level of all targets, one of `LEVELS`; "none" where no verdict was made.
-    level: str = "none"
+    #: The lowest level of all targets; "none" where no verdict was made.
+    level: Level | Literal["none"] = "none"
     #: The level of each target and what decided it, in a sentence.
     summary: str = ""
     #: The level of each target.
-    targets: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Level] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
 
     def of(self, target: str) -> str:

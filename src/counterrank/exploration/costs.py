@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
+from counterrank.exploration.result import Cost
 from counterrank.exploration.rewards import FOLDS, Pages
 from counterrank.inference import bias_aware_half
 from counterrank.policies import PolicySpec, Scored, cut
-from counterrank.report import Cost
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

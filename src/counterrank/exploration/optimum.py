@@ -103,8 +103,8 @@ def _cheapest(loss: Floats) -> Floats:
 
 
 def pruned(probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: float) -> Floats:
-    """Return the shares without parts that hardly matter: each is given to the largest one where that
-    adds less than a thousandth to the variance and stays within the budget.
+    """Return the shares without parts that hardly matter: one is given to another where that adds less
+    than a thousandth to the variance and stays within the budget.
     """
 
     def variance(candidate: Floats) -> float:
@@ -113,14 +113,20 @@ def pruned(probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: 
 
     used = weight > 0
     probs, weight = probs[:, used], weight[used]
-    best, most = np.array(shares), int(np.argmax(shares))
-    limit = max(budget, float(best @ loss))
-    for part in np.argsort(best):
-        if part == most or best[part] == 0.0:
-            continue
-        fewer = best.copy()
-        fewer[most] += fewer[part]
-        fewer[part] = 0.0
-        if variance(fewer) <= variance(best) * (1 + TRIFLE) and fewer @ loss <= limit:
-            best = fewer
+    best = np.array(shares)
+    limit = max(budget, float(best @ loss)) * (1 + TRIFLE)
+    for part in np.argsort(shares)[:-1]:
+        heirs = [heir for heir in np.flatnonzero(best) if heir != part]
+        moved = [_given(best, int(part), int(heir)) for heir in heirs if best[part] > 0]
+        moved = [one for one in moved if one @ loss <= limit]
+        least = min(moved, key=variance, default=best)
+        if variance(least) <= variance(best) * (1 + TRIFLE):
+            best = least
     return best
+
+
+def _given(shares: Floats, part: int, heir: int) -> Floats:
+    out = shares.copy()
+    out[heir] += out[part]
+    out[part] = 0.0
+    return out

@@ -27,6 +27,7 @@ from counterrank.exploration.predictions import (
     whole_pages,
 )
 from counterrank.exploration.rankers import Family, families, spread_of
+from counterrank.exploration.result import DetectableLift, ExplorationPlan, Option
 from counterrank.exploration.rewards import Pages, Rewards, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
@@ -41,7 +42,6 @@ from counterrank.policies import (
     Scored,
     parse_policy,
 )
-from counterrank.report import DetectableLift, ExplorationPlan, Option
 from counterrank.weights.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

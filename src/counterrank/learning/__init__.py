@@ -2,6 +2,15 @@
 
 from counterrank.learning.learner import GRADES, learn
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.learning.result import Certificate, Learned, Step
+from counterrank.learning.result import Certificate, Learned, LearningReport, PathStep, Step
 
-__all__ = ["GRADES", "Certificate", "Learned", "LearnedPolicy", "Step", "learn"]
+__all__ = [
+    "GRADES",
+    "Certificate",
+    "Learned",
+    "LearnedPolicy",
+    "LearningReport",
+    "PathStep",
+    "Step",
+    "learn",
+]

@@ -5,11 +5,10 @@ what is shown more and less, so that no one is hurt unnoticed.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import say
 from counterrank.policies import cut
+from counterrank.records import Json, Record
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Heaviest:
+class Heaviest(Record):
     """The unit with the most certifying rows, and their share."""
 
     unit: str
@@ -155,18 +155,106 @@ class Certificate:
         return f"{seems} About {self.more_rows:,} rows like these would show it."
 
 
+@dataclass(frozen=True, slots=True)
+class PathStep(Record):
+    """A step of the path as it is written down."""
+
+    m: int
+    strength: float | None
+    step: float
+    value: float
+    low: float
+    ess: float
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedLift(Record):
+    """The lift of the exported policy and its lower bound."""
+
+    value: float
+    stderr: float
+    low: float
+    level: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentGain(Record):
+    """What a segment gains on the certifying rows; the interval counts all segments."""
+
+    column: str
+    label: str
+    n: int
+    value: float
+    stderr: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExposureShift(Record):
+    """Shares of all shown slots that a group of items has today, and with the learned policy."""
+
+    group: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerValue(Record):
+    """What today's policy earned per ranking on the certifying rows."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSort(Record):
+    """The lift that the model expects of a plain sort by score; no log certifies it."""
+
+    value: float | None = None
+    certified: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LearningReport(Record):
+    """What was learned, as its JSON file has it."""
+
+    certified: bool
+    grade: str
+    sentence: str
+    lift: CertifiedLift
+    logger: LoggerValue
+    kind: str = "best-of"
+    name: str = ""
+    m: int = 1
+    strength: float | None = None
+    step: float = 0.0
+    path: tuple[PathStep, ...] = ()
+    rows: dict[str, int] = field(default_factory=dict)
+    more_rows: int | None = None
+    declared: bool = True
+    heaviest: Heaviest | None = None
+    segments: tuple[SegmentGain, ...] = ()
+    exposure: tuple[ExposureShift, ...] = ()
+    sort: PlainSort = field(default_factory=PlainSort)
+    #: What the model was fitted with, for people.
+    model: Json = field(default_factory=dict)
+    #: The name of the policy file, where one was written.
+    policy: str | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned:
     """The result of `counterrank.learning`."""
 
     policy: LearnedPolicy
     certificate: Certificate
-    segments: tuple[dict[str, Any], ...] = ()
-    exposure: tuple[dict[str, Any], ...] = ()
+    segments: tuple[SegmentGain, ...] = ()
+    exposure: tuple[ExposureShift, ...] = ()
     #: The lift that the model expects of a plain sort by score, which no log certifies; None where
     #: it fills no page.
     sort: float | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
 
     @property
     def path(self) -> tuple[Step, ...]:
@@ -177,39 +265,38 @@ class Learned:
         """Write the policy as JSON."""
         self.policy.save(path)
 
-    def to_dict(self, policy: str | None = None) -> dict[str, Any]:
-        """Return the JSON form; `policy` is the name of the file that was written, if one was."""
+    def report(self, policy: str | None = None) -> LearningReport:
+        """Return what is written down and shown; `policy` names the file that was written."""
         found = self.certificate
-        return {
-            "schema": SCHEMA,
-            "certified": found.certified,
-            "grade": found.grade,
-            "sentence": str(found),
-            "lift": {
-                "value": found.value,
-                "stderr": found.stderr,
-                "low": _number(found.low),
-                "level": found.level,
-            },
-            "logger": {"value": found.logger},
-            "kind": found.kind,
-            "name": found.name,
-            "m": found.m,
-            "strength": found.strength,
-            "step": Step(found.m, 0.0, 0.0, 0.0, found.strength).step,
-            "path": [_step_dict(one) for one in found.path],
-            "rows": found.rows,
-            "more_rows": found.more_rows,
-            "declared": found.declared,
-            "heaviest": None
-            if found.heaviest is None
-            else {"unit": found.heaviest.unit, "share": found.heaviest.share},
-            "segments": list(self.segments),
-            "exposure": list(self.exposure),
-            "sort": {"value": self.sort, "certified": False},
-            "model": self.details,
-            "policy": policy,
-        }
+        return LearningReport(
+            certified=found.certified,
+            grade=found.grade,
+            sentence=str(found),
+            lift=CertifiedLift(found.value, found.stderr, found.low, found.level),
+            logger=LoggerValue(found.logger),
+            kind=found.kind,
+            name=found.name,
+            m=found.m,
+            strength=found.strength,
+            step=Step(found.m, 0.0, 0.0, 0.0, found.strength).step,
+            path=tuple(
+                PathStep(one.m, one.strength, one.step, one.value, one.low, one.ess)
+                for one in found.path
+            ),
+            rows=found.rows,
+            more_rows=found.more_rows,
+            declared=found.declared,
+            heaviest=found.heaviest,
+            segments=self.segments,
+            exposure=self.exposure,
+            sort=PlainSort(self.sort),
+            model=self.details,
+            policy=policy,
+        )
+
+    def to_dict(self, policy: str | None = None) -> Json:
+        """Return the JSON form; `policy` is the name of the file that was written, if one was."""
+        return {"schema": SCHEMA, **self.report(policy).to_dict()}
 
     def to_json(
         self, path: str | os.PathLike[str] | None = None, *, policy: str | None = None
@@ -224,7 +311,7 @@ class Learned:
         """Return the page a manager reads, and write it to `path` if one is given."""
         from counterrank.report import learning_page
 
-        text = learning_page(self.to_dict())
+        text = learning_page(self.report())
         if path is not None:
             write_text(path, text)
         return text
@@ -233,17 +320,17 @@ class Learned:
         """Return the path as a matplotlib figure; needs the extra `plots`."""
         from counterrank.report import learning_picture
 
-        return learning_picture(self.to_dict(), kind)
+        return learning_picture(self.report(), kind)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report import learning_terminal
 
-        yield from learning_terminal(self.to_dict())
+        yield from learning_terminal(self.report())
 
     def _repr_html_(self) -> str:
         from counterrank.report import learning_fragment
 
-        return learning_fragment(self.to_dict())
+        return learning_fragment(self.report())
 
     def __repr__(self) -> str:
         """Return the certificate in short."""
@@ -254,18 +341,9 @@ class Learned:
         )
 
 
-def _step_dict(one: Step) -> dict[str, Any]:
-    place = {"m": one.m, "strength": one.strength, "step": one.step}
-    return {**place, "value": one.value, "low": _number(one.low), "ess": one.ess}
-
-
 def upper(text: str) -> str:
     """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 #: Labels of a segment column at most; more is an id.
@@ -280,12 +358,12 @@ def segments_of(
     units: tuple[Ints, Floats] | None,
     columns: Sequence[str],
     level: float,
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[SegmentGain, ...]:
     """Return the lift of each segment on the certifying rows, adjusted for looking at many.
 
     Intervals are Bonferroni's over all segments, p-values Holm's; both count units.
     """
-    found: list[dict[str, Any]] = []
+    found: list[tuple[str, str, int, float, float]] = []
     for column in columns:
         if column not in part.columns:
             raise ConfigError(
@@ -299,26 +377,20 @@ def segments_of(
                 f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}"
             )
         for label in labels:
-            found.append(
-                {"column": column, "label": str(label), **_mean(gains, values == label, units)}
-            )
-    adjusted = holm([two_sided(row["value"], row["stderr"]) for row in found])
+            found.append((column, str(label), *_mean(gains, values == label, units)))
+    adjusted = holm([two_sided(value, stderr) for *_, value, stderr in found])
     # Bonferroni for intervals: Holm's steps order p-values and give no ends.
     z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
     return tuple(
-        {
-            **row,
-            "low": row["value"] - z * row["stderr"],
-            "high": row["value"] + z * row["stderr"],
-            "p_value": float(p),
-        }
+        SegmentGain(*row, row[3] - z * row[4], row[3] + z * row[4], float(p))
         for row, p in zip(found, adjusted, strict=True)
     )
 
 
 def _mean(
     gains: Floats, own: NDArray[np.bool_], units: tuple[Ints, Floats] | None
-) -> dict[str, Any]:
+) -> tuple[int, float, float]:
+    """Return the number of rows, their mean gain and its standard error."""
     n = int(own.sum())
     value = float(gains[own].mean())
     # Residuals are summed by unit before they are squared: rows of one user are not independent.
@@ -328,12 +400,12 @@ def _mean(
         scores = np.bincount(group, weights=scores).astype(np.float64)
     clusters = len(scores)
     variance = clusters / max(clusters - 1, 1) * float(scores @ scores) / n**2
-    return {"n": n, "value": value, "stderr": float(np.sqrt(variance))}
+    return n, value, float(np.sqrt(variance))
 
 
 def exposure(
     part: RankingLog, policy: LearnedPolicy, rng: np.random.Generator
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[ExposureShift, ...]:
     """Return share of all shown slots before and after, of the items (or groups) that move most.
 
     Before is what the rows showed, after a draw of the policy for each. Groups are the labels of
@@ -356,9 +428,7 @@ def exposure(
         if len(order) <= _NAMED
         else np.concatenate([order[: _NAMED // 2], order[-_NAMED // 2 :]])
     )
-    return tuple(
-        {"group": labels[g], "before": float(old[g]), "after": float(new[g])} for g in shown[::-1]
-    )
+    return tuple(ExposureShift(labels[g], float(old[g]), float(new[g])) for g in shown[::-1])
 
 
 def _groups(part: RankingLog) -> tuple[Ints, list[str]]:

@@ -17,6 +17,7 @@ from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
+from counterrank.progress import reporter
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
     CHOICE,
@@ -179,8 +180,12 @@ def estimated_source(
     # Trees take seconds a fit and cannot start from the last one.
     count = min(replicates, 5) if name == "boosting" else replicates
     others: list[Source] = []
+    # Long pages of many items take seconds a fit: whoever waits is told.
+    report = reporter()
+    report.begin("propensities, once more", count)
     for counts in rng.poisson(1.0, (count, BUCKETS)):
         others.append(mapped(source, _Redrawn(again(counts.astype(np.float64)), counts)))
+        report.advance(1)
     return mapped(source, model.apply), others
 
 

@@ -19,7 +19,7 @@ from counterrank.report.learning import (
 )
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, style_of, table
-from counterrank.report.plan import Cost, DetectableLift, ExplorationPlan, Option, plan_page
+from counterrank.report.plan import plan_fragment, plan_page, plan_picture, plan_terminal
 from counterrank.report.plan import sentences as plan_sentences
 from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
@@ -36,11 +36,7 @@ __all__ = [
     "EVIDENCE",
     "SIGNS",
     "Axis",
-    "Cost",
-    "DetectableLift",
-    "ExplorationPlan",
     "Frame",
-    "Option",
     "Plot",
     "Point",
     "Reading",
@@ -69,8 +65,11 @@ __all__ = [
     "page",
     "percent",
     "plain",
+    "plan_fragment",
     "plan_page",
+    "plan_picture",
     "plan_sentences",
+    "plan_terminal",
     "relative_ends",
     "render",
     "span",

@@ -1,17 +1,18 @@
 """An A/B test read with its log, for a page, a terminal and a figure: which arm, and by how much?"""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from counterrank.report import parts
 from counterrank.report.charts import Axis, Row, Rows
 from counterrank.report.html import in_short, page
 from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.report.reading import Model, rows, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+    from counterrank.evaluation import ABTest, ArmLift, Difference, Note
 
 ARMS = ("arm", "rankings", "units", "earned", "± se")
 LIFTS = ("arm", "reading", "lift", "interval", "± se", "reported")
@@ -19,33 +20,31 @@ LIFTS = ("arm", "reading", "lift", "interval", "± se", "reported")
 NAMES = {"pooled": "every row", "plain": "difference in means"}
 
 
-def sentences(model: Model) -> list[str]:
+def sentences(test: "ABTest") -> list[str]:
     """Return what the test says, one thing a sentence, the most important first."""
     lines: list[str] = []
-    for one in rows(model.get("lifts")):
-        lines.append(_answer(model, one))
+    for one in test.lifts:
+        lines.append(_answer(test, one))
         lines.append(_saving(one))
-    if model.get("sequential"):
+    if test.sequential:
         lines.append("The intervals hold at every look at the growing test.")
-    for one in rows(model.get("lifts")):
-        lines += notes(one)
-    return list(dict.fromkeys([*lines, *notes(model)]))
+    for one in test.lifts:
+        lines += notes(one.notes)
+    return list(dict.fromkeys([*lines, *notes(test.notes)]))
 
 
-def notes(found: Mapping[str, Any]) -> list[str]:
+def notes(found: "Sequence[Note]") -> list[str]:
     """Return the notes of a result or of a lift as sentences."""
-    texts = [str(note.get("text") or "") for note in rows(found.get("notes"))]
+    texts = [note.text for note in found]
     return [f"{text[:1].upper()}{text[1:]}{'' if text[-1:] in '.?' else '.'}" for text in texts]
 
 
-def _answer(model: Model, one: Mapping[str, Any]) -> str:
-    to, source, lift = one.get("to"), one.get("from"), headline(one)
-    value, low, high, error = (lift.get(name) for name in ("value", "low", "high", "stderr"))
-    base = next((a for a in rows(model.get("arms")) if a.get("name") == source), {})
-    share = ""
-    if known(value) and known(base.get("earned")) and base["earned"] > 0:
-        share = f"{percent(value / base['earned'], sign=True)}, "
-    level = percent(model.get("level"), digits=0)
+def _answer(test: "ABTest", one: "ArmLift") -> str:
+    to, source, lift = one.to, one.source, one.lift
+    value, low, high, error = lift.value, lift.low, lift.high, lift.stderr
+    earned = next((arm.earned for arm in test.arms if arm.name == source), 0.0)
+    share = f"{percent(value / earned, sign=True)}, " if known(value) and earned > 0 else ""
+    level = percent(test.level, digits=0)
     reach = f"({share}{level} interval {span(low, high, error, sign=True)})"
     if not (known(value) and known(low) and known(high)):
         return f"Nothing can be said of {to} against {source}."
@@ -56,23 +55,18 @@ def _answer(model: Model, one: Mapping[str, Any]) -> str:
     return f"{to} earns {plain(abs(value), error)} {more} per ranking than {source} {reach}."
 
 
-def headline(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the difference that is to be reported."""
-    return table(one.get("plain" if one.get("headline") == "plain" else "pooled"))
-
-
-def _saving(one: Mapping[str, Any]) -> str:
-    saved, other = one.get("saved"), table(one.get("plain"))
-    reach = span(other.get("low"), other.get("high"), other.get("stderr"), sign=True)
-    size = plain(other.get("value"), other.get("stderr"), sign=True)
-    if one.get("headline") == "pooled" and known(saved):
-        times = 1.0 / max(1.0 - saved, 1e-9)
+def _saving(one: "ArmLift") -> str:
+    other = one.plain
+    reach = span(other.low, other.high, other.stderr, sign=True)
+    size = plain(other.value, other.stderr, sign=True)
+    if one.headline == "pooled" and known(one.saved):
+        times = 1.0 / max(1.0 - one.saved, 1e-9)
         return (
-            f"Every row was read for both rankers, which saves {percent(saved, digits=0)} of the "
+            f"Every row was read for both rankers, which saves {percent(one.saved, digits=0)} of the "
             f"traffic: the plain difference in means, {size} ({reach}), would need "
             f"{plain(times, times / 5)} times the rankings to be as sharp. Both agree."
         )
-    if one.get("agree") and not one.get("notes"):
+    if one.agree and not one.notes:
         return (
             "This is the plain difference in means: reading every row for both rankers makes it no "
             "sharper here."
@@ -80,66 +74,70 @@ def _saving(one: Mapping[str, Any]) -> str:
     return "This is the plain difference in means, which rests on nothing but the coin."
 
 
-def arm_lines(model: Model) -> list[tuple[str, ...]]:
+def reading_of(one: "ArmLift", name: str) -> "Difference":
+    """Return one of the two readings of a lift."""
+    return one.plain if name == "plain" else one.pooled
+
+
+def arm_lines(test: "ABTest") -> list[tuple[str, ...]]:
     """Return a line of the table for each arm."""
     return [
         (
-            str(arm.get("name")),
-            count(arm.get("rows")),
-            count(arm.get("units")),
-            plain(arm.get("earned"), arm.get("stderr")),
-            plain(arm.get("stderr"), arm.get("stderr")),
+            arm.name,
+            count(arm.rows),
+            count(arm.units),
+            plain(arm.earned, arm.stderr),
+            plain(arm.stderr, arm.stderr),
         )
-        for arm in rows(model.get("arms"))
+        for arm in test.arms
     ]
 
 
-def lift_lines(model: Model) -> list[tuple[str, ...]]:
+def lift_lines(test: "ABTest") -> list[tuple[str, ...]]:
     """Return two lines of the table for each lift, the headline marked."""
     lines: list[tuple[str, ...]] = []
-    for one in rows(model.get("lifts")):
+    for one in test.lifts:
         for name, title in NAMES.items():
-            found = table(one.get(name))
-            error = found.get("stderr")
+            found = reading_of(one, name)
+            error = found.stderr
             lines.append(
                 (
-                    f"{one.get('to')} over {one.get('from')}",
+                    f"{one.to} over {one.source}",
                     title,
-                    plain(found.get("value"), error, sign=True),
-                    span(found.get("low"), found.get("high"), error, sign=True) or "–",
+                    plain(found.value, error, sign=True),
+                    span(found.low, found.high, error, sign=True) or "–",
                     plain(error, error),
-                    "★" if one.get("headline") == name else "",
+                    "★" if one.headline == name else "",
                 )
             )
     return lines
 
 
-def drawing(model: Model) -> Rows:
+def drawing(test: "ABTest") -> Rows:
     """Return both readings of each lift over one axis, with the line of no difference."""
     shown: list[Row] = []
-    for one in rows(model.get("lifts")):
-        shown.append(Row(label=f"{one.get('to')} over {one.get('from')}", value=None, heading=True))
+    for one in test.lifts:
+        shown.append(Row(label=f"{one.to} over {one.source}", value=None, heading=True))
         for name, title in NAMES.items():
-            found = table(one.get(name))
-            value, low, high = (found.get(key) for key in ("value", "low", "high"))
-            reach = span(low, high, found.get("stderr"), sign=True)
-            size = plain(value, found.get("stderr"), sign=True)
+            found = reading_of(one, name)
+            reach = span(found.low, found.high, found.stderr, sign=True)
+            size = plain(found.value, found.stderr, sign=True)
             shown.append(
                 Row(
                     label=title,
-                    value=value,
-                    low=low,
-                    high=high,
+                    value=found.value,
+                    low=found.low,
+                    high=found.high,
                     shown=size,
                     tip=f"{title}\n{size} ({reach})",
-                    faded=one.get("headline") != name,
+                    faded=one.headline != name,
                 )
             )
     axis = Axis("more per ranking than the baseline", line=0.0, line_name="no lift", signed=True)
     return Rows(shown, axis, "Lifts with their intervals")
 
 
-def abtest_page(model: Model, *, back: str | None = None) -> str:
+def abtest_page(test: "ABTest", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     aid = (
         "Left of the line the arm earns less than the baseline, right of it more; bars are intervals. "
@@ -147,37 +145,37 @@ def abtest_page(model: Model, *, back: str | None = None) -> str:
     )
     return page(
         "abtest.html.j2",
-        sentences=sentences(model),
-        chart=parts.figure("Lifts", aid, drawing(model).svg()),
-        lifts=parts.table(LIFTS, lift_lines(model), texts=2),
-        arms=parts.table(ARMS, arm_lines(model), texts=1),
+        sentences=sentences(test),
+        chart=parts.figure("Lifts", aid, drawing(test).svg()),
+        lifts=parts.table(LIFTS, lift_lines(test), texts=2),
+        arms=parts.table(ARMS, arm_lines(test), texts=1),
         back=back,
     )
 
 
-def abtest_fragment(model: Model) -> str:
+def abtest_fragment(test: "ABTest") -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(model), abtest_page(model))
+    return in_short(sentences(test), abtest_page(test))
 
 
-def abtest_picture(model: Model) -> "Figure":
+def abtest_picture(test: "ABTest") -> "Figure":
     """Return the lifts as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
-    return figure_of([drawing(model)])
+    return figure_of([drawing(test)])
 
 
-def abtest_terminal(model: Model) -> "Iterator[RenderableType]":
+def abtest_terminal(test: "ABTest") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 
     from counterrank.report.terminal import LOOK, safe
 
-    for index, line in enumerate(sentences(model)):
+    for index, line in enumerate(sentences(test)):
         yield safe(line, "bold" if index == 0 else "")
     for title, head, lines in (
-        ("Lifts per ranking", LIFTS, lift_lines(model)),
-        ("Arms", ARMS, arm_lines(model)),
+        ("Lifts per ranking", LIFTS, lift_lines(test)),
+        ("Arms", ARMS, arm_lines(test)),
     ):
         shown = Table(title=title, **LOOK)
         for name in head:

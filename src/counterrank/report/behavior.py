@@ -260,7 +260,7 @@ FEWEST = 6
 
 def behavior(reading: Reading) -> Section | None:
     """Return for each target the groups as cards, what decides, and the whole forest as a table."""
-    every = by_target(reading.model.get("behavior"))
+    every = by_target(reading.result.behavior)
     found = [(target, described) for target, described in every if _drawn(described)]
     lead = (
         "Which items act on which, for whom. In a matrix a row is the reward at a position; the "

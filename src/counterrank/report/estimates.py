@@ -3,13 +3,14 @@ from each item alone (IIPS) to the whole ranking (IPS).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from counterrank.messages import has
 from counterrank.report import sentences
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
-from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.parts import (
     Section,
     Style,
@@ -24,8 +25,11 @@ from counterrank.report.parts import (
     table,
     tag,
 )
-from counterrank.report.reading import Reading, ends, family, known_bias, rows, texts
-from counterrank.report.reading import table as mapping
+from counterrank.report.reading import Interval, Reading, ends, family, known_bias
+
+if TYPE_CHECKING:
+    from counterrank.estimators import Estimate, Lift
+    from counterrank.evaluation import OrderPoint
 
 
 def values(reading: Reading) -> Section | None:
@@ -50,13 +54,13 @@ def values_drawing(reading: Reading) -> Rows:
 
 
 def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
-    today = reading.log.get("value")
+    today = reading.log.value
     line = today if known(today) else None
     return Axis(" per ".join(reading.words()), line=line, line_name="today", region=region)
 
 
 def _logging(reading: Reading) -> Iterator[Row]:
-    value, error = reading.log.get("value"), reading.log.get("stderr")
+    value, error = reading.log.value, reading.log.stderr
     if not known(value):
         return
     reach = reading.reach(error) if known(error) else None
@@ -69,26 +73,26 @@ def _logging(reading: Reading) -> Iterator[Row]:
 
 def _target(reading: Reading, target: str) -> Row:
     best, lift, style = reading.best(target), reading.lift(target), style_of(reading, target)
-    error = best.get("stderr")
-    value = plain(best.get("value"), error)
+    error = best.stderr
+    value = plain(best.value, error)
     change = (
-        percent(lift["relative"], sign=True)
-        if known(lift.get("relative"))
-        else plain(lift.get("value"), lift.get("stderr"), sign=True)
+        percent(lift.relative, sign=True)
+        if known(lift.relative)
+        else plain(lift.value, lift.stderr, sign=True)
     )
     tip = (
-        f"{target} by {best.get('estimator')}\n{value} ± {plain(error, error)}\n"
+        f"{target} by {best.estimator}\n{value} ± {plain(error, error)}\n"
         f"{sentences.interval_of(reading, best)}\nlift {change}"
     )
     return Row(
-        label=target, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
-        high=best.get("high"), shown=f"{value} ({change})", tip=tip, look=style.look, shape=style.shape,
+        label=target, note=f"by {best.estimator}", value=best.value, low=best.low, high=best.high,
+        shown=f"{value} ({change})", tip=tip, look=style.look, shape=style.shape,
         faded=reading.evidence(target) == "insufficient",
     )  # fmt: skip
 
 
 def _region(reading: Reading) -> tuple[float, float] | None:
-    today, practical = reading.log.get("value"), reading.practical
+    today, practical = reading.log.value, reading.practical
     if not known(today) or practical is None:
         return None
     return today * (1 - practical), today * (1 + practical)
@@ -96,22 +100,23 @@ def _region(reading: Reading) -> tuple[float, float] | None:
 
 def _values_table(reading: Reading) -> Markup:
     head = ("policy", "value", "std. error", "low", "high", "lift", "lift low", "lift high", "relative")  # fmt: skip
-    body = [("today's policy", *_cells(reading.log, {}))]
+    log = reading.log
+    shown = (plain(log.value, log.stderr), plain(log.stderr, log.stderr))
+    body: list[tuple[str, ...]] = [("today's policy", *shown, *(NONE,) * 6)]
     body += [(name, *_cells(reading.best(name), reading.lift(name))) for name in reading.targets]
     return table(head, body)
 
 
-def _cells(row: Mapping[str, Any], lift: Mapping[str, Any]) -> tuple[str, ...]:
-    error, spread = row.get("stderr"), lift.get("stderr")
+def _cells(row: Interval, lift: "Lift") -> tuple[str, ...]:
     return (
-        *(plain(row.get(key), error) for key in ("value", "stderr", "low", "high")),
-        *(plain(lift.get(key), spread, sign=True) for key in ("value", "low", "high")),
-        percent(lift.get("relative"), sign=True),
+        *(plain(one, row.stderr) for one in (row.value, row.stderr, row.low, row.high)),
+        *(plain(one, lift.stderr, sign=True) for one in (lift.value, lift.low, lift.high)),
+        percent(lift.relative, sign=True),
     )
 
 
 def _comparisons(reading: Reading) -> Markup:
-    every = (sentences.comparison(reading, row) for row in rows(reading.model.get("comparisons")))
+    every = (sentences.comparison(reading, row) for row in reading.result.comparisons)
     found = [sentence for sentence in every if sentence]
     return tag("p", found[0]) if len(found) == 1 else bullets(found)
 
@@ -140,9 +145,9 @@ def agreement_drawing(reading: Reading, target: str) -> Rows:
     found = reading.of(target)
     best = reading.recommended(target)
     shown = [Row(label="Recommended", value=None, heading=True)]
-    shown += [_estimate(reading, target, e) for e in found if e.get("estimator") == best]
+    shown += [_estimate(reading, target, e) for e in found if e.estimator == best]
     for name, (title, note) in _GROUPS.items():
-        members = [e for e in found if e.get("estimator") != best and family(e) == name]
+        members = [e for e in found if e.estimator != best and family(e.estimator) == name]
         if members:
             shown.append(Row(label=title, note=note, value=None, heading=True))
             shown += [_estimate(reading, target, e, faded=name == "biased") for e in members]
@@ -163,9 +168,9 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     those that do not.
     """
     best = reading.best(target)
-    own = ends(best)
-    sound = [e for e in reading.of(target) if e is not best and family(e) != "biased"]
-    others = {str(e["estimator"]): found for e in sound if (found := ends(e))}
+    own = ends(best.low, best.high)
+    sound = [e for e in reading.of(target) if e is not best and family(e.estimator) != "biased"]
+    others = {e.estimator: found for e in sound if (found := ends(e.low, e.high))}
     if own is None:
         return "The recommended estimate has no interval to compare with."
     if not others:
@@ -190,30 +195,27 @@ def _disagreement(apart: list[str], *, umpire: bool) -> str:
 
 def _why(reading: Reading, target: str) -> Markup:
     """What the recommended estimator says about its own choice."""
-    found = mapping(reading.best(target).get("details")).get("why")
+    found = reading.best(target).details.get("why")
     name = tag("em", f"{reading.recommended(target)}: ")
     return tag("p", name, found, class_="aid why") if found else Markup("")
 
 
-def _estimate(reading: Reading, target: str, e: Mapping[str, Any], *, faded: bool = False) -> Row:
+def _estimate(reading: Reading, target: str, e: "Estimate", *, faded: bool = False) -> Row:
     # One column, one number of digits: those that the recommended estimate's error supports.
-    error = reading.best(target).get("stderr") or e.get("stderr")
-    style = style_of(reading, target)
-    name = str(e.get("estimator"))
-    lift = reading.lift(target, name)
-    flags = texts(e.get("flags"))
+    error, low, high = reading.error(target, e), e.low, e.high
+    style, name, flags = style_of(reading, target), e.estimator, e.flags
     lines = [
-        f"{name}: {plain(e.get('value'), error)} ± {plain(e.get('stderr'), error)}",
-        sentences.interval(reading, span(e.get("low"), e.get("high"), error)),
-        f"lift {percent(lift.get('relative'), sign=True)}",
-        f"effective rows {count(e.get('ess'))}",
+        f"{name}: {plain(e.value, error)} ± {plain(e.stderr, error)}",
+        sentences.interval(reading, span(low, high, error)),
+        f"lift {percent(e.lift.relative, sign=True)}",
+        f"effective rows {count(e.ess)}",
         *(f"⚑ {flag}" for flag in flags),
     ]
     best = name == reading.recommended(target)
     note = known_bias(name) if faded else ("★ recommended" if best else "")
     return Row(
-        label=name + (" ⚑" if flags else ""), note=note, value=e.get("value"), low=e.get("low"), high=e.get("high"),
-        shown=plain(e.get("value"), error), tip="\n".join(lines), look=style.look, shape=style.shape, faded=faded,
+        label=name + (" ⚑" if flags else ""), note=note, value=e.value, low=low, high=high,
+        shown=plain(e.value, error), tip="\n".join(lines), look=style.look, shape=style.shape, faded=faded,
     )  # fmt: skip
 
 
@@ -221,19 +223,16 @@ def _estimates_table(reading: Reading, target: str) -> Markup:
     head = ("estimator", "value", "std. error", "low", "high", "lift", "relative", "effective rows")
     body = []
     for e in reading.of(target):
-        value, error, low, high, lift, _, _, relative = _cells(
-            e, reading.lift(target, str(e.get("estimator")))
-        )
-        cells = (value, error, low, high, lift, relative, count(e.get("ess")))
-        body.append((e.get("estimator"), *cells))
+        value, error, low, high, lift, _, _, relative = _cells(e, e.lift)
+        body.append((e.estimator, value, error, low, high, lift, relative, count(e.ess)))
     return table(head, body)
 
 
 def _flags(reading: Reading) -> Markup:
     found: dict[str, list[str]] = {}
     for e in reading.estimates:
-        for flag in texts(e.get("flags")):
-            found.setdefault(flag, []).append(f"{e.get('target')}/{e.get('estimator')}")
+        for flag in e.flags:
+            found.setdefault(flag, []).append(f"{e.target}/{e.estimator}")
     lines = [_who(", ".join(who)) + " " + flag for flag, who in found.items()]
     return tag("div", tag("h3", "⚑ Flags"), bullets(lines), class_="block") if lines else Markup("")
 
@@ -243,8 +242,7 @@ def _who(names: str) -> Markup:
 
 
 def _skipped(reading: Reading) -> Markup:
-    skipped = rows(reading.model.get("skipped"))
-    found = dict.fromkeys((str(row.get("estimator")), str(row.get("reason"))) for row in skipped)
+    found = dict.fromkeys((row.estimator, row.reason) for row in reading.result.skipped)
     lines = [tag("li", _who(name), " ", reason) for name, reason in found]
     name = f"{len(lines)} left out, and why"
     return folded(name, tag("ul", *lines)) if lines else Markup("")
@@ -281,8 +279,8 @@ def path_drawing(reading: Reading, target: str) -> Plot | None:
 
 
 def _path_frame(reading: Reading, points: list[Point]) -> Frame:
-    today = reading.log.get("value")
-    lines = [(float(today), "today")] if known(today) else []
+    today = reading.log.value
+    lines = [(today, "today")] if known(today) else []
     orders = sorted({p.x for p in points})
     first, last = orders[0], orders[-1]
     # Logarithmic: the first orders matter most, and the last may be far away.
@@ -294,10 +292,9 @@ def _path_frame(reading: Reading, points: list[Point]) -> Frame:
     )  # fmt: skip
 
 
-def _paths(reading: Reading, target: str) -> dict[str, list[Mapping[str, Any]]]:
+def _paths(reading: Reading, target: str) -> "dict[str, list[OrderPoint]]":
     # Without whole distributions auto has no model of the reward, and says so.
-    codes = texts(reading.best(target).get("flag_codes"))
-    second = CONTROLLED if "weights-only" in codes else MODELLED
+    second = CONTROLLED if has(reading.best(target).flags, "weights-only") else MODELLED
     return {ALONE: reading.order_path(target), second: reading.model_path(target)}
 
 
@@ -337,23 +334,20 @@ def _order_name(order: int, first: float, last: float) -> str:
     )
 
 
-def _path_point(reading: Reading, found: Mapping[str, Any], name: str) -> Point:
-    error = found.get("stderr")
-    low, high = found.get("low"), found.get("high")
-    tip = f"order {found['order']}, {name}: {plain(found['value'], error)}"
-    if whole := span(low, high, error):
+def _path_point(reading: Reading, found: "OrderPoint", name: str) -> Point:
+    tip = f"order {found.order}, {name}: {plain(found.value, found.stderr)}"
+    if whole := span(found.low, found.high, found.stderr):
         tip += f"\n{sentences.interval(reading, whole)}"
-    if known(found.get("ess")):
-        tip += f"\neffective rows {count(found['ess'])}"
-    place = {"x": float(found["order"]), "y": float(found["value"])}
+    if known(found.ess):
+        tip += f"\neffective rows {count(found.ess)}"
+    place = float(found.order), found.value
     # A whisker needs both ends.
-    return Point(**place, low=low, high=high, tip=tip) if whole else Point(**place, tip=tip)
+    return Point(*place, found.low, found.high, tip) if whole else Point(*place, tip=tip)
 
 
-def _path_table(both: Mapping[str, list[Mapping[str, Any]]]) -> Markup:
+def _path_table(both: "Mapping[str, list[OrderPoint]]") -> Markup:
     body = [
-        (name, p["order"], *(plain(p.get(key), p.get("stderr")) for key in ("value", "low", "high")),
-         count(p.get("ess")))
+        (name, p.order, *(plain(one, p.stderr) for one in (p.value, p.low, p.high)), count(p.ess))
         for name, path in both.items() for p in path
     ]  # fmt: skip
     return table(("", "order", "value", "low", "high", "effective rows"), body)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -19,12 +19,14 @@ from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.numbers import count, percent, plain
 from counterrank.report.parts import Section, tag
 from counterrank.report.provenance import provenance
-from counterrank.report.reading import Model, Reading, family, texts
+from counterrank.report.reading import Reading, family
 from counterrank.report.trust import audit, planning, weights
 from counterrank.report.where import positions, segments
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from counterrank.evaluation import Evaluation
 
 #: In the order of reading.
 SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
@@ -32,11 +34,11 @@ SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
 )  # fmt: skip
 
 
-def render(model: Model, *, back: str | None = None) -> str:
+def render(result: "Evaluation", *, back: str | None = None) -> str:
     """Return the whole report as one HTML page that needs nothing else; `back` links to a list of
     reports.
     """
-    reading = Reading(model)
+    reading = Reading(result)
     return page(
         "page.html.j2",
         title=sentences.headline(reading),
@@ -45,7 +47,7 @@ def render(model: Model, *, back: str | None = None) -> str:
         cards=sentences.cards(reading),
         targets=reading.targets,
         sections=[section for make in SECTIONS if (section := make(reading)) is not None],
-        data=_embedded(model),
+        data=_embedded(result),
     )
 
 
@@ -88,22 +90,22 @@ def asset(name: str) -> str:
     )
 
 
-def _embedded(model: Model) -> Markup:
+def _embedded(result: "Evaluation") -> Markup:
     """The numbers travel with the page; `<` is escaped so that no text can end the element."""
-    text = json.dumps(model, ensure_ascii=False, default=str)
+    text = json.dumps(result.to_dict(), ensure_ascii=False, default=str)
     for char, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(char, code)
     return Markup(text)
 
 
-def fragment(model: Model) -> str:
+def fragment(result: "Evaluation") -> str:
     """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a
     frame of its own.
     """
-    reading = Reading(model)
+    reading = Reading(result)
     return environment().get_template("notebook.html.j2").render(
         logged=sentences.logged(reading), cards=sentences.cards(reading), level=sentences.level(reading),
-        groups=[(target, _lines(reading, target)) for target in reading.targets], whole=framed(render(model)),
+        groups=[(target, _lines(reading, target)) for target in reading.targets], whole=framed(render(result)),
     )  # fmt: skip
 
 
@@ -127,24 +129,23 @@ def in_short(lines: Sequence[str], page: str) -> str:
     return str(tag("div", *told, framed(page), style="max-width:60em;line-height:1.45"))
 
 
-def _lines(reading: Reading, target: str) -> list[dict[str, Any]]:
+def _lines(reading: Reading, target: str) -> list[dict[str, object]]:
     lines = []
     for index, e in enumerate(reading.of(target)):
         # As in the report: one column, one number of digits.
-        error = reading.best(target).get("stderr") or e.get("stderr")
-        lift = reading.lift(target, str(e.get("estimator")))
-        spread = reading.lift(target).get("stderr") or lift.get("stderr")
+        error = reading.error(target, e)
+        spread = reading.lift(target).stderr or e.lift.stderr
         lines.append(
             {
                 "best": index == 0,
-                "dim": family(e) == "biased",
-                "estimator": e.get("estimator"),
-                "value": plain(e.get("value"), error),
-                "interval": f"{plain(e.get('low'), error)} to {plain(e.get('high'), error)}",
-                "lift": plain(lift.get("value"), spread, sign=True),
-                "relative": percent(lift.get("relative"), sign=True),
-                "ess": count(e.get("ess")),
-                "flags": texts(e.get("flags")),
+                "dim": family(e.estimator) == "biased",
+                "estimator": e.estimator,
+                "value": plain(e.value, error),
+                "interval": f"{plain(e.low, error)} to {plain(e.high, error)}",
+                "lift": plain(e.lift.value, spread, sign=True),
+                "relative": percent(e.lift.relative, sign=True),
+                "ess": count(e.ess),
+                "flags": e.flags,
             }
         )
     return lines

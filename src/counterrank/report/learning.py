@@ -2,8 +2,8 @@
 what moves.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -12,12 +12,13 @@ from counterrank.report import parts
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.html import in_short, page
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
-from counterrank.report.reading import Model, column_name, table
-from counterrank.report.reading import rows as listed
+from counterrank.report.reading import column_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+    from counterrank.learning import LearningReport, PathStep
 
 _ASSUMED = {
     "free": (
@@ -62,34 +63,30 @@ _PATHS = {
 }
 
 
-def _path_words(model: Model) -> tuple[str, str, str]:
-    return _PATHS.get(str(model.get("kind")), _PATHS["best-of"])
+def _path_words(found: "LearningReport") -> tuple[str, str, str]:
+    return _PATHS.get(found.kind, _PATHS["best-of"])
 
 
-def _step_name(step: Mapping[str, Any]) -> str:
-    strength = step.get("strength")
-    return f"{step.get('m')}" if strength is None else f"{strength:g} x"
+def _step_name(step: "PathStep") -> str:
+    return f"{step.m}" if step.strength is None else f"{step.strength:g} x"
 
 
-def path_drawing(model: Model) -> Plot:
+def path_drawing(found: "LearningReport") -> Plot:
     """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
-    word, under, _ = _path_words(model)
+    word, under, _ = _path_words(found)
     names: list[tuple[float, str]] = []
-    for step in listed(model.get("path")):
-        place, value, low = step.get("step"), step.get("value"), step.get("low")
-        if not (known(place) and known(value)):
-            continue
+    for step in found.path:
         # A step is stored as 1 - 1/m, or 1 - 1/(1 + strength): back to m, on a log axis.
-        x, name = 1.0 / (1.0 - float(place)), _step_name(step)
-        words = (
-            f"{word} {name}\nlift {plain(value, sign=True)}\n{count(step.get('ess'))} "
-            "effective rows"
-        )
+        x, name = 1.0 / (1.0 - step.step), _step_name(step)
+        lift, rows = plain(step.value, sign=True), count(step.ess)
         names.append((x, name))
-        points.append(Point(x, float(value), tip=words))
-        if known(low):
-            bounds.append(Point(x, float(low), tip=f"{word} {name}\nbound {plain(low, sign=True)}"))
+        points.append(
+            Point(x, step.value, tip=f"{word} {name}\nlift {lift}\n{rows} effective rows")
+        )
+        if known(step.low):
+            bound = f"{word} {name}\nbound {plain(step.low, sign=True)}"
+            bounds.append(Point(x, step.low, tip=bound))
     last = max((p.x for p in points), default=2.0)
     frame = Frame(
         x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
@@ -104,84 +101,76 @@ def path_drawing(model: Model) -> Plot:
     return Plot(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
 
 
-def segments_drawing(model: Model) -> Rows:
+def segments_drawing(found: "LearningReport") -> Rows:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
     shown: list[Row] = []
-    found = listed(model.get("segments"))
-    for column in dict.fromkeys(str(row.get("column")) for row in found):
+    for column in dict.fromkeys(row.column for row in found.segments):
         shown.append(Row(label=column_name(column), value=None, heading=True))
-        for row in sorted(
-            (r for r in found if str(r.get("column")) == column), key=lambda r: -float(r["value"])
-        ):
-            error = row.get("stderr")
-            text = plain(row.get("value"), error, sign=True)
+        members = (row for row in found.segments if row.column == column)
+        for row in sorted(members, key=lambda row: -row.value):
+            text = plain(row.value, row.stderr, sign=True)
             shown.append(
-                Row(label=str(row.get("label")), value=row.get("value"), low=row.get("low"), high=row.get("high"),
-                         shown=text, note=f"{count(row.get('n'))} rows", tip=f"{row.get('label')}: {text}")
+                Row(label=row.label, value=row.value, low=row.low, high=row.high, shown=text,
+                    note=f"{count(row.n)} rows", tip=f"{row.label}: {text}")
             )  # fmt: skip
     axis = Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
     return Rows(shown, axis, "Lift by segment")
 
 
-def losers(model: Model) -> list[str]:
+def losers(found: "LearningReport") -> list[str]:
     """Return the segments that lose for certain, after looking at all."""
-    found = [
-        row for row in listed(model.get("segments")) if known(row.get("high")) and row["high"] < 0
-    ]
-    return [f"{column_name(row.get('column'))} = {row.get('label')}" for row in found]
+    return [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
 
 
-def learning_page(model: Model, *, back: str | None = None) -> str:
+def learning_page(found: "LearningReport", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     path_table = parts.table(
-        (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows"),
-        [(_step_name(s), plain(s.get("value"), sign=True), plain(s.get("low"), sign=True), count(s.get("ess")))
-         for s in listed(model.get("path"))],
+        (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows"),
+        [(_step_name(s), plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess))
+         for s in found.path],
     )  # fmt: skip
     aid = (
         "Further steps are more ambitious; the further the bound falls behind, the less of it this "
         "log can show."
     )
-    path = path_drawing(model)
+    path = path_drawing(found)
     figures = [
         parts.figure("Ambition against evidence", aid, path.legend() + path.svg(), path_table)
     ]
-    if listed(model.get("segments")):
+    if found.segments:
         told = "Bars are adjusted for looking at all of them."
-        figures.append(parts.figure("For whom", told, segments_drawing(model).svg()))
-    lift, sort = table(model.get("lift")), table(model.get("sort")).get("value")
+        figures.append(parts.figure("For whom", told, segments_drawing(found).svg()))
+    lift, sort = found.lift, found.sort.value
     return page(
         "learning.html.j2",
-        certified=bool(model.get("certified")),
-        sentence=str(model.get("sentence")),
-        number=at_least(lift.get("low"), lift.get("stderr"), sign=True),
-        level=percent(lift.get("level"), digits=0),
-        name=str(model.get("name")),
-        estimate=plain(lift.get("value"), lift.get("stderr"), sign=True),
-        today=plain(table(model.get("logger")).get("value"), lift.get("stderr")),
+        certified=found.certified,
+        sentence=found.sentence,
+        number=at_least(lift.low, lift.stderr, sign=True),
+        level=percent(lift.level, digits=0),
+        name=found.name,
+        estimate=plain(lift.value, lift.stderr, sign=True),
+        today=plain(found.logger.value, lift.stderr),
         figures=parts.grid(*figures),
-        losers=losers(model),
-        exposure=_exposure(model),
-        sort=plain(sort, lift.get("stderr"), sign=True) if known(sort) else "",
-        assumed=_ASSUMED.get(str(model.get("grade")), ""),
+        losers=losers(found),
+        exposure=_exposure(found),
+        sort=plain(sort, lift.stderr, sign=True) if known(sort) else "",
+        assumed=_ASSUMED.get(found.grade, ""),
         next_time=_NEXT_TIME,
-        rows=_rows_in_words(model),
-        file=model.get("policy"),
+        rows=_rows_in_words(found),
+        file=found.policy,
         back=back,
     )
 
 
-def learning_fragment(model: Model) -> str:
+def learning_fragment(found: "LearningReport") -> str:
     """Return what a notebook shows."""
-    return in_short([str(model.get("sentence")), _rows_in_words(model)], learning_page(model))
+    return in_short([found.sentence, _rows_in_words(found)], learning_page(found))
 
 
-def _exposure(model: Model) -> Markup:
-    found = listed(model.get("exposure"))
+def _exposure(found: "LearningReport") -> Markup:
     body = [
-        (str(row.get("group")), percent(row.get("before")), percent(row.get("after")),
-         plain(100 * ((row.get("after") or 0.0) - (row.get("before") or 0.0)), 0.5, sign=True))
-        for row in found
+        (row.group, percent(row.before), percent(row.after), plain(100 * (row.after - row.before), 0.5, sign=True))
+        for row in found.exposure
     ]  # fmt: skip
     return (
         parts.table(("shown", "share today", "share learned", "change in points"), body)
@@ -190,19 +179,18 @@ def _exposure(model: Model) -> Markup:
     )
 
 
-def _rows_in_words(model: Model) -> str:
-    found: Mapping[str, Any] = table(model.get("rows"))
+def _rows_in_words(found: "LearningReport") -> str:
     return (
-        f"{count(found.get('learn'))} rows taught and chose the policy; the certificate rests on "
-        f"{count(found.get('certify'))} others that chose nothing."
+        f"{count(found.rows.get('learn'))} rows taught and chose the policy; the certificate rests "
+        f"on {count(found.rows.get('certify'))} others that chose nothing."
     )
 
 
-def learning_picture(model: Model, kind: str) -> "Figure":
+def learning_picture(found: "LearningReport", kind: str) -> "Figure":
     """Return one of the page's charts as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
-    kinds: dict[str, Callable[[Model], Plot | Rows]] = {
+    kinds: dict[str, Callable[[LearningReport], Plot | Rows]] = {
         "path": path_drawing,
         "segments": segments_drawing,
     }
@@ -210,43 +198,39 @@ def learning_picture(model: Model, kind: str) -> "Figure":
         raise ConfigError(
             f"there is no plot '{kind}' of learning; choose one of {', '.join(kinds)}"
         )
-    if kind == "segments" and not listed(model.get("segments")):
+    if kind == "segments" and not found.segments:
         raise ConfigError(
             "nothing to draw for 'segments': there are none; name some with learn(..., "
             "segments=[...])"
         )
-    return figure_of([kinds[kind](model)])
+    return figure_of([kinds[kind](found)])
 
 
-def learning_terminal(model: Model) -> "Iterator[RenderableType]":
+def learning_terminal(found: "LearningReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 
     from counterrank.report.terminal import LOOK, safe
 
-    yield safe(model.get("sentence"), "bold")
-    yield safe(_rows_in_words(model), "dim")
-    shown = Table(title=_path_words(model)[2], **LOOK)
-    for name in (_path_words(model)[0], "estimated lift", "bound to expect", "effective rows", ""):
+    yield safe(found.sentence, "bold")
+    yield safe(_rows_in_words(found), "dim")
+    shown = Table(title=_path_words(found)[2], **LOOK)
+    for name in (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")
-    for step in listed(model.get("path")):
-        mark = "← chosen" if step.get("step") == model.get("step") else ""
-        cells = (
-            _step_name(step),
-            plain(step.get("value"), sign=True),
-            plain(step.get("low"), sign=True),
-        )
-        shown.add_row(*(safe(cell) for cell in (*cells, count(step.get("ess")), mark)))
+    for step in found.path:
+        mark = "← chosen" if step.step == found.step else ""
+        cells = (_step_name(step), plain(step.value, sign=True), plain(step.low, sign=True))
+        shown.add_row(*(safe(cell) for cell in (*cells, count(step.ess), mark)))
     yield shown
-    if known(ambitious := table(model.get("sort")).get("value")):
+    if known(ambitious := found.sort.value):
         yield safe(
             f"  a plain sort by score: the model expects {plain(ambitious, sign=True)}; not "
             "certified",
             "dim",
         )
-    for row in listed(model.get("segments")):
-        ends = span(row.get("low"), row.get("high"), row.get("stderr"), sign=True)
-        label = f"{column_name(row.get('column'))} = {row.get('label')}"
-        yield safe(f"  {label}: {plain(row.get('value'), row.get('stderr'), sign=True)} ({ends})")
-    if found := losers(model):
-        yield safe(f"These lose for certain: {', '.join(found)}", "bold red")
+    for row in found.segments:
+        ends = span(row.low, row.high, row.stderr, sign=True)
+        label = f"{column_name(row.column)} = {row.label}"
+        yield safe(f"  {label}: {plain(row.value, row.stderr, sign=True)} ({ends})")
+    if lost := losers(found):
+        yield safe(f"These lose for certain: {', '.join(lost)}", "bold red")

@@ -12,13 +12,15 @@ from counterrank.report.charts import Axis, Frame, Plot, Row, Rows, Scale, Serie
 from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
 from counterrank.report.html import asset
 from counterrank.report.numbers import known
-from counterrank.report.reading import Model, Reading
+from counterrank.report.reading import Reading
 from counterrank.report.trust import weights_drawing
 from counterrank.report.where import positions_drawing, segments_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from counterrank.evaluation import Evaluation
 
 Drawing = Rows | Plot
 
@@ -50,7 +52,7 @@ _DASHES = {"dash1": (5, 3), "dash2": (1.5, 2.5), "dash3": (8, 3, 2, 3)}
 _ROW = 0.32
 
 
-def draw(model: Model, kind: str) -> "Figure":
+def draw(result: "Evaluation", kind: str) -> "Figure":
     """Return one kind of chart of an evaluation as a matplotlib figure, a panel for each target.
 
     The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook
@@ -58,7 +60,7 @@ def draw(model: Model, kind: str) -> "Figure":
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(KINDS)}")
-    drawings = [one for one in KINDS[kind](Reading(model)) if one is not None and _filled(one)]
+    drawings = [one for one in KINDS[kind](Reading(result)) if one is not None and _filled(one)]
     if not drawings:
         raise ConfigError(
             f"nothing to draw for '{kind}': "

@@ -1,14 +1,13 @@
-"""What to randomise: the options of a plan, and how a page, a terminal and a figure show them."""
+"""What to randomise, for a page, a terminal and a figure: what a loss buys."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from counterrank.errors import ConfigError
+from counterrank.exploration import Cost, DetectableLift, ExplorationPlan, Option
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Scale, Series, logarithmic
 from counterrank.report.html import in_short, page
@@ -16,211 +15,7 @@ from counterrank.report.numbers import count, percent, roughly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderableType
-
-SCHEMA = "counterrank/plan/1"
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The loss of the metric against production, relative to what production earns.
-
-    `rests_on` is "log" where the log shows it, "models" where nothing but models of users does.
-    """
-
-    value: float
-    low: float
-    high: float
-    rests_on: str
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return the cost that `to_dict` told."""
-        value, low, high = (float(told[name]) for name in ("value", "low", "high"))
-        return cls(value, low, high, str(told["rests_on"]))
-
-
-@dataclass(frozen=True, slots=True)
-class DetectableLift:
-    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %; None
-    where too few of them would count.
-
-    `stderr` is the predicted standard error of the relative lift from that many rankings, `allowance`
-    the bias that no number of them takes away, `estimator` the one that does best, `effective` its
-    effective rows. `rows_needed` are those for the wanted lift, None where no sensible number does;
-    `weekly` is the detectable lift of one week's rankings, None where these are not known.
-    """
-
-    target: str
-    lift: float | None
-    rows: int
-    estimator: str
-    stderr: float | None
-    allowance: float | None
-    effective: float
-    rows_needed: int | None
-    weekly: float | None = None
-
-    @property
-    def words(self) -> str:
-        """The lift as tables show it."""
-        if self.lift is not None:
-            return percent(self.lift)
-        return "never" if self.rows_needed is None else "too few rows"
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` told."""
-        return cls(
-            target=str(told["target"]),
-            lift=_number(told.get("lift")),
-            rows=int(told["rows"]),
-            estimator=str(told["estimator"]),
-            stderr=_number(told.get("stderr")),
-            allowance=_number(told.get("allowance")),
-            effective=float(told["effective"]),
-            rows_needed=None if told.get("rows_needed") is None else int(told["rows_needed"]),
-            weekly=_number(told.get("weekly")),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys.
-
-    `auto` is what `auto` would say, from drawn logs, for the options it was asked about.
-    """
-
-    kind: str
-    spec: str
-    cost: Cost
-    detectable: tuple[DetectableLift, ...]
-    auto: tuple[DetectableLift, ...] = ()
-
-    def worst(self, targets: tuple[str, ...]) -> float:
-        """Return the largest detectable lift among targets; infinite where one is never shown."""
-        lifts = [one.lift for one in self.detectable if one.target in targets]
-        return max((math.inf if lift is None else lift for lift in lifts), default=math.inf)
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return the option that `to_dict` told."""
-        return cls(
-            str(told["kind"]),
-            str(told["spec"]),
-            Cost.from_dict(told["cost"]),
-            tuple(DetectableLift.from_dict(one) for one in told["detectable"]),
-            tuple(DetectableLift.from_dict(one) for one in told.get("auto", ())),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ExplorationPlan:
-    """What to randomise so that next rankers can be evaluated, and what it costs.
-
-    Attributes
-    ----------
-    options
-        All that was tried, today's policy first.
-    frontier
-        Numbers of the options that no other beats in both cost and detectable lift.
-    chosen
-        The number of the cheapest option that shows the wanted lift; else of the one that shows most
-        within the budget.
-    reached
-        Whether the chosen option shows the wanted lift from as many rows as the log has.
-    judged
-        The targets that count: candidates where some were given, else the families of future rankers.
-    rows, rows_per_week
-        Rankings of the log, and of a week (None where it was not said).
-    detect, budget
-        The relative lift that is wanted, and the relative loss that is allowed.
-    value
-        What production earns per ranking.
-    notes
-        What has to be known to read the plan.
-    """
-
-    options: tuple[Option, ...]
-    frontier: tuple[int, ...]
-    chosen: int
-    reached: bool
-    judged: tuple[str, ...]
-    rows: int
-    rows_per_week: float | None
-    detect: float
-    budget: float
-    level: float
-    value: float
-    notes: tuple[str, ...] = ()
-
-    schema: ClassVar[str] = SCHEMA
-
-    @property
-    def choice(self) -> Option:
-        """The chosen option."""
-        return self.options[self.chosen]
-
-    @property
-    def spec(self) -> str:
-        """The spec of the chosen option, as `--logger` takes it."""
-        return self.choice.spec
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        told = {"schema": SCHEMA, **asdict(self)}
-        told["frontier"], told["judged"] = list(self.frontier), list(self.judged)
-        return told
-
-    @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_dict` told."""
-        if told.get("schema") != SCHEMA:
-            raise ConfigError(f"this is no plan: schema {told.get('schema')!r}, not {SCHEMA!r}")
-        return cls(
-            options=tuple(Option.from_dict(one) for one in told["options"]),
-            frontier=tuple(int(index) for index in told["frontier"]),
-            chosen=int(told["chosen"]),
-            reached=bool(told["reached"]),
-            judged=tuple(str(name) for name in told["judged"]),
-            rows=int(told["rows"]),
-            rows_per_week=_number(told.get("rows_per_week")),
-            detect=float(told["detect"]),
-            budget=float(told["budget"]),
-            level=float(told["level"]),
-            value=float(told["value"]),
-            notes=tuple(str(note) for note in told.get("notes", ())),
-        )
-
-    def to_json(self) -> str:
-        """Return the plan as JSON."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
-
-    def to_html(self) -> str:
-        """Return the plan as one page."""
-        return plan_page(self)
-
-    def plot(self) -> Figure:
-        """Return cost against detectable lift as a matplotlib figure."""
-        from counterrank.report.pictures import figure_of
-
-        return figure_of([drawing(self)])
-
-    def _repr_html_(self) -> str:
-        return in_short(sentences(self), plan_page(self))
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        yield from plan_terminal(self)
-
-    def __str__(self) -> str:
-        """Return what the plan says, without the table."""
-        return " ".join(sentences(self))
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    from rich.console import RenderableType
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
@@ -289,12 +84,19 @@ def lines_of(plan: ExplorationPlan) -> list[tuple[str, ...]]:
     for index in order:
         one = plan.options[index]
         mark = "← chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
-        shown = [each.words for each in one.detectable]
+        shown = [words(each) for each in one.detectable]
         model = " (models)" if one.cost.rests_on == "models" else ""
         lines.append(
             (one.kind, shortened(one.spec), percent(one.cost.value), f"{_ends(one.cost)}{model}", *shown, mark)
         )  # fmt: skip
     return lines
+
+
+def words(one: DetectableLift) -> str:
+    """Return a detectable lift as tables show it."""
+    if one.lift is not None:
+        return percent(one.lift)
+    return "never" if one.rows_needed is None else "too few rows"
 
 
 def shortened(spec: str) -> str:
@@ -303,8 +105,6 @@ def shortened(spec: str) -> str:
     >>> shortened("0.97520000000000001*top+0.0248*shuffle")
     '0.975*top+0.0248*shuffle'
     """
-    import re
-
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
 
 
@@ -347,6 +147,18 @@ def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
         rows=count(plan.rows),
         back=back,
     )
+
+
+def plan_fragment(plan: ExplorationPlan) -> str:
+    """Return what a notebook shows."""
+    return in_short(sentences(plan), plan_page(plan))
+
+
+def plan_picture(plan: ExplorationPlan) -> Figure:
+    """Return cost against detectable lift as a matplotlib figure."""
+    from counterrank.report.pictures import figure_of
+
+    return figure_of([drawing(plan)])
 
 
 def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:

@@ -11,7 +11,6 @@ from counterrank.estimators import Form, parse
 from counterrank.report.numbers import count
 from counterrank.report.parts import Section, folded, table, tag
 from counterrank.report.reading import Reading
-from counterrank.report.reading import table as mapping
 
 _TABLE = {
     "auto": (
@@ -103,14 +102,14 @@ _ELSEWHERE = ("options", "command", "fingerprint", "estimators")
 
 def provenance(reading: Reading) -> Section:
     """Return the estimators in words and formulas, versions, options, fingerprint."""
-    names = dict.fromkeys(str(e.get("estimator")) for e in reading.estimates)
+    names = dict.fromkeys(e.estimator for e in reading.estimates)
     methods = [_method(name, *found) for name in names if (found := describe(name))]
     facts = table(("what", "value"), _facts(reading), texts=2)
     body = tag("div", *methods, class_="block methods") + facts
-    command = mapping(reading.model.get("provenance")).get("command")
+    command = reading.result.provenance.command
     if command:
-        shown = command if isinstance(command, str) else " ".join(map(str, command))
-        body += tag("div", tag("h3", "Repeat it"), tag("pre", shown, tabindex="0"), class_="block")
+        shown = tag("pre", command, tabindex="0")
+        body += tag("div", tag("h3", "Repeat it"), shown, class_="block")
     lead = "The same command on the same data gives the same numbers."
     return Section("method", "Method and provenance", lead, body)
 
@@ -122,18 +121,18 @@ def _method(name: str, words: str, formula: str) -> Markup:
 def _facts(reading: Reading) -> list[tuple[str, Any]]:
     log = reading.log
     return [
-        ("rankings", count(log.get("n"))),
-        ("positions", log.get("K", "–")),
-        ("data fingerprint", tag("code", log.get("fingerprint", "–"))),
+        ("rankings", count(log.n)),
+        ("positions", log.K),
+        ("data fingerprint", tag("code", log.fingerprint)),
         *made_with(reading).items(),
     ]
 
 
 def made_with(reading: Reading) -> dict[str, str]:
     """Return versions and options in words; those that were not given are left out."""
-    made = mapping(reading.model.get("provenance"))
+    made = reading.result.provenance.to_dict()
     told = {k: v for k, v in made.items() if k not in _ELSEWHERE and v is not None}
-    options = mapping(made.get("options"))
+    options = made["options"]
     told |= {k: v for k, v in options.items() if k not in made and v not in (None, [], "")}
     return {str(name).replace("_", " "): _text(value) for name, value in told.items()}
 

@@ -1,20 +1,40 @@
-"""Reading an evaluation's plain dictionary: missing parts are empty, never an error."""
+"""What reports ask of an evaluation: the recommended estimate of a target, its evidence, its path."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from counterrank.estimators import Form, order_path, parse
+from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.report.numbers import known
 
-Model = Mapping[str, Any]
+if TYPE_CHECKING:
+    from counterrank.evaluation import Evaluation, LogSummary, OrderPoint, Reason
+    from counterrank.weights.diagnostics import Support, WeightReport
 
-LEVELS = ("insufficient", "directional", "reliable")
+
+class Interval(Protocol):
+    """A value with its error and interval: an estimate, a lift, a comparison, the lift of a segment."""
+
+    @property
+    def value(self) -> float: ...
+    @property
+    def stderr(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+
+
+def ends(low: float, high: float) -> tuple[float, float] | None:
+    """Return both ends of an interval, None where one is missing."""
+    return (low, high) if known(low) and known(high) else None
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """Return a mapping, empty when it is something else."""
+    """Return a mapping of an estimator's details, empty when it is something else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -25,40 +45,20 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)]
 
 
-def complete(value: Any, *keys: str) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list whose entries of these names are all finite numbers.
-
-    >>> complete([{"rows": 10, "lift": 0.5}, {"rows": 20, "lift": None}], "rows", "lift")
-    [{'rows': 10, 'lift': 0.5}]
-    """
-    return [row for row in rows(value) if all(known(row.get(key)) for key in keys)]
-
-
-def ends(
-    row: Mapping[str, Any], low: str = "low", high: str = "high"
-) -> tuple[float, float] | None:
-    """Return both ends of an interval, None where one is missing."""
-    first, last = row.get(low), row.get(high)
-    return (float(first), float(last)) if known(first) and known(last) else None
-
-
-def numbers(value: Any) -> list[float | None]:
-    """Return the entries of a list, None where they are not finite numbers."""
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        return []
-    return [float(item) if known(item) else None for item in value]
-
-
 def whole_matrix(value: Any) -> list[list[float]]:
     """Return a square list of lists of finite numbers, empty when it is something else.
 
     >>> whole_matrix([[0, 1], [2, 0]]), whole_matrix([[0, 1], [2]])
     ([[0.0, 1.0], [2.0, 0.0]], [])
     """
-    found = [numbers(line) for line in value] if isinstance(value, Sequence) else []
+    lines = [line for line in value if isinstance(line, Sequence)] if _is_list(value) else []
     # A line that lost an entry is too short below: a matrix with a hole is none.
-    square = [[v for v in line if v is not None] for line in found]
-    return square if all(len(line) == len(square) for line in square) else []
+    square = [[float(item) for item in line if known(item)] for line in lines]
+    return square if all(len(line) == len(value) for line in square) else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def column_name(name: Any) -> str:
@@ -74,181 +74,138 @@ def column_name(name: Any) -> str:
 
 def texts(value: Any) -> list[str]:
     """Return the entries of a list as texts."""
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        return []
-    return [str(item) for item in value if item is not None]
+    return [str(item) for item in value if item is not None] if _is_list(value) else []
 
 
 @dataclass(frozen=True)
 class Reading:
     """An evaluation as a report reads it."""
 
-    model: Model
+    result: Evaluation
 
     @property
-    def log(self) -> Mapping[str, Any]:
+    def log(self) -> LogSummary:
         """What is known of the log."""
-        return table(self.model.get("log"))
+        return self.result.log
 
     @property
-    def estimates(self) -> list[Mapping[str, Any]]:
+    def estimates(self) -> list[Estimate]:
         """All estimates that have a value."""
-        return [e for e in rows(self.model.get("estimates")) if known(e.get("value"))]
+        return [e for e in self.result.estimates if known(e.value)]
 
     def silent(self, target: str) -> list[str]:
         """Return the estimators that have no value for a target and say why."""
-        return [str(e.get("estimator")) for e in self._rows_of(target) if e.get("not_estimable")]
+        return [e.estimator for e in self._all_of(target) if not e.estimable]
 
-    def _rows_of(self, target: str) -> list[Mapping[str, Any]]:
-        """Return the rows of a target, with and without a value."""
-        every = rows(self.model.get("estimates"))
-        return [e for e in every if str(e.get("target", "target")) == target]
+    def _all_of(self, target: str) -> list[Estimate]:
+        """Return the estimates of a target, with and without a value."""
+        return [e for e in self.result.estimates if e.target == target]
 
     @property
     def regressions(self) -> list[Mapping[str, Any]]:
         """What each estimate tells of its reward model, empty where it has none."""
-        return [table(table(e.get("details")).get("regression")) for e in self.estimates]
+        return [table(e.details.get("regression")) for e in self.estimates]
 
     @property
     def targets(self) -> list[str]:
         """The target policies in the order they were given."""
-        return list(
-            dict.fromkeys(str(e.get("target", "target")) for e in rows(self.model.get("estimates")))
-        )
+        return list(dict.fromkeys(e.target for e in self.result.estimates))
 
     def not_estimable(self, target: str) -> str:
         """Return why the recommended estimate of a target has no value; nothing where it has one."""
-        name = table(self.model.get("recommended")).get(target)
-        found = self._rows_of(target)
-        chosen = next((e for e in found if e.get("estimator") == name), found[0] if found else {})
-        if known(chosen.get("value")):
-            return ""
-        return str(chosen.get("not_estimable") or "the log has no evidence on it")
+        best = self.best(target)
+        return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
 
     @property
     def level(self) -> float:
         """The confidence level."""
-        # All estimates of a run have one level; files that do not say were made at the default.
-        found = [e["level"] for e in self.estimates if known(e.get("level"))]
-        return float(found[0]) if found else 0.95
+        # All estimates of a run have one level.
+        return self.estimates[0].level if self.estimates else 0.95
 
     def reach(self, error: float) -> float:
-        """Return half the width of a normal interval at this level, for what has a standard error
-        only.
-        """
+        """Return half the width of a normal interval of a standard error."""
         return NormalDist().inv_cdf(0.5 + self.level / 2) * error
 
     @property
     def practical(self) -> float | None:
         """The smallest relative lift that matters, if the user gave one."""
-        value = table(table(self.model.get("provenance")).get("options")).get("practical")
-        return float(value) if value is not None and known(value) else None
+        return self.result.provenance.options.practical
 
-    def of(self, target: str) -> list[Mapping[str, Any]]:
-        """Return the estimates of a target, the recommended one first."""
+    def of(self, target: str) -> list[Estimate]:
+        """Return the estimates of a target that have a value, the recommended one first."""
         best = self.recommended(target)
-        found = [e for e in self._rows_of(target) if known(e.get("value"))]
-        return sorted(found, key=lambda e: e.get("estimator") != best)
+        found = [e for e in self._all_of(target) if known(e.value)]
+        return sorted(found, key=lambda e: e.estimator != best)
 
     def recommended(self, target: str) -> str:
         """Return the name of the recommended estimator of a target."""
-        named = table(self.model.get("recommended")).get(target)
-        valued = [e for e in self._rows_of(target) if known(e.get("value"))]
-        names = [str(e.get("estimator")) for e in valued]
-        # A recommended estimator without a value stays recommended: another one in its place would
-        # hide that the question has no answer.
-        if named in names or named in self.silent(target):
-            return str(named)
-        return "auto" if "auto" in names else (names[0] if names else "")
+        return self.result.recommended[target]
 
-    def best(self, target: str) -> Mapping[str, Any]:
-        """Return the recommended estimate of a target."""
-        found = self.of(target)
-        return found[0] if found and not self.not_estimable(target) else {}
+    def best(self, target: str) -> Estimate:
+        """Return the recommended estimate of a target; one without a value stays recommended."""
+        return self.result.estimate(target)
 
-    def lift(self, target: str, estimator: str | None = None) -> Mapping[str, Any]:
-        """Return the lift of a target by an estimator, by default the recommended one."""
-        wanted = estimator or self.recommended(target)
-        for row in rows(self.model.get("lift")):
-            if str(row.get("target", "target")) == target and row.get("estimator") == wanted:
-                return row
-        return {}
+    def error(self, target: str, e: Estimate) -> float:
+        """Return the error whose digits a column of estimates has: the recommended one's."""
+        best = self.best(target).stderr
+        return best if known(best) and best else e.stderr
 
-    def diagnostics(self, target: str, estimator: str) -> Mapping[str, Any]:
+    def lift(self, target: str) -> Lift:
+        """Return the lift of a target by the recommended estimator."""
+        return self.best(target).lift
+
+    def diagnostics(self, target: str, estimator: str) -> WeightReport | None:
         """Return the diagnostics of the weights of one estimate."""
-        return table(table(self.model.get("diagnostics")).get(f"{target}/{estimator}"))
+        return self.result.diagnostics.of(target, estimator)
 
-    def support(self, target: str) -> Mapping[str, Any]:
+    def support(self, target: str) -> Support | None:
         """Return what the logger rarely or never shows of a target."""
-        return table(table(table(self.model.get("diagnostics")).get("support")).get(target))
+        return self.result.diagnostics.support.get(target)
 
     def evidence(self, target: str | None = None) -> str:
-        """Return the evidence level of a target, or of the whole evaluation; empty when unknown."""
-        verdict = table(self.model.get("verdict"))
-        # A target without a verdict of its own has that of the whole.
-        of_target = table(verdict.get("targets")).get(target) if target is not None else None
-        level = (
-            table(of_target).get("level", of_target)
-            if of_target is not None
-            else verdict.get("level")
-        )
-        return str(level) if level in LEVELS else ""
+        """Return the evidence level of a target, or of all; empty where no verdict was made."""
+        verdict = self.result.verdict
+        level = verdict.level if target is None else verdict.of(target)
+        return "" if level == "none" else level
 
-    def reasons(self, target: str | None = None) -> list[Mapping[str, Any]]:
-        """Return the reasons behind the evidence level, of one target or all."""
-        found = rows(table(self.model.get("verdict")).get("reasons"))
-        return [r for r in found if target is None or r.get("target") in (None, target)]
+    def reasons(self, target: str) -> list[Reason]:
+        """Return the reasons behind the evidence level of a target."""
+        return [one for one in self.result.verdict.reasons if one.target == target]
 
     def words(self) -> tuple[str, str]:
         """Return what a reward and a ranking are called: ("reward", "ranking") unless the log says."""
-        words = table(self.log.get("words"))
-        return str(words.get("reward") or "reward"), str(words.get("ranking") or "ranking")
+        words = self.log.words
+        return words.get("reward") or "reward", words.get("ranking") or "ranking"
 
-    def order_path(self, target: str) -> list[Mapping[str, Any]]:
-        """Return {order, value, low, high, ...} of the weights alone from IIPS to IPS, as recorded
-        or as estimated.
-        """
-        path = rows(table(table(self.model.get("diagnostics")).get("order_path")).get(target))
-        return self._path(path) if len(path) > 1 else self._path_of_estimates(target)
+    def order_path(self, target: str) -> list[OrderPoint]:
+        """Return the estimates of the weights alone from IIPS to IPS, none where there is one only."""
+        recorded = self.result.diagnostics.order_path.get(target, ())
+        path = [point for point in recorded if known(point.value)]
+        return path if len(path) > 1 else []
 
-    def model_path(self, target: str) -> list[Mapping[str, Any]]:
+    def model_path(self, target: str) -> list[OrderPoint]:
         """Return the same around a reward model, where an estimator has recorded it."""
+        from counterrank.evaluation import OrderPoint
+
         for found in self.of(target):
-            path = rows(table(found.get("details")).get("order_path"))
+            path = [OrderPoint.from_dict(row) for row in rows(found.details.get("order_path"))]
             if len(path) > 1:
-                return self._path(path)
+                return [self._with_interval(point) for point in path if known(point.value)]
         return []
 
-    def _path(self, found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        filled = [self._with_interval(row, index + 1) for index, row in enumerate(found)]
-        return complete(filled, "order", "value")
-
-    def _with_interval(self, row: Mapping[str, Any], index: int) -> Mapping[str, Any]:
-        filled = {"order": index, **row}
-        value, error = filled.get("value"), filled.get("stderr")
-        if not known(filled.get("low")) and known(value) and known(error):
-            reach = self.reach(error)
-            filled.update(low=value - reach, high=value + reach)
-        return filled
-
-    def _path_of_estimates(self, target: str) -> list[Mapping[str, Any]]:
-        last = int(self.log.get("K") or 0)
-        found = {str(e.get("estimator")): e for e in self.of(target)}
-        named = dict(order_path(found, last)) if last else {}
-        return (
-            [{**found[name], "order": order} for order, name in named.items()]
-            if len(named) > 1
-            else []
-        )
+    def _with_interval(self, point: OrderPoint) -> OrderPoint:
+        if known(point.low) or not known(point.stderr):
+            return point
+        reach = self.reach(point.stderr)
+        return replace(point, low=point.value - reach, high=point.value + reach)
 
 
-def family(estimate: Mapping[str, Any]) -> str:
+def family(name: str) -> str:
     """Return "weights", "model" or "biased": the group an estimator is shown in.
 
-    >>> family({"estimator": "ips"}), family({"estimator": "dr-order-2"}), family({"estimator": "iips"})
+    >>> family("ips"), family("dr-order-2"), family("iips")
     ('weights', 'model', 'biased')
     """
-    name = str(estimate.get("estimator", ""))
     return "biased" if known_bias(name) else "model" if parse(name).uses_model else "weights"
 
 

@@ -3,15 +3,19 @@ of the page, where outcome and evidence stand side by side and are never mixed.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
-from counterrank.report.reading import Reading, complete, ends, rows, table
+from counterrank.report.reading import Interval, Reading, ends
+
+if TYPE_CHECKING:
+    from counterrank.estimators import Lift
+    from counterrank.evaluation import Comparison, OrderPoint, SamplePlan
 
 EVIDENCE = {
     "reliable": ("Reliable", "Intervals and checks can be taken at face value."),
@@ -33,18 +37,9 @@ _ROWS = "more rows"
 NO_INTERVAL = "these rows give no interval"
 
 
-def outcome(lift: Mapping[str, Any]) -> str:
-    """Return "better", "worse" or "unclear": where the whole interval of the lift lies.
-
-    >>> outcome({"low": 0.1, "high": 0.3}), outcome({"low": -0.1, "high": 0.3}), outcome({})
-    ('better', 'unclear', 'unclear')
-    """
-    low, high = lift.get("low"), lift.get("high")
-    if known(low) and low > 0:
-        return "better"
-    if known(high) and high < 0:
-        return "worse"
-    return "unclear"
+def outcome(lift: Interval) -> str:
+    """Return "better", "worse" or "unclear": where the whole interval of the lift lies."""
+    return "better" if lift.low > 0 else "worse" if lift.high < 0 else "unclear"
 
 
 def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
@@ -56,11 +51,11 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     reward, ranking = reading.words()
     if reason := reading.not_estimable(target):
         return f"What {target} would earn is not estimable from this log: {reason}."
-    if not known(lift.get("value")):
-        value = plain(best.get("value"), best.get("stderr"))
+    if not known(lift.value):
+        value = plain(best.value, best.stderr)
         return f"Under {target}, a {ranking} would earn {value} {reward} ({interval_of(reading, best)})."
     # Without a share the lift itself stands beside the sentence, with its interval.
-    beside = absolute and not known(lift.get("relative"))
+    beside = absolute and not known(lift.relative)
     ends = interval_of(reading, lift, sign=True) if absolute else _relative(reading, lift)
     bracket = "" if beside else f" ({ends})"
     if no_difference(lift):
@@ -87,48 +82,44 @@ def margin(reading: Reading, target: str) -> str:
     """Return how wrong the logged propensities may be before the sign of the lift flips; nothing
     where unknown.
     """
-    found = table(table(reading.model.get("sensitivity")).get(target))
-    turn, lift = found.get("sign_changes_at"), reading.lift(target)
-    if outcome(lift) == "unclear" or reading.evidence(target) == "insufficient":
+    found = reading.result.sensitivity.get(target)
+    unclear = outcome(reading.lift(target)) == "unclear"
+    if found is None or unclear or reading.evidence(target) == "insufficient":
         return ""
-    if known(turn) and turn > 1:
-        return f"The sign holds until propensities are wrong by a factor of {short(turn)}."
-    return ""
+    turn = found.sign_changes_at
+    if turn is None or turn <= 1:
+        return ""
+    return f"The sign holds until propensities are wrong by a factor of {short(turn)}."
 
 
-def no_difference(lift: Mapping[str, Any]) -> bool:
-    """Return whether a lift is zero with an interval of zero width, up to rounding.
-
-    >>> no_difference({"value": 0.0, "low": -1e-17, "high": 0.0}), no_difference({"value": 0.0, "low": -1, "high": 1})
-    (True, False)
-    """
-    return all(known(lift.get(key)) and abs(lift[key]) < 1e-12 for key in ("value", "low", "high"))
+def no_difference(lift: Interval) -> bool:
+    """Return whether a lift is zero with an interval of zero width, up to rounding."""
+    return all(abs(one) < 1e-12 for one in (lift.value, lift.low, lift.high))
 
 
-def _change(reading: Reading, lift: Mapping[str, Any]) -> str:
-    value = lift["value"]
-    word = "more" if value >= 0 else "less" if reading.words()[0] == "reward" else "fewer"
-    return f"{plain(abs(value), lift.get('stderr'))} {reading.words()[0]} {word}"
+def _change(reading: Reading, lift: Interval) -> str:
+    word = "more" if lift.value >= 0 else "less" if reading.words()[0] == "reward" else "fewer"
+    return f"{plain(abs(lift.value), lift.stderr)} {reading.words()[0]} {word}"
 
 
-def _relative(reading: Reading, lift: Mapping[str, Any]) -> str:
-    if not known(lift.get("relative")):
+def _relative(reading: Reading, lift: "Lift") -> str:
+    if not known(lift.relative):
         return interval_of(reading, lift, sign=True)
     ends = relative_ends(lift)
-    return f"{percent(lift['relative'], sign=True)}{',' if ends else ';'} {interval(reading, ends)}"
+    return f"{percent(lift.relative, sign=True)}{',' if ends else ';'} {interval(reading, ends)}"
 
 
-def relative_ends(lift: Mapping[str, Any]) -> str:
+def relative_ends(lift: "Lift") -> str:
     """Return both ends of a lift's interval in per cent; nothing when there is none or it has no
     width.
     """
-    low, high = ends(lift, "relative_low", "relative_high") or (0.0, 0.0)
+    low, high = ends(lift.relative_low, lift.relative_high) or (0.0, 0.0)
     return "" if low == high else f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
-def interval_of(reading: Reading, row: Mapping[str, Any], *, sign: bool = False) -> str:
+def interval_of(reading: Reading, row: Interval, *, sign: bool = False) -> str:
     """Return the interval of a value or a lift, with its level."""
-    return interval(reading, span(row.get("low"), row.get("high"), row.get("stderr"), sign=sign))
+    return interval(reading, span(row.low, row.high, row.stderr, sign=sign))
 
 
 def interval(reading: Reading, ends: str) -> str:
@@ -144,19 +135,16 @@ def level(reading: Reading) -> str:
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
     reward, ranking = reading.words()
-    size = (
-        f"{_counted(reading.log.get('n'), ranking)} of "
-        f"{_counted(reading.log.get('K', '?'), 'position')}"
-    )
-    if not known(reading.log.get("value")):
+    log = reading.log
+    size = f"{_counted(log.n, ranking)} of {_counted(log.K, 'position')}"
+    if not known(log.value):
         return f"From {size}."
-    today = plain(reading.log["value"], reading.log.get("stderr"))
+    today = plain(log.value, log.stderr)
     return f"From {size}; today's policy earned {today} {reward} per {ranking}."
 
 
-def _counted(number: Any, word: str) -> str:
-    shown = number if isinstance(number, str) else count(number)
-    return f"{shown} {word}" if number == 1 else f"{shown} {word}s"
+def _counted(number: int, word: str) -> str:
+    return f"{count(number)} {word}" if number == 1 else f"{count(number)} {word}s"
 
 
 def evidence(level_name: str) -> str:
@@ -173,7 +161,7 @@ def settle(reading: Reading, target: str) -> list[str]:
     if no_difference(reading.lift(target)):
         return []
     found = _advice(reading, target)
-    plan = table(table(reading.model.get("planning")).get(target))
+    plan = reading.result.planning.get(target)
     level_name = reading.evidence(target)
     if level_name == "insufficient":
         # Plans rest on the estimate's own error, which is what cannot be trusted here.
@@ -185,14 +173,11 @@ def settle(reading: Reading, target: str) -> list[str]:
 
 def _advice(reading: Reading, target: str) -> list[str]:
     """The verdict's advice; of several numbers of rows only the largest, which does for all."""
-    doubts = [
-        r for r in reading.reasons(target) if r.get("help") and r.get("status") in ("warn", "fail")
-    ]
-    counted = [reason for reason in doubts if known(reason.get("rows"))]
-    most = max(counted, key=lambda reason: reason["rows"], default=None)
-    kept = (reason for reason in doubts if reason is most or reason not in counted)
-    said = {_ROWS} if counted else set[str]()
-    return list(map(_sentence, _once([str(reason["help"]) for reason in kept], said)))
+    doubts = [one for one in reading.reasons(target) if one.help and one.blamed]
+    most = max(doubts, key=lambda one: one.rows or 0, default=None)
+    kept = (one for one in doubts if one is most or one.rows is None)
+    said = {_ROWS} if most is not None and most.rows else set[str]()
+    return list(map(_sentence, _once([one.help for one in kept], said)))
 
 
 def _once(advice: Sequence[str], said: Set[str] = frozenset()) -> Iterator[str]:
@@ -214,59 +199,57 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _more_data(reading: Reading, plan: Mapping[str, Any]) -> list[str]:
+def _more_data(reading: Reading, plan: "SamplePlan") -> list[str]:
     reward, ranking = reading.words()
     found = []
-    smallest = plan.get("detectable_relative")
-    if known(smallest):
-        found.append(f"This log can detect a lift of about {percent(smallest)} or more.")
-    elif known(plan.get("detectable_lift")):
-        found.append(
-            f"This log can detect a lift of about {short(plan['detectable_lift'])} {reward} or "
-            "more."
-        )
-    wanted = complete(plan.get("rows_for"), "rows")
+    if known(plan.detectable_relative):
+        smallest = percent(plan.detectable_relative)
+        found.append(f"This log can detect a lift of about {smallest} or more.")
+    elif known(plan.detectable_lift):
+        smallest = f"{short(plan.detectable_lift)} {reward}"
+        found.append(f"This log can detect a lift of about {smallest} or more.")
+    wanted = [row for row in plan.rows_for if row.rows is not None]
     if wanted:
         # Nearest to 2 %: a lift that teams ask about, whichever were planned for.
-        row = min(wanted, key=lambda item: abs(float(item.get("relative") or 0) - 0.02))
-        needed = f"about {roughly(row['rows'])} logged {ranking}s are needed"
-        found.append(f"To detect {percent(row.get('relative'), digits=0)}, {needed}.")
-    unseen = [row for row in rows(plan.get("rows_for")) if row.get("rows") is None]
-    bias = plan.get("allowance_relative")
+        row = min(wanted, key=lambda item: abs(item.relative - 0.02))
+        needed = f"about {roughly(row.rows)} logged {ranking}s are needed"
+        found.append(f"To detect {percent(row.relative, digits=0)}, {needed}.")
+    unseen = [row for row in plan.rows_for if row.rows is None]
+    bias = plan.allowance_relative
     if unseen and known(bias) and bias > 0:
         found.append(
             f"However many {ranking}s are logged, lifts below about {percent(bias)} stay within the "
             "allowance for bias; more exploration or an A/B test can show them."
         )
     elif unseen:
-        largest = max(float(row.get("relative") or 0) for row in unseen)
+        largest = max(row.relative for row in unseen)
         found.append(
             f"Lifts of {percent(largest, digits=1)} or less would take over a thousand times as many "
             f"{ranking}s; more exploration or an A/B test can show them."
         )
-    if known(plan.get("ab_rows")):
+    if plan.ab_rows is not None:
         found.append(
-            f"An A/B test with {roughly(plan['ab_rows'])} {ranking}s in total would be as precise "
+            f"An A/B test with {roughly(plan.ab_rows)} {ranking}s in total would be as precise "
             "as this log."
         )
     return found
 
 
-def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
+def comparison(reading: Reading, row: "Comparison") -> str:
     """Return which of two targets is better, by how much, and whether that is settled."""
     reward, ranking = reading.words()
-    value, error = row.get("value"), row.get("stderr")
+    value, error = row.value, row.stderr
     if not known(value):
         return ""
-    first, second = str(row.get("better")), str(row.get("than"))
+    first, second = row.better, row.than
     if no_difference(row):
         return f"{first} and {second} do not differ at all on this log."
-    low, high = row.get("low"), row.get("high")
+    low, high = row.low, row.high
     # The one that earns more is named first, and the ends of the interval change places.
     if value < 0:
         first, second, value = second, first, -value
-        low, high = (-high if known(high) else None), (-low if known(low) else None)
-    verb = "earns" if known(low) and low > 0 else "may earn"
+        low, high = -high, -low
+    verb = "earns" if low > 0 else "may earn"
     interval = (
         f"adjusted {level(reading)} interval {plain(low, error, sign=True)} to "
         f"{plain(high, error, sign=True)}"
@@ -277,15 +260,15 @@ def comparison(reading: Reading, row: Mapping[str, Any]) -> str:
     )
 
 
-def path(points: list[Mapping[str, Any]]) -> str:
+def path(points: "Sequence[OrderPoint]") -> str:
     """Return what an order path says: flat, drifting, or out of data."""
-    values = complete(points, "value", "low", "high")
+    values = [p for p in points if known(p.low) and known(p.high)]
     if len(values) < 2:
         return ""
     first = values[0]
-    apart = [p for p in values[1:] if not p["low"] <= first["value"] <= p["high"]]
+    apart = [p for p in values[1:] if not p.low <= first.value <= p.high]
     # Four times as wide is a sixteenth of the rows: there the data ends.
-    wide = values[-1]["high"] - values[-1]["low"] > 4 * (first["high"] - first["low"])
+    wide = values[-1].high - values[-1].low > 4 * (first.high - first.low)
     if apart:
         text = (
             "Looking at each item alone gives a different answer: how items act on each other "
@@ -312,7 +295,6 @@ _PHRASES = {
     "worse?": ("{names} probably {do} worse than today's policy", "{names} probably {do} worse"),
     "worse": ("{names} {do} worse than today's policy", "{names} {do} worse"),
     "unknown": ("this log cannot judge {names}",) * 2,
-    "value": ("what {names} would earn",) * 2,
 }
 _VERBS = ({"beat": "beats", "are": "is", "do": "does"}, {"beat": "beat", "are": "are", "do": "do"})
 
@@ -331,12 +313,10 @@ def headline(reading: Reading) -> str:
     ]
     text = "; ".join(found) or "Evaluation"
     # A policy's name stays as it is; only our own words start with a capital.
-    return text[0].upper() + text[1:] if kinds and kinds[0] in ("unknown", "value") else text
+    return text[0].upper() + text[1:] if kinds and kinds[0] == "unknown" else text
 
 
 def _kind(reading: Reading, target: str) -> str:
-    if not reading.lift(target):
-        return "value"
     level_name = reading.evidence(target)
     if level_name == "insufficient":
         return "unknown"
@@ -389,7 +369,7 @@ def _card(reading: Reading, target: str) -> Card:
     return Card(
         target=target, look=style_of(reading, target).look, key=key(reading, target),
         sentence=answer(reading, target, absolute=True), number=number, interval=ends, outcome=found,
-        outcome_words=_words(found, grade) if lift else "", level=grade or "unknown",
+        outcome_words=_words(found, grade), level=grade or "unknown",
         level_name=EVIDENCE[grade][0] if grade else "No verdict",
         level_sign=SIGNS.get(grade, "?"), level_meaning=evidence(grade),
         reasons=_reasons(reading, target), settle=tuple(settle(reading, target)),
@@ -408,20 +388,15 @@ def _numbers(reading: Reading, target: str) -> tuple[str, str]:
     lift, best = reading.lift(target), reading.best(target)
     if reading.not_estimable(target):
         return "not estimable", ""
-    if known(lift.get("relative")):
-        return percent(lift["relative"], sign=True), interval(reading, relative_ends(lift))
-    signed = known(lift.get("value"))
-    row = lift if signed else best
-    shown = plain(row.get("value"), row.get("stderr"), sign=signed)
-    return shown, interval_of(reading, row, sign=signed)
+    if known(lift.relative):
+        return percent(lift.relative, sign=True), interval(reading, relative_ends(lift))
+    signed = known(lift.value)
+    row: Interval = lift if signed else best
+    return plain(row.value, row.stderr, sign=signed), interval_of(reading, row, sign=signed)
 
 
 def _reasons(reading: Reading, target: str) -> tuple[tuple[str, str, str], ...]:
     signs = {"pass": "✓", "warn": "!", "fail": "✗"}
-    found = []
-    for reason in reading.reasons(target):
-        status = str(reason.get("status") or "warn")
-        text = str(reason.get("reason") or reason.get("check") or "")
-        found.append((status if status in signs else "warn", signs.get(status, "!"), text))
+    found = [(one.status, signs[one.status], one.reason) for one in reading.reasons(target)]
     order = ("fail", "warn", "pass")
     return tuple(sorted(dict.fromkeys(found), key=lambda item: order.index(item[0])))

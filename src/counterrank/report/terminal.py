@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -16,8 +16,14 @@ from rich.text import Text
 from counterrank.report import sentences
 from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
-from counterrank.report.reading import Model, Reading, column_name, family, rows, table, texts
+from counterrank.report.reading import Interval, Reading, column_name, family
+from counterrank.report.where import by_lift
 from counterrank.texts import NARROW
+from counterrank.weights.thresholds import FAILED, WARNED
+
+if TYPE_CHECKING:
+    from counterrank.estimators import Estimate
+    from counterrank.evaluation import Evaluation
 
 STYLES = {
     "reliable": "bold black on green",
@@ -36,19 +42,19 @@ LOOK: dict[str, Any] = {
 }  # fmt: skip
 
 
-def renderables(model: Model) -> Iterator[RenderableType]:
+def renderables(result: "Evaluation") -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
-    reading = Reading(model)
+    reading = Reading(result)
     yield safe(sentences.logged(reading), "dim")
     for target in reading.targets:
         yield _answer(reading, target)
-    for row in rows(model.get("comparisons")):
+    for row in result.comparisons:
         yield safe(sentences.comparison(reading, row))
     if reading.estimates:
         yield Padding(_Estimates(reading), (1, 0, 0, 0))
     yield from _notes(reading)
     yield from _kinds(reading)
-    if rows(model.get("segments")):
+    if result.segments:
         yield Padding(_segments(reading), (1, 0, 0, 0))
     yield from _audit(reading)
 
@@ -110,7 +116,7 @@ class _Estimates:
         for target in self.reading.targets:
             shown.add_row(safe(target, "bold underline"))
             for found in self.reading.of(target):
-                flags = " ".join(f"[{numbers[flag]}]" for flag in texts(found.get("flags")))
+                flags = " ".join(f"[{numbers[flag]}]" for flag in found.flags)
                 last = [safe(flags, "yellow")] if flagged else []
                 shown.add_row(*self.row(target, found, unit, columns), *last)
             for name in self.reading.silent(target):
@@ -119,15 +125,15 @@ class _Estimates:
         return shown
 
     def row(
-        self, target: str, found: Mapping[str, Any], unit: "_Unit", columns: tuple[int, ...]
+        self, target: str, found: "Estimate", unit: "_Unit", columns: tuple[int, ...]
     ) -> list[Text]:
         """Return the cells of an estimate: the recommended one bold, those of known bias dim."""
-        name = str(found.get("estimator"))
+        name = found.estimator
         best = name == self.reading.recommended(target)
-        style = "bold" if best else "dim" if family(found) == "biased" else ""
+        style = "bold" if best else "dim" if family(name) == "biased" else ""
         # One column, one number of digits: those that the recommended estimate's errors support.
-        first = unit.of(self.reading.best(target)), unit.of(self.reading.lift(target))
-        cells = _cells(unit.of(found), unit.of(self.reading.lift(target, name)), *first)
+        first = self.reading.best(target)
+        cells = _cells(found, unit, unit.size_of(first), unit.size_of(first.lift))
         shown = (self.marked(target, name), *(cells[column] for column in columns))
         return [safe(cell, style) for cell in shown]
 
@@ -142,21 +148,20 @@ _COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
 def _cells(
-    found: Mapping[str, Any],
-    lift: Mapping[str, Any],
-    best: Mapping[str, Any],
-    most: Mapping[str, Any],
+    found: "Estimate", unit: "_Unit", error: float | None, spread: float | None
 ) -> tuple[str, ...]:
-    own = found.get("stderr")
-    error, spread = best.get("stderr") or own, most.get("stderr") or lift.get("stderr")
+    """Return the cells of an estimate with the digits that the recommended one's errors support."""
+    value, own, low, high = unit.of(found)
+    lift, lift_error, _, _ = unit.of(found.lift)
+    error, spread = error or own, spread or lift_error
     return (
-        plain(found.get("value"), error),
+        plain(value, error),
         # A small error is not rounded to nothing.
         plain(own, min(own, error) if known(own) and known(error) else own),
-        span(found.get("low"), found.get("high"), error) or NONE,
-        plain(lift.get("value"), spread, sign=True),
-        percent(lift.get("relative"), sign=True),
-        count(found.get("ess")),
+        span(low, high, error) or NONE,
+        plain(lift, spread, sign=True),
+        percent(found.lift.relative, sign=True),
+        count(found.ess),
     )
 
 
@@ -167,13 +172,16 @@ class _Unit:
     size: float
     words: str
 
-    def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row with its amounts in this unit; what is no number stays as it is."""
-        scaled = {k: row[k] / self.size for k in _AMOUNTS if known(row.get(k))}
-        return {**row, **scaled}
+    def of(self, row: Interval) -> tuple[float, float, float, float]:
+        """Return value, error and interval in this unit."""
+        value, error, low, high = row.value, row.stderr, row.low, row.high
+        return value / self.size, error / self.size, low / self.size, high / self.size
+
+    def size_of(self, row: Interval) -> float | None:
+        """Return an error in this unit, None where there is none."""
+        return row.stderr / self.size if known(row.stderr) else None
 
 
-_AMOUNTS = ("value", "stderr", "low", "high")
 _POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 
@@ -182,7 +190,7 @@ def _unit(reading: Reading) -> _Unit:
     point, from millions and below millionths.
     """
     # One unit for all rows: amounts in different units cannot be compared at a glance.
-    every = (one.get(key) for one in reading.estimates for key in ("low", "high", "value"))
+    every = (end for one in reading.estimates for end in (one.low, one.high, one.value))
     largest = max((abs(value) for value in every if known(value)), default=0.0)
     if largest == 0 or 1e-6 <= largest < 1e6:
         return _Unit(1.0, "")
@@ -192,16 +200,14 @@ def _unit(reading: Reading) -> _Unit:
 
 def _flag_numbers(reading: Reading) -> dict[str, int]:
     every = (found for target in reading.targets for found in reading.of(target))
-    distinct = dict.fromkeys(flag for found in every for flag in texts(found.get("flags")))
+    distinct = dict.fromkeys(flag for found in every for flag in found.flags)
     return {flag: number for number, flag in enumerate(distinct, start=1)}
 
 
 def _notes(reading: Reading) -> Iterator[RenderableType]:
     for flag, number in _flag_numbers(reading).items():
         yield Text.assemble((f"[{number}] ", "yellow"), safe(flag))
-    reasons = {
-        str(r.get("reason")): f"{r.get('estimator')}" for r in rows(reading.model.get("skipped"))
-    }
+    reasons = {one.reason: one.estimator for one in reading.result.skipped}
     for reason, name in reasons.items():
         yield Text.assemble((f"{name} was left out: ", "dim"), safe(reason, "dim"))
 
@@ -219,10 +225,7 @@ def _kinds(reading: Reading) -> Iterator[RenderableType]:
 
 
 def _segments(reading: Reading) -> Table:
-    found = sorted(
-        rows(reading.model.get("segments")),
-        key=lambda s: -float(table(s.get("lift")).get("value") or 0.0),
-    )
+    found = sorted(reading.result.segments, key=by_lift)
     shown, unit = found, _unit(reading)
     title = f"Lift by segment{unit.words}"
     # Both ends: who gains most and who loses most are what people look for.
@@ -235,30 +238,26 @@ def _segments(reading: Reading) -> Table:
     for name in ("rows", "lift", f"{sentences.level(reading)} interval".replace(NARROW, " ")):
         result.add_column(name, justify="right", no_wrap=True)
     for row in shown:
-        lift = unit.of(table(row.get("lift")))
-        error = lift.get("stderr")
-        interval = span(lift.get("low"), lift.get("high"), error, sign=True) or NONE
-        label = f"{column_name(row.get('column'))} = {row.get('label')}"
-        value = plain(lift.get("value"), error, sign=True)
-        cells = (row.get("target"), label, count(row.get("n")), value, interval)
-        weak = row.get("evidence") == "insufficient"
+        lift, error, low, high = unit.of(row.lift)
+        interval = span(low, high, error, sign=True) or NONE
+        label = f"{column_name(row.column)} = {row.label}"
+        cells = (row.target, label, count(row.n), plain(lift, error, sign=True), interval)
+        weak = row.evidence == "insufficient"
         result.add_row(*(safe(cell, "dim" if weak else "") for cell in cells))
     return result
 
 
 def _audit(reading: Reading) -> Iterator[RenderableType]:
-    checks = rows(reading.model.get("audit"))
+    checks = reading.result.audit
     if not checks:
         return
-    tally = Counter(str(check.get("status")) for check in checks)
+    tally = Counter(check.status.value for check in checks)
     words = {"passed": "passed", "warned": "warned", "failed": "failed", "skipped": "did not apply"}
     told = ", ".join(f"{tally[status]} {word}" for status, word in words.items() if tally[status])
     yield Padding(Text(f"Audit of the log: {told}", style="bold"), (1, 0, 0, 0))
     for check in checks:
-        if check.get("status") in ("warned", "failed"):
-            sign, style = MARKS[str(check["status"])]
-            yield Text.assemble(
-                (f"{sign} {check.get('check')}: ", style), safe(check.get("found") or "")
-            )
-            if check.get("remedy"):
-                yield Padding(safe(f"→ {check['remedy']}"), (0, 0, 0, 2))
+        if check.status in (WARNED, FAILED):
+            sign, style = MARKS[check.status]
+            yield Text.assemble((f"{sign} {check.check}: ", style), safe(check.found))
+            if check.remedy:
+                yield Padding(safe(f"→ {check.remedy}"), (0, 0, 0, 2))

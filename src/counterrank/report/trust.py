@@ -3,13 +3,13 @@ propensities may be.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from markupsafe import Markup
 
 from counterrank.report.charts import Frame, Plot, Point, Scale, Series, around, logarithmic
-from counterrank.report.numbers import count, known, percent, plain, roughly, short
+from counterrank.report.numbers import NONE, count, known, percent, plain, roughly, short
 from counterrank.report.parts import (
     Section,
     bars,
@@ -23,8 +23,14 @@ from counterrank.report.parts import (
     table,
     tag,
 )
-from counterrank.report.reading import Reading, complete, ends, numbers, rows
-from counterrank.report.reading import table as mapping
+from counterrank.report.reading import Reading, ends
+
+if TYPE_CHECKING:
+    from counterrank.audit import Finding
+    from counterrank.evaluation import SamplePlan, Sensitivity
+    from counterrank.weights.diagnostics import WeightReport
+
+Part = TypeVar("Part")
 
 #: Curves beyond these are hard to tell apart.
 MOST = 4
@@ -43,26 +49,28 @@ def weights(reading: Reading) -> Section | None:
     return section("weights", "Can we trust the weights?", lead, body)
 
 
-def _found(reading: Reading, target: str) -> list[tuple[str, Mapping[str, Any]]]:
-    names = dict.fromkeys(str(e.get("estimator")) for e in reading.of(target))
+def _found(reading: Reading, target: str) -> "list[tuple[str, WeightReport]]":
+    names = dict.fromkeys(e.estimator for e in reading.of(target))
     return [(name, found) for name in names if (found := reading.diagnostics(target, name))]
 
 
 def _effective_rows(reading: Reading, target: str) -> Markup:
-    total = reading.log.get("n")
+    total = reading.log.n
     lines, body = [], []
     for e in reading.of(target):
-        name = str(e.get("estimator"))
-        found = reading.diagnostics(target, name)
-        ess, half = e.get("ess"), found.get("rows_carrying_50")
-        if not (known(ess) and known(total) and total):
+        if not known(e.ess) or not total:
             continue
-        share, tail = min(max(float(ess) / float(total), 0.0), 1.0), short(found.get("tail_index"))
-        tip = f"{name}: {count(ess)} effective rows of {count(total)}"
-        tip += f"\nhalf of the weight on {percent(half)} of the rows" if known(half) else ""
-        lines.append((name, share, count(ess), f"{tip}\ntail index {tail}"))
-        most, largest = percent(found.get("rows_carrying_90")), percent(found.get("largest_share"))
-        body.append((name, count(ess), percent(share), percent(half), most, tail, largest))
+        name, ess = e.estimator, count(e.ess)
+        share = min(max(e.ess / total, 0.0), 1.0)
+        found = reading.diagnostics(target, name)
+        half, most, tail, largest = (NONE,) * 4
+        tip = f"{name}: {ess} effective rows of {count(total)}"
+        if found is not None:
+            half, most = percent(found.rows_carrying_50), percent(found.rows_carrying_90)
+            tail, largest = short(found.tail_index), percent(found.largest_share)
+            tip += f"\nhalf of the weight on {half} of the rows"
+        lines.append((name, share, ess, f"{tip}\ntail index {tail}"))
+        body.append((name, ess, percent(share), half, most, tail, largest))
     head = ("estimator", "effective rows", "share", "half on", "90 % on", "tail index", "largest row")  # fmt: skip
     aid = f"Of {count(total)} rows, so many carry information. A tail index above 0.7 is a warning."
     drawn = bars(lines, style_of(reading, target).look)
@@ -104,10 +112,9 @@ def _survival(reading: Reading, target: str) -> Markup:
     return figure_of(reading, target, aid, drawn, data, "tail of the weights")
 
 
-def _survival_curve(found: Mapping[str, Any]) -> list[tuple[float, float]]:
-    data = mapping(found.get("survival"))
-    pairs = zip(numbers(data.get("weight")), numbers(data.get("share")), strict=False)
-    return [(w, s) for w, s in pairs if w is not None and s is not None and w >= LIGHT and s > 0]
+def _survival_curve(found: "WeightReport") -> list[tuple[float, float]]:
+    pairs = zip(found.survival.weight, found.survival.share, strict=True)
+    return [(w, s) for w, s in pairs if w >= LIGHT and s > 0]
 
 
 def _survival_series(index: int, name: str, curve: list[tuple[float, float]]) -> Series:
@@ -120,12 +127,11 @@ def _survival_series(index: int, name: str, curve: list[tuple[float, float]]) ->
 def _means(reading: Reading, target: str) -> Markup:
     # IIPS first: its weights are one ratio each, so they point at the position whose propensities
     # are wrong.
-    names = ("iips", *(name for name, _ in _found(reading, target)))
-    name = next((n for n in names if _mean_points(reading.diagnostics(target, n))), None)
-    if name is None:
+    ordered = sorted(_found(reading, target), key=lambda one: one[0] != "iips")
+    drawn_ones = ((n, one, points) for n, one in ordered if (points := _mean_points(one)))
+    name, found, points = next(drawn_ones, ("", None, []))
+    if found is None:
         return Markup("")
-    found = reading.diagnostics(target, name)
-    points = _mean_points(found)
     style = style_of(reading, target)
     scale = around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0])
     frame = Frame(
@@ -136,7 +142,7 @@ def _means(reading: Reading, target: str) -> Markup:
     one = Series(points=points, look=style.look, shape=style.shape, joined=False, whiskers=True)
     drawn = Plot([one], frame, f"Mean weight of {target} by position").svg()
     aid = (
-        f"Bars that miss 1 mean wrong propensities (p = {short(found.get('mean_weight_p'))} for "
+        f"Bars that miss 1 mean wrong propensities (p = {short(found.mean_weight_p)} for "
         "all positions)."
     )
     body = [(int(p.x), short(p.y), short(p.low), short(p.high)) for p in points]
@@ -144,15 +150,14 @@ def _means(reading: Reading, target: str) -> Markup:
     return figure_of(reading, target, aid, drawn, data, f"do the weights of {name} average to 1?")
 
 
-def _mean_points(found: Mapping[str, Any]) -> list[Point]:
-    means, tests = numbers(found.get("mean_weight")), numbers(found.get("mean_weight_z"))
+def _mean_points(found: "WeightReport") -> list[Point]:
     points = []
-    for k, mean in enumerate(means, start=1):
-        z = tests[k - 1] if k <= len(tests) else None
-        if mean is None:
+    pairs = zip(found.mean_weight, found.mean_weight_z, strict=True)
+    for k, (mean, z) in enumerate(pairs, start=1):
+        if not known(mean):
             continue
         tip = f"position {k}: mean weight {short(mean)}"
-        if not z and mean != 1:  # one ranking or unit: its error is not known
+        if not known(z) or (not z and mean != 1):  # one ranking or unit: its error is not known
             points.append(Point(float(k), mean, tip=tip))
             continue
         # The log holds z = (mean - 1) / error; 2.576 errors are 99 %: there is a bar for each position.
@@ -164,22 +169,18 @@ def _mean_points(found: Mapping[str, Any]) -> list[Point]:
 
 def _support(reading: Reading, target: str) -> Markup:
     found = reading.support(target)
-    rare, never = numbers(found.get("rare_share")), numbers(found.get("unlogged_share"))
-    if not rare or not any(rare):
+    if found is None or not any(found.rare_share):
         return Markup("")
-    never += [None] * (len(rare) - len(never))
-    most = max(value or 0.0 for value in rare)
+    most = max(found.rare_share)
     lines, body = [], []
-    for k, (r, u) in enumerate(zip(rare, never, strict=False), start=1):
+    for k, (r, u) in enumerate(zip(found.rare_share, found.unlogged_share, strict=True), start=1):
         tip = f"position {k}: {percent(r)} of what {target} shows\n{percent(u)} is never logged"
-        lines.append((f"position {k}", (r or 0.0) / most, percent(r), tip))
+        lines.append((f"position {k}", r / most, percent(r), tip))
         body.append((k, percent(r), percent(u)))
-    items = ", ".join(
-        f"{a.get('action')} ({percent(a.get('share'))})" for a in rows(found.get("actions"))
-    )
+    items = ", ".join(f"{one.action} ({percent(one.share)})" for one in found.actions)
     aid = (
         f"Share of what {target} shows that today's policy shows with a probability below "
-        f"{short(found.get('rare_below') or 1e-3)}."
+        f"{short(found.rare_below)}."
     )
     aid += f" Most of all: {items}." if items else ""
     drawn = bars(lines, style_of(reading, target).look)
@@ -193,13 +194,11 @@ _SIGNS = {"failed": "✗", "warned": "!", "passed": "✓", "skipped": "·"}
 
 def audit(reading: Reading) -> Section | None:
     """Return the checks of the log as lines, the troubling ones first, the others folded."""
-    given = rows(reading.model.get("audit"))
-    known_ones = {status: [c for c in given if c.get("status") == status] for status in _SIGNS}
-    tally = [f"{len(found)} {status}" for status, found in known_ones.items() if found]
-    calm = known_ones["passed"] + known_ones["skipped"]
-    loud = known_ones["failed"] + known_ones["warned"]
-    # A status of a newer version is shown rather than folded: it may be trouble.
-    loud += [check for check in given if check.get("status") not in _SIGNS]
+    given = reading.result.audit
+    by_status = {status: [one for one in given if one.status == status] for status in _SIGNS}
+    tally = [f"{len(found)} {status}" for status, found in by_status.items() if found]
+    calm = by_status["passed"] + by_status["skipped"]
+    loud = by_status["failed"] + by_status["warned"]
     body = tag("ul", *map(_check, loud), class_="checks") if loud else Markup("")
     if calm:
         name = (
@@ -211,24 +210,19 @@ def audit(reading: Reading) -> Section | None:
     return section("audit", "Audit of the log", ", ".join(tally) + ".", body)
 
 
-def _check(check: Mapping[str, Any]) -> Markup:
-    status = str(check.get("status"))
-    name = str(check.get("check") or "check").replace("_", " ").replace("-", " ")
-    head = (tag("strong", name), " ", tag("span", status, class_="status"))
+def _check(one: "Finding") -> Markup:
+    name = one.check.replace("_", " ").replace("-", " ")
+    head = (tag("strong", name), " ", tag("span", one.status, class_="status"))
     lines = [tag("p", *head, class_="check-name")]
-    lines += [tag("p", check["found"])] if check.get("found") else []
-    for key, title in (("cause", "Likely cause: "), ("remedy", "Remedy: ")):
-        if check.get(key):
-            lines.append(tag("p", tag("em", title), check[key]))
-    if examples := check.get("examples"):
-        shown = "\n".join(
-            item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-            for item in examples
-        )
+    lines += [tag("p", one.found)] if one.found else []
+    for text, title in ((one.cause, "Likely cause: "), (one.remedy, "Remedy: ")):
+        if text:
+            lines.append(tag("p", tag("em", title), text))
+    if one.examples:
+        shown = "\n".join(json.dumps(example, ensure_ascii=False) for example in one.examples)
         lines.append(folded("Examples", tag("pre", shown, tabindex="0")))
-    sign = tag("span", _SIGNS.get(status, "·"), class_="sign", aria_hidden="true")
-    look = status if status in _SIGNS else "skipped"
-    return tag("li", sign, tag("div", *lines), class_=f"check {look}")
+    sign = tag("span", _SIGNS[one.status], class_="sign", aria_hidden="true")
+    return tag("li", sign, tag("div", *lines), class_=f"check {one.status}")
 
 
 #: An error that shrinks by less than this is not worth a change of the logger.
@@ -240,29 +234,31 @@ SHOWN = (0.01, 0.02, 0.05)
 def planning(reading: Reading) -> Section | None:
     """Return detectable lifts, A/B equivalents, and sensitivity curves."""
 
-    def each(make: Any, key: str) -> list[Markup]:
-        found = mapping(reading.model.get(key))
-        return [make(reading, target, mapping(found.get(target))) for target in reading.targets]
+    def each(
+        make: Callable[[Reading, str, Part], Markup], found: Mapping[str, Part]
+    ) -> Iterable[Markup]:
+        return [make(reading, name, found[name]) for name in reading.targets if name in found]
 
-    body = grid(*each(_facts, "planning"))
-    body += grid(*each(_detectable, "planning"), *each(_sensitivity, "sensitivity"))
+    plans = reading.result.planning
+    body = grid(*each(_facts, plans))
+    body += grid(*each(_detectable, plans), *each(_sensitivity, reading.result.sensitivity))
     lead = "What this log can detect, and what more data would buy."
     return section("planning", "Planning", lead, body)
 
 
-def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
+def _facts(reading: Reading, target: str, plan: "SamplePlan") -> Markup:
     ranking = reading.words()[1]
     lines = []
-    if known(plan.get("detectable_relative")):
-        lines.append(("smallest lift this log can detect", percent(plan["detectable_relative"])))
-    elif known(plan.get("detectable_lift")):
-        lines.append(("smallest lift this log can detect", plain(plan["detectable_lift"])))
-    if known(plan.get("ab_rows")):
-        lines.append(("an A/B test as precise needs", f"{roughly(plan['ab_rows'])} {ranking}s"))
-    for row in complete(plan.get("rows_for"), "rows"):
-        if row.get("relative") in SHOWN:
-            wanted = f"to detect {percent(row.get('relative'), digits=0)}, log"
-            lines.append((wanted, f"{roughly(row['rows'])} {ranking}s"))
+    if known(plan.detectable_relative):
+        lines.append(("smallest lift this log can detect", percent(plan.detectable_relative)))
+    elif known(plan.detectable_lift):
+        lines.append(("smallest lift this log can detect", plain(plan.detectable_lift)))
+    if plan.ab_rows is not None:
+        lines.append(("an A/B test as precise needs", f"{roughly(plan.ab_rows)} {ranking}s"))
+    for row in plan.rows_for:
+        if row.rows is not None and row.relative in SHOWN:
+            wanted = f"to detect {percent(row.relative, digits=0)}, log"
+            lines.append((wanted, f"{roughly(row.rows)} {ranking}s"))
     lines += _exploration(plan)
     if not lines:
         return Markup("")
@@ -276,49 +272,48 @@ def _facts(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
     return tag("div", tag("h3", named(reading, target)), doubt, facts, data_target=target)
 
 
-def _exploration(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = complete(plan.get("exploration"), "stderr_ratio", "epsilon")
-    useful = [r for r in found if r["stderr_ratio"] < WORTHWHILE and r["epsilon"] < 1]
-    if found and not useful:
+def _exploration(plan: "SamplePlan") -> list[tuple[str, str]]:
+    useful = [r for r in plan.exploration if r.stderr_ratio < WORTHWHILE and r.epsilon < 1]
+    if plan.exploration and not useful:
         return [("more random exploration", "would not help")]
-    return [(f"with {percent(r['epsilon'], digits=0)} random exploration, the error",
-             percent(r["stderr_ratio"] - 1, digits=0)) for r in useful]  # fmt: skip
+    return [(f"with {percent(r.epsilon, digits=0)} random exploration, the error",
+             percent(r.stderr_ratio - 1, digits=0)) for r in useful]  # fmt: skip
 
 
-def _detectable(reading: Reading, target: str, plan: Mapping[str, Any]) -> Markup:
-    found = complete(plan.get("curve"), "rows", "lift")
-    x, y = logarithmic([r["rows"] for r in found]), logarithmic([r["lift"] for r in found])
+def _detectable(reading: Reading, target: str, plan: "SamplePlan") -> Markup:
+    found = [row for row in plan.curve if known(row.lift)]
+    x, y = logarithmic([r.rows for r in found]), logarithmic([r.lift for r in found])
     if x is None or y is None:
         return Markup("")
     reward, ranking = reading.words()
     points = [
-        Point(float(r["rows"]), float(r["lift"]),
-              tip=f"{count(r['rows'])} {ranking}s\ndetect {short(r['lift'])} {reward}")
+        Point(float(r.rows), r.lift, tip=f"{count(r.rows)} {ranking}s\ndetect {short(r.lift)} {reward}")
         for r in found
     ]  # fmt: skip
-    now = reading.log.get("n")
     frame = Frame(
         x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
-        uprights=[(float(now), "this log")] if known(now) else [],
+        uprights=[(float(reading.log.n), "this log")],
     )  # fmt: skip
     style = style_of(reading, target)
     series = [Series(points=points, look=style.look, shape=style.shape)]
     drawn = Plot(series, frame, "Detectable lift").svg()
-    body = [(count(r["rows"]), short(r["lift"])) for r in found]
+    body = [(count(r.rows), short(r.lift)) for r in found]
     data = table((f"{ranking}s", "detectable lift"), body, texts=0)
     aid = "Four times the rows halve the smallest lift that can be told from noise"
-    bias = plan.get("allowance_relative")
+    bias = plan.allowance_relative
     if known(bias) and bias > 0:
         aid += f", but not the allowance for bias, {percent(bias)}"
     aid += "."
     return figure_of(reading, target, aid, drawn, data, "detectable lift")
 
 
-def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Markup:
-    turn = found.get("sign_changes_at")
-    curve = _lifts(found)
-    if known(turn):  # beyond the point of interest the range only hides it
-        curve = [r for r in curve if r[0] <= max(1.2, 1 + 3 * (float(turn) - 1))]
+def _sensitivity(reading: Reading, target: str, found: "Sensitivity") -> Markup:
+    turn = found.sign_changes_at
+    curve = [
+        (row.gamma, *both) for row in found.curve if (both := ends(row.lift_low, row.lift_high))
+    ]
+    if turn is not None:  # beyond the point of interest the range only hides it
+        curve = [r for r in curve if r[0] <= max(1.2, 1 + 3 * (turn - 1))]
     if len(curve) < 2:
         return Markup("")
     points = [
@@ -342,12 +337,3 @@ def _sensitivity(reading: Reading, target: str, found: Mapping[str, Any]) -> Mar
     data = table(("factor", "low", "high"), [tuple(map(short, row)) for row in curve])
     drawn = Plot([band], frame, "Sensitivity").svg()
     return figure_of(reading, target, aid, drawn, data, "if propensities were wrong")
-
-
-def _lifts(found: Mapping[str, Any]) -> list[tuple[float, float, float]]:
-    """The range of the lift at each factor; older results call it low and high."""
-    curve = complete(found.get("curve"), "gamma")
-    names = (
-        ("lift_low", "lift_high") if any("lift_low" in row for row in curve) else ("low", "high")
-    )
-    return [(float(row["gamma"]), *both) for row in curve if (both := ends(row, *names))]

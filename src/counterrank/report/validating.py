@@ -2,18 +2,20 @@
 tool?
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Series, around
 from counterrank.report.html import in_short, page
-from counterrank.report.numbers import percent, plain, span
-from counterrank.report.reading import Model, complete, ends, rows, table
+from counterrank.report.numbers import known, percent, plain, span
+from counterrank.report.reading import ends
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+    from counterrank.evaluation import ValidationReport, ValidationSummary
 
 HEAD = (
     "predicted from",
@@ -30,22 +32,21 @@ HEAD = (
 _WORDS = {True: "yes", False: "no", None: "–"}
 
 
-def sentences(model: Model) -> list[str]:
+def sentences(report: "ValidationReport") -> list[str]:
     """Return what the comparison says, one thing a sentence, the most important first."""
-    found, pairs = table(model.get("summary")), rows(model.get("pairs"))
-    held = sum(pair.get("covered") is True for pair in pairs)
-    judged = sum(pair.get("covered") is not None for pair in pairs)
-    signs = sum(pair.get("sign_right") is True for pair in pairs)
-    level = percent(found.get("level"), digits=0)
+    found, pairs = report.summary, report.pairs
+    held = sum(pair.covered is True for pair in pairs)
+    judged = sum(pair.covered is not None for pair in pairs)
+    signs = sum(pair.sign_right is True for pair in pairs)
+    level = percent(found.level, digits=0)
     lines = [
         f"{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
         "predictions had the right sign.",
         _bias(found, missed=judged - held, judged=judged),
     ]
-    if found.get("claimed_better"):
+    if found.claimed_better:
         lines.append(
-            f"Of {found['claimed_better']} claims of “better”, {found.get('false_better')} were "
-            "wrong."
+            f"Of {found.claimed_better} claims of “better”, {found.false_better} were wrong."
         )
     if len(pairs) < 10:
         lines.append(
@@ -55,15 +56,15 @@ def sentences(model: Model) -> list[str]:
     return lines
 
 
-def _bias(found: Mapping[str, Any], *, missed: int, judged: int) -> str:
-    both = ends(found, "bias_low", "bias_high")
+def _bias(found: "ValidationSummary", *, missed: int, judged: int) -> str:
+    both = ends(found.bias_low, found.bias_high)
     if both is None:
         return "The mean error is not known: a prediction has no value."
     low, high = both
     # A 95 % interval is about four standard errors wide; it says how many digits to show.
     error = (high - low) / 4
     reach = span(low, high, error, sign=True)
-    size = plain(found.get("bias"), error, sign=True)
+    size = plain(found.bias, error, sign=True)
     if low > 0 or high < 0:
         side = "too high" if low > 0 else "too low"
         return (
@@ -78,38 +79,39 @@ def _bias(found: Mapping[str, Any], *, missed: int, judged: int) -> str:
     return f"No constant error was found: {average}."
 
 
-def lines_of(model: Model) -> list[tuple[str, ...]]:
+def lines_of(report: "ValidationReport") -> list[tuple[str, ...]]:
     """Return a line of the table for each pair."""
     lines: list[tuple[str, ...]] = []
-    for pair in rows(model.get("pairs")):
-        error, spread = pair.get("stderr"), pair.get("earned_stderr")
+    for pair in report.pairs:
+        error, spread = pair.stderr, pair.earned_stderr
         lines.append(
             (
-                str(pair.get("from")),
-                str(pair.get("to")),
-                plain(pair.get("predicted"), error),
-                span(pair.get("low"), pair.get("high"), error) or "–",
-                plain(pair.get("earned"), spread),
+                pair.source,
+                pair.to,
+                plain(pair.predicted, error),
+                span(pair.low, pair.high, error) or "–",
+                plain(pair.earned, spread),
                 plain(spread, spread),
-                _WORDS[pair.get("covered")],
-                _WORDS[pair.get("sign_right")],
-                str(pair.get("verdict") or "–"),
+                _WORDS[pair.covered],
+                _WORDS[pair.sign_right],
+                pair.verdict or "–",
             )
         )
     return lines
 
 
-def drawing(model: Model) -> Plot:
+def drawing(report: "ValidationReport") -> Plot:
     """Return predicted against earned, with the line on which both are the same."""
     points = []
-    for pair in complete(model.get("pairs"), "predicted", "earned"):
-        value, earned = pair["predicted"], pair["earned"]
-        low, high = ends(pair) or (None, None)
+    for pair in report.pairs:
+        if not known(pair.predicted):
+            continue
+        low, high = ends(pair.low, pair.high) or (None, None)
         tip = (
-            f"{pair.get('to')} from {pair.get('from')}\npredicted "
-            f"{plain(value, pair.get('stderr'))}\nearned {plain(earned)}"
+            f"{pair.to} from {pair.source}\npredicted "
+            f"{plain(pair.predicted, pair.stderr)}\nearned {plain(pair.earned)}"
         )
-        points.append(Point(float(earned), float(value), low, high, tip))
+        points.append(Point(pair.earned, pair.predicted, low, high, tip))
     # One scale for both axes: only then is the line of right predictions the diagonal.
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [Point(both.low, both.low), Point(both.high, both.high)]
@@ -123,44 +125,44 @@ def drawing(model: Model) -> Plot:
     return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
 
 
-def validation_page(model: Model, *, back: str | None = None) -> str:
+def validation_page(report: "ValidationReport", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     aid, drawn = (
         "On the dashed line predictions are right; bars are their intervals.",
-        drawing(model),
+        drawing(report),
     )
     return page(
         "validation.html.j2",
-        sentences=sentences(model),
+        sentences=sentences(report),
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
-        pairs=parts.table(HEAD, lines_of(model), texts=2),
+        pairs=parts.table(HEAD, lines_of(report), texts=2),
         back=back,
     )
 
 
-def validation_fragment(model: Model) -> str:
+def validation_fragment(report: "ValidationReport") -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(model), validation_page(model))
+    return in_short(sentences(report), validation_page(report))
 
 
-def validation_picture(model: Model) -> "Figure":
+def validation_picture(report: "ValidationReport") -> "Figure":
     """Return predicted against earned as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
-    return figure_of([drawing(model)])
+    return figure_of([drawing(report)])
 
 
-def validation_terminal(model: Model) -> "Iterator[RenderableType]":
+def validation_terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 
     from counterrank.report.terminal import LOOK, safe
 
-    for index, line in enumerate(sentences(model)):
+    for index, line in enumerate(sentences(report)):
         yield safe(line, "bold" if index == 0 else "")
     shown = Table(title="Each arm, predicted from each other", **LOOK)
     for name in HEAD:
         shown.add_column(name)
-    for cells in lines_of(model):
+    for cells in lines_of(report):
         shown.add_row(*(safe(cell) for cell in cells))
     yield shown

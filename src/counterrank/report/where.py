@@ -2,21 +2,18 @@
 adjusted for looking at many.
 """
 
-from collections.abc import Mapping
-from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
 from counterrank.report.numbers import count, known, plain
 from counterrank.report.parts import Section, figure_of, grid_of, section, style_of, table
-from counterrank.report.reading import Reading, column_name, ends, rows, texts
-from counterrank.report.reading import table as mapping
+from counterrank.report.reading import Reading, column_name, ends
 from counterrank.report.sentences import level
 
-#: Below so many effective rows a segment is faded.
-FEW = 100
+if TYPE_CHECKING:
+    from counterrank.evaluation import Segment, SegmentLift
 
 
 def positions(reading: Reading) -> Section | None:
@@ -29,14 +26,13 @@ def positions(reading: Reading) -> Section | None:
 def _points(reading: Reading, target: str) -> list[Point]:
     reward = reading.words()[0]
     points = []
-    for k, row in enumerate(rows(reading.lift(target).get("by_position")), start=1):
-        value, error = row.get("value"), row.get("stderr")
+    for k, row in enumerate(reading.lift(target).by_position, start=1):
+        value, error = row.value, row.stderr
         if not known(value):
             continue
-        reach = reading.reach(float(error)) if known(error) else 0.0
-        low, high = float(value) - reach, float(value) + reach
+        reach = reading.reach(error) if known(error) else 0.0
         tip = f"position {k}: {plain(value, error, sign=True)} {reward}\n± {plain(error, error)}"
-        points.append(Point(float(k), float(value), low, high, tip))
+        points.append(Point(float(k), value, value - reach, value + reach, tip))
     return points
 
 
@@ -84,49 +80,36 @@ def segments(reading: Reading) -> Section | None:
     return section("segments", "For whom", lead, body)
 
 
-def adjusted(reading: Reading, lift: Mapping[str, Any], looks: int) -> tuple[float, float] | None:
-    """Return the interval that holds for all segments at once: the recorded one, or Bonferroni over
-    `looks`.
+def adjusted(lift: "SegmentLift") -> tuple[float, float] | None:
+    """Return the interval that holds for all segments at once.
+
+    Looking at more segments never makes an interval shorter, also where the first one is not symmetric.
     """
-    if recorded := ends(lift, "adjusted_low", "adjusted_high"):
-        return _around(lift, *recorded)
-    value, error = lift.get("value"), lift.get("stderr")
-    if not (known(value) and known(error)):
-        return None
-    reach = NormalDist().inv_cdf(1 - (1 - reading.level) / 2 / max(looks, 1)) * float(error)
-    return _around(lift, float(value) - reach, float(value) + reach)
+    outer, inner = ends(lift.adjusted_low, lift.adjusted_high), ends(lift.low, lift.high)
+    if outer is None or inner is None:
+        return outer
+    return min(outer[0], inner[0]), max(outer[1], inner[1])
 
 
-def _around(lift: Mapping[str, Any], low: float, high: float) -> tuple[float, float]:
-    """Looking at more segments never makes an interval shorter, also where the first one is not
-    symmetric.
-    """
-    first, last = lift.get("low"), lift.get("high")
-    return min(low, first) if known(first) else low, max(high, last) if known(last) else high
+def _of(reading: Reading, target: str) -> "list[Segment]":
+    return [s for s in reading.result.segments if s.target == target]
 
 
-def _weak(s: Mapping[str, Any]) -> bool:
-    """Return whether a segment's evidence is insufficient: as judged, or by its effective rows."""
-    if s.get("evidence"):
-        return bool(s["evidence"] == "insufficient")
-    return known(s.get("ess")) and float(s["ess"]) < FEW
-
-
-def _of(reading: Reading, target: str) -> list[Mapping[str, Any]]:
-    return [s for s in rows(reading.model.get("segments")) if s.get("target") == target]
+def by_lift(s: "Segment") -> float:
+    """Return what sorts segments by lift, the largest first; one without a value is like none."""
+    return -s.lift.value if known(s.lift.value) else 0.0
 
 
 def segments_drawing(reading: Reading, target: str) -> Rows:
     """Return the lift of every segment of a target."""
     found, shown = _of(reading, target), []
     # One column, one number of digits: those that the median error supports.
-    errors = sorted(e for s in found if known(e := mapping(s.get("lift")).get("stderr")))
+    errors = sorted(s.lift.stderr for s in found if known(s.lift.stderr))
     typical = errors[len(errors) // 2] if errors else None
-    for column in dict.fromkeys(str(s.get("column")) for s in found):
-        members = [s for s in found if str(s.get("column")) == column]
-        members.sort(key=lambda s: -float(mapping(s.get("lift")).get("value") or 0.0))
+    for column in dict.fromkeys(s.column for s in found):
+        members = sorted((s for s in found if s.column == column), key=by_lift)
         shown.append(Row(label=column_name(column), value=None, heading=True))
-        shown += [_segment(reading, target, s, len(found), typical) for s in members]
+        shown += [_segment(reading, s, typical) for s in members]
     title = f"lift in {' per '.join(reading.words())}"
     axis = Axis(title, line=0.0, line_name="no change", signed=True)
     return Rows(shown, axis, f"Lift of {target} by segment")
@@ -138,40 +121,35 @@ def _segments_figure(reading: Reading, target: str) -> Markup:
         f"Thick: {level(reading)} interval of that segment. Thin: adjusted for looking at "
         f"{len(found)} segments; only what stays on one side of zero with the thin line stands out."
     )
-    return figure_of(reading, target, aid, drawn, _segments_table(reading, found))
+    return figure_of(reading, target, aid, drawn, _segments_table(found))
 
 
-def _segment(reading: Reading, target: str, s: Mapping[str, Any], looks: int, typical: Any) -> Row:
-    lift = mapping(s.get("lift"))
-    error = lift.get("stderr")
-    style = style_of(reading, target)
-    outer = adjusted(reading, lift, looks)
-    told, shown = (plain(lift.get("value"), e, sign=True) for e in (error, typical or error))
-    few = _weak(s)
+def _segment(reading: Reading, s: "Segment", typical: float | None) -> Row:
+    lift, error = s.lift, s.lift.stderr
+    style, outer = style_of(reading, s.target), adjusted(lift)
+    told, shown = (plain(lift.value, e, sign=True) for e in (error, typical or error))
+    few = s.evidence == "insufficient"
     lines = [
-        f"{column_name(s.get('column'))} = {s.get('label')}",
+        f"{column_name(s.column)} = {s.label}",
         f"lift {told} ± {plain(error, error)}",
     ]
     if outer is not None:
         ends = " to ".join(plain(end, error, sign=True) for end in outer)
         lines.append(f"adjusted interval {ends}")
-    lines.append(f"{count(s.get('n'))} rows, {count(s.get('ess'))} effective")
-    lines += [f"⚑ {flag}" for flag in texts(s.get("flags"))]
-    note = f"{count(s.get('n'))} rows" + (", too little evidence" if few else "")
+    lines.append(f"{count(s.n)} rows, {count(s.ess)} effective")
+    lines += [f"⚑ {flag}" for flag in s.flags]
+    note = f"{count(s.n)} rows" + (", too little evidence" if few else "")
     return Row(
-        label=str(s.get("label")), note=note, value=lift.get("value"), low=lift.get("low"), high=lift.get("high"),
+        label=s.label, note=note, value=lift.value, low=lift.low, high=lift.high,
         outer=outer, shown=shown, tip="\n".join(lines), look=style.look, shape=style.shape, faded=few,
     )  # fmt: skip
 
 
-def _segments_table(reading: Reading, found: list[Mapping[str, Any]]) -> Markup:
+def _segments_table(found: "list[Segment]") -> Markup:
     head = ("column", "segment", "rows", "effective", "lift", "low", "high")
     body = []
     for s in found:
-        lift = mapping(s.get("lift"))
-        outer = adjusted(reading, lift, len(found)) or (None, None)
-        numbers = (*(lift.get(key) for key in ("value", "low", "high")), *outer)
-        shown = (plain(v, lift.get("stderr"), sign=True) for v in numbers)
-        name = (column_name(s.get("column")), s.get("label"))
-        body.append((*name, count(s.get("n")), count(s.get("ess")), *shown))
+        numbers = (s.lift.value, s.lift.low, s.lift.high, *(adjusted(s.lift) or (None, None)))
+        shown = (plain(v, s.lift.stderr, sign=True) for v in numbers)
+        body.append((column_name(s.column), s.label, count(s.n), count(s.ess), *shown))
     return table((*head, "adjusted low", "adjusted high"), body, texts=2)

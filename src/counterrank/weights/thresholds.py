@@ -4,6 +4,7 @@ reason.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 
 class Outcome(StrEnum):
@@ -15,13 +16,13 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
     @property
-    def word(self) -> str:
+    def word(self) -> Literal["pass", "warn", "fail"]:
         """The imperative that the verdict's JSON uses.
 
         >>> Outcome.WARNED.word
         'warn'
         """
-        return {"passed": "pass", "warned": "warn", "failed": "fail"}.get(self.value, "skip")
+        return "fail" if self is Outcome.FAILED else "warn" if self is Outcome.WARNED else "pass"
 
 
 PASSED, WARNED, FAILED, SKIPPED = Outcome

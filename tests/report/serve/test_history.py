@@ -12,6 +12,7 @@ import pytest
 from tests.report import sample
 
 from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate, Lift
 from counterrank.report.serve import make_server, record
 from counterrank.report.serve.app import Server
 from counterrank.report.serve.pages import history as shown
@@ -53,6 +54,12 @@ def test_a_wrong_outcome_is_refused(tmp_path: Path, change, message):
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "notes.json"}
 
 
+def predicted_as(value: float, low: float, high: float, level: float) -> Estimate:
+    lift = Lift(0.0, 0.1, -0.2, 0.2)
+    at = {"interval_at": lambda wanted: (low, high)}
+    return Estimate("new", "ips", value, 0.2, (), 100.0, 1000, level, lift, **at)
+
+
 def test_a_right_interval_holds_as_often_as_its_level_says_also_for_noisy_outcomes():
     """4,000 pairs; a rate off by 5 binomial errors or more would fail (false alarms below 1e-6)."""
     rng = np.random.default_rng(7)
@@ -60,16 +67,14 @@ def test_a_right_interval_holds_as_often_as_its_level_says_also_for_noisy_outcom
     for level, z in ((0.95, 1.959964), (0.8, 1.281552)):
         predicted, earned = rng.normal(1, 0.2, runs), rng.normal(1, 0.3, runs)
         found = [
-            Outcome(e, 0.3).held(
-                {"value": p, "low": p - z * 0.2, "high": p + z * 0.2, "level": level}
-            )
+            Outcome(e, 0.3).held(predicted_as(p, p - z * 0.2, p + z * 0.2, level))
             for p, e in zip(predicted, earned, strict=True)
         ]
         assert abs(np.mean(found) - level) < 5 * math.sqrt(level * (1 - level) / runs)
 
 
 def test_no_interval_neither_holds_nor_fails():
-    assert Outcome(1.0, 0.1).held({"value": 1.0, "low": None, "high": None}) is None
+    assert Outcome(1.0, 0.1).held(predicted_as(1.0, math.nan, math.nan, 0.95)) is None
 
 
 def page(tmp_path: Path) -> str:

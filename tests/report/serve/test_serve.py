@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (folder / "week 2").mkdir(parents=True)
     (folder / "first.json").write_text(json.dumps(sample.model()))
     other = sample.model(today=1.25)
-    other["log"]["fingerprint"] = "another"
+    other["log"] |= {"fingerprint": "another", "rows_fingerprint": "another"}
     other["estimates"] = other["estimates"][:-1]
     (folder / "week 2" / "<b>second.json").write_text(json.dumps(other))
     (folder / "notes.json").write_text('{"schema": "something else", "secret": "tell-nobody"}')
@@ -147,7 +147,10 @@ def test_the_list_is_ordered_by_night_like_the_history(tmp_path: Path) -> None:
 def test_a_comparison_tells_which_options_differ(tmp_path: Path) -> None:
     for name, level in (("a", 0.95), ("b", 0.9)):
         model = sample.model()
-        model["provenance"] = {"counterrank": "0.1.0", "options": {"level": level, "seed": 0}}
+        model["provenance"] = {
+            "counterrank": "0.1.0",
+            "options": {"targets": ["a"], "level": level, "seed": 0},
+        }
         (tmp_path / f"{name}.json").write_text(json.dumps(model))
     first, second = (Store.of(tmp_path).get(f"{name}.json") for name in "ab")
     assert first is not None and second is not None
@@ -172,10 +175,11 @@ def test_a_difference_has_the_digits_of_what_it_is_between(tmp_path: Path) -> No
 #: What `learn --json` and `validate --json` write, in short.
 LEARNED = {
     "schema": "counterrank/learning/1", "certified": True, "sentence": "Best of 4 <b>earns</b> more.", "name": "best",
+    "grade": "free", "lift": {"value": 0.1, "stderr": 0.02, "low": 0.05}, "logger": {"value": 1.0},
     "path": [{"step": 0.5, "m": 2, "value": 0.1, "low": 0.05, "ess": 90}],
 }  # fmt: skip
 VALIDATED = {
-    "schema": "counterrank/validation/1", "summary": {"level": 0.95},
+    "schema": "counterrank/validation/1", "summary": {"pairs": 1},
     "pairs": [{"from": "a", "to": "b", "predicted": 1.0, "stderr": 0.1, "low": 0.8, "high": 1.2, "earned": 1.1,
                "earned_stderr": 0.1, "covered": True, "sign_right": True}],
 }  # fmt: skip

@@ -107,13 +107,12 @@ class Handler(BaseHTTPRequestHandler):
         entry = self.server.store.get(name)
         if entry is None:
             return _missing(f"There is no result '{name}'.")
-        try:
-            return HTTPStatus.OK, pages.report(entry)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        if entry.result is None:
             # Its schema is ours and its content is not: edited by hand, or cut and mended.
             return HTTPStatus.INTERNAL_SERVER_ERROR, pages.problem(
                 "Cannot be shown", f"'{name}' is damaged; write it anew."
             )
+        return HTTPStatus.OK, pages.report(entry)
 
     def _compare(self, a: str, b: str) -> tuple[HTTPStatus, str]:
         known = {entry.name: entry for entry in self.server.store.entries()}

@@ -11,12 +11,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate, Lift
+from counterrank.evaluation import ABTest, Evaluation, ValidationReport
+from counterrank.exploration import ExplorationPlan
+from counterrank.learning import LearningReport
 from counterrank.report import (
     EVIDENCE,
     SIGNS,
     Axis,
-    ExplorationPlan,
     Frame,
     Plot,
     Point,
@@ -47,7 +49,11 @@ from counterrank.report import (
     validation_page,
     validation_sentences,
 )
+from counterrank.report.reading import Interval
 from counterrank.report.serve.store import Entry, Outcome
+
+#: A line of a template.
+Line = dict[str, object]
 
 
 def listing(
@@ -68,15 +74,21 @@ def listing(
 
 def report(entry: Entry) -> str:
     """Return the page of one result, with a way back to the list."""
-    if entry.kind == "learning":
-        return learning_page(entry.model, back="/")
-    if entry.kind == "validation":
-        return validation_page(entry.model, back="/")
-    if entry.kind == "plan":
-        return plan_page(ExplorationPlan.from_dict(entry.model), back="/")
-    if entry.kind == "abtest":
-        return abtest_page(entry.model, back="/")
-    return render(entry.model, back="/")
+    if isinstance(entry.result, LearningReport):
+        return learning_page(entry.result, back="/")
+    if isinstance(entry.result, ValidationReport):
+        return validation_page(entry.result, back="/")
+    if isinstance(entry.result, ABTest):
+        return abtest_page(entry.result, back="/")
+    if isinstance(entry.result, ExplorationPlan):
+        return plan_page(entry.result, back="/")
+    return render(reading_of(entry).result, back="/")
+
+
+def reading_of(entry: Entry) -> Reading:
+    """Return an evaluation to read."""
+    assert isinstance(entry.result, Evaluation)
+    return Reading(entry.result)
 
 
 def _age(entry: Entry) -> tuple[datetime, float]:
@@ -88,43 +100,36 @@ def problem(title: str, text: str) -> str:
     return page("problem.html.j2", title=title, text=text)
 
 
-def _entry_line(entry: Entry) -> dict[str, Any]:
-    reading = Reading(entry.model)
+def _entry_line(entry: Entry) -> Line:
+    reading = reading_of(entry)
     level = reading.evidence()
     return {
         **_named(entry, level),
         "headline": headline(reading),
-        "size": count(reading.log.get("n")),
+        "size": count(reading.log.n),
         "written": _written(entry),
     }
 
 
-def _other_line(entry: Entry) -> dict[str, Any]:
-    kind, said = _OTHERS[entry.kind]
+def _other_line(entry: Entry) -> Line:
+    found = entry.result
+    if isinstance(found, LearningReport):
+        kind, headline = "learned policy", found.sentence
+    elif isinstance(found, ValidationReport):
+        kind, headline = "validation", validation_sentences(found)[0]
+    elif isinstance(found, ABTest):
+        kind, headline = "A/B test", next(iter(abtest_sentences(found)), "")
+    elif isinstance(found, ExplorationPlan):
+        kind, headline = "plan", plan_sentences(found)[0]
+    else:
+        kind, headline = "damaged file", "It cannot be read; write it anew."
     return {
         "name": entry.name,
         "link": _link(entry),
         "kind": kind,
-        "headline": said(entry.model),
+        "headline": headline,
         "written": _written(entry),
     }
-
-
-def _planned(model: Mapping[str, Any]) -> str:
-    try:
-        return plan_sentences(ExplorationPlan.from_dict(model))[0]
-    except (ConfigError, LookupError, TypeError, ValueError):
-        # Its schema is ours and its content is not: its own page says so.
-        return "damaged"
-
-
-#: What a result that is no evaluation is called in the list, and what it says in a sentence.
-_OTHERS: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any]]] = {
-    "learning": ("learned policy", lambda model: model.get("sentence")),
-    "validation": ("validation", lambda model: validation_sentences(model)[0]),
-    "abtest": ("A/B test", lambda model: next(iter(abtest_sentences(model)), "")),
-    "plan": ("plan", _planned),
-}
 
 
 def _written(entry: Entry) -> str:
@@ -148,7 +153,7 @@ def _link(entry: Entry) -> str:
 
 def compare(first: Entry, second: Entry) -> str:
     """Return two evaluations side by side: what changed in each estimate."""
-    readings = (Reading(first.model), Reading(second.model))
+    readings = (reading_of(first), reading_of(second))
     same = same_data(*readings)
     pairs = _pairs(*readings)
     note = (
@@ -166,7 +171,7 @@ def compare(first: Entry, second: Entry) -> str:
         facts=table(("", "A", "B"), _facts(*readings), texts=3),
         differences=table(
             ("target", "estimator", "A", "B", "B − A", "± se", "lift A", "lift B"),
-            [_difference(a, b, readings, same=same) for a, b in pairs],
+            [_difference(a, b, same=same) for a, b in pairs],
             texts=2,
         ),
         chart=_chart(readings),
@@ -176,20 +181,15 @@ def compare(first: Entry, second: Entry) -> str:
 
 def same_data(a: Reading, b: Reading) -> bool:
     """Return whether two evaluations saw the same rows."""
-    # Rows are the same data whatever targets are evaluated on them; older results know only both
-    # together.
-    both = a.log.get("rows_fingerprint") and b.log.get("rows_fingerprint")
-    mine, other = (
-        reading.log.get("rows_fingerprint" if both else "fingerprint") for reading in (a, b)
-    )
-    return mine is not None and mine == other
+    # Rows are the same data whatever targets are evaluated on them.
+    return a.log.rows_fingerprint == b.log.rows_fingerprint
 
 
-def _key(e: Mapping[str, Any]) -> tuple[str, str]:
-    return str(e.get("target")), str(e.get("estimator"))
+def _key(e: Estimate) -> tuple[str, str]:
+    return e.target, e.estimator
 
 
-def _pairs(a: Reading, b: Reading) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _pairs(a: Reading, b: Reading) -> list[tuple[Estimate, Estimate]]:
     others = {_key(e): e for e in b.estimates}
     return [(e, others[_key(e)]) for e in a.estimates if _key(e) in others]
 
@@ -203,27 +203,23 @@ def _only(a: Reading, b: Reading) -> list[str]:
     ]
 
 
-def _difference(
-    a: Mapping[str, Any], b: Mapping[str, Any], readings: tuple[Reading, Reading], *, same: bool
-) -> tuple[Any, ...]:
-    errors = [e.get("stderr") for e in (a, b)]
+def _difference(a: Estimate, b: Estimate, *, same: bool) -> tuple[str, ...]:
     # On the same rows errors are shared, and how far is not in the files: none is claimed.
-    both = math.hypot(*errors) if all(map(known, errors)) and not same else None  # type: ignore[arg-type]
-    lifts = [r.lift(*_key(a)) for r in readings]
+    both = None if same else math.hypot(a.stderr, b.stderr)
     return (
-        *_key(a), plain(a["value"], errors[0]), plain(b["value"], errors[1]),
-        plain(b["value"] - a["value"], errors[0], sign=True), plain(both, errors[0]),
-        *(percent(lift.get("relative"), sign=True) for lift in lifts),
+        *_key(a), plain(a.value, a.stderr), plain(b.value, b.stderr),
+        plain(b.value - a.value, a.stderr, sign=True), plain(both, a.stderr),
+        *(percent(one.lift.relative, sign=True) for one in (a, b)),
     )  # fmt: skip
 
 
 def _facts(a: Reading, b: Reading) -> list[tuple[Any, ...]]:
     told: dict[str, Callable[[Reading], Any]] = {
-        "rankings": lambda r: count(r.log.get("n")),
-        "positions": lambda r: r.log.get("K", "–"),
-        "today's policy": lambda r: plain(r.log.get("value"), r.log.get("stderr")),
+        "rankings": lambda r: count(r.log.n),
+        "positions": lambda r: r.log.K,
+        "today's policy": lambda r: plain(r.log.value, r.log.stderr),
         "evidence": lambda r: r.evidence() or "–",
-        "data": lambda r: r.log.get("fingerprint", "–"),
+        "data": lambda r: r.log.fingerprint,
     }
     return [(name, of(a), of(b)) for name, of in told.items()] + _options(a, b)
 
@@ -241,21 +237,19 @@ def _chart(readings: tuple[Reading, Reading]) -> Markup:
     for target in targets:
         shown.append(Row(label=target, value=None, heading=True))
         for index, (name, reading) in enumerate(zip("AB", readings, strict=True)):
-            best = reading.best(target)
-            if best:
-                shown.append(_row(name, index, best))
+            if target in reading.targets and not reading.not_estimable(target):
+                shown.append(_row(name, index, reading.best(target)))
     drawn = Rows(shown, Axis("value"), "Recommended estimates of both evaluations").svg()
     return figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
 
 
-def _row(name: str, index: int, best: Mapping[str, Any]) -> Row:
-    error = best.get("stderr")
-    text = plain(best.get("value"), error)
-    interval = f"{plain(best.get('low'), error)} to {plain(best.get('high'), error)}"
+def _row(name: str, index: int, best: Estimate) -> Row:
+    low, high = best.interval()
+    text = plain(best.value, best.stderr)
+    interval = f"{plain(low, best.stderr)} to {plain(high, best.stderr)}"
     return Row(
-        label=name, note=f"by {best.get('estimator')}", value=best.get("value"), low=best.get("low"),
-        high=best.get("high"), shown=text, look=f"t{index}", shape=index,
-        tip=f"{name}, {best.get('estimator')}: {text}\n{interval}",
+        label=name, note=f"by {best.estimator}", value=best.value, low=low, high=high, shown=text,
+        look=f"t{index}", shape=index, tip=f"{name}, {best.estimator}: {text}\n{interval}",
     )  # fmt: skip
 
 
@@ -275,19 +269,19 @@ class Night:
     outcome: Outcome | None
 
     @property
-    def best(self) -> Mapping[str, Any]:
+    def best(self) -> Estimate:
         """The recommended estimate."""
         return self.reading.best(self.target)
 
     @property
-    def lift(self) -> Mapping[str, Any]:
+    def lift(self) -> Lift:
         """Its lift over what was logged."""
         return self.reading.lift(self.target)
 
 
 def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     """Return the page: a section for each target, its runs from the oldest to the newest."""
-    readings = [(entry, Reading(entry.model)) for entry in sorted(entries, key=_age)]
+    readings = [(entry, reading_of(entry)) for entry in sorted(entries, key=_age)]
     targets = dict.fromkeys(target for _, reading in readings for target in reading.targets)
     nights = {
         target: [
@@ -302,7 +296,7 @@ def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome
     )
 
 
-def _section(target: str, runs: Sequence[Night]) -> dict[str, Any]:
+def _section(target: str, runs: Sequence[Night]) -> Line:
     before: list[Night | None] = [None, *runs[:-1]]
     lines = [_night_line(night, last) for night, last in zip(runs, before, strict=True)]
     return {
@@ -331,16 +325,16 @@ def held(runs: Sequence[Night]) -> str:
     return f"{good} of the last {len(recent)} intervals held, of those with a known outcome."
 
 
-def _night_line(night: Night, last: Night | None) -> dict[str, Any]:
+def _night_line(night: Night, last: Night | None) -> Line:
     level = night.reading.evidence(night.target)
     lift, outcome, earned, verdict = night.lift, night.outcome, "", None
     # Lift and interval in one unit: shares where there are some.
-    change, ends = percent(lift.get("relative"), sign=True), relative_ends(lift)
+    change, ends = percent(lift.relative, sign=True), relative_ends(lift)
     if not ends:
-        change = plain(lift.get("value"), lift.get("stderr"), sign=True)
-        ends = span(lift.get("low"), lift.get("high"), lift.get("stderr"), sign=True)
+        change = plain(lift.value, lift.stderr, sign=True)
+        ends = span(lift.low, lift.high, lift.stderr, sign=True)
     if outcome is not None:
-        earned = plain(outcome.earned, outcome.stderr or night.best.get("stderr"))
+        earned = plain(outcome.earned, outcome.stderr or night.best.stderr)
         verdict = outcome.held(night.best)
     return {
         **_named(night.entry, level),
@@ -358,12 +352,14 @@ def changes(last: Night, night: Night) -> list[str]:
     found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
     if same_data(last.reading, night.reading):
         found.append("the same rows as before")
-    sizes = [one.reading.log.get("n") for one in (last, night)]
+    before, now = (one.reading.log.n for one in (last, night))
     # A quarter more or less is an ordinary night.
-    if all(map(known, sizes)) and sizes[0] and not 0.8 <= sizes[1] / sizes[0] <= 1.25:
-        found.append(f"{count(sizes[0])} → {count(sizes[1])} rankings")
-    found += _differences("estimator", last, night, lambda one: one.best.get("estimator"))
-    found += _differences("counterrank", last, night, _version)
+    if before and not 0.8 <= now / before <= 1.25:
+        found.append(f"{count(before)} → {count(now)} rankings")
+    found += _differences("estimator", last, night, lambda one: one.best.estimator)
+    found += _differences(
+        "counterrank", last, night, lambda one: one.reading.result.provenance.counterrank
+    )
     if _apart(last.lift, night.lift):
         found.append("the lift left the interval of the run before")
     return found
@@ -374,14 +370,8 @@ def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any
     return [] if before == now else [f"{what} {before} → {now}"]
 
 
-def _version(night: Night) -> str:
-    provenance = night.reading.model.get("provenance")
-    return str(provenance.get("counterrank") or "") if isinstance(provenance, Mapping) else ""
-
-
-def _apart(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    low, high, value = before.get("low"), before.get("high"), now.get("value")
-    return known(low) and known(high) and known(value) and not low <= value <= high
+def _apart(before: Interval, now: Interval) -> bool:
+    return now.value < before.low or now.value > before.high
 
 
 def _lifts(target: str, runs: Sequence[Night]) -> Markup:
@@ -389,14 +379,14 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
     style = style_of(runs[-1].reading, target)
     for place, night in enumerate(runs):
         lift = night.lift
-        if known(lift.get("value")):
+        if known(lift.value):
             low, high = _ends(lift)
-            error = lift.get("stderr")
-            words = f"{night.entry.name}\nlift {plain(lift['value'], error, sign=True)}"
+            error = lift.stderr
+            words = f"{night.entry.name}\nlift {plain(lift.value, error, sign=True)}"
             words += f"\n{span(low, high, error, sign=True)}" if low is not None else ""
             evidence = night.reading.evidence(target)
             words += f"\n{evidence}" if evidence else ""
-            points.append(Point(float(place), float(lift["value"]), low, high, words))
+            points.append(Point(float(place), lift.value, low, high, words))
             doubtful += points[-1:] if evidence != "reliable" else []
     values = [value for p in points for value in (p.y, p.low, p.high)]
     frame = Frame(
@@ -421,16 +411,16 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
     predicted, earned = [], []
     for place, night in enumerate(runs):
         best, outcome = night.best, night.outcome
-        if outcome is None or not known(best.get("value")):
+        if outcome is None or not known(best.value):
             continue
         low, high = _ends(best)
-        error = best.get("stderr")
+        error = best.stderr
         words = (
-            f"{night.entry.name}\npredicted {plain(best['value'], error)}\nearned "
+            f"{night.entry.name}\npredicted {plain(best.value, error)}\nearned "
             f"{plain(outcome.earned, error)}"
         )
         # Side by side: whiskers at one place would hide each other.
-        predicted.append(Point(place - 0.08, float(best["value"]), low, high, words))
+        predicted.append(Point(place - 0.08, best.value, low, high, words))
         reach = night.reading.reach(outcome.stderr)
         ends = (outcome.earned - reach, outcome.earned + reach)
         earned.append(Point(place + 0.08, outcome.earned, *ends, words))
@@ -456,8 +446,8 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
     return figure(f"{target}: predicted and earned", aid, drawn.legend() + drawn.svg())
 
 
-def _ends(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    low, high = (float(v) if known(v) else None for v in (row.get("low"), row.get("high")))
+def _ends(row: Interval) -> tuple[float | None, float | None]:
+    low, high = (end if known(end) else None for end in (row.low, row.high))
     return low, high
 
 

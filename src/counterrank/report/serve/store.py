@@ -15,12 +15,31 @@ from statistics import NormalDist
 from typing import Any
 
 from counterrank.atomic import write_text
-from counterrank.errors import ConfigError
-from counterrank.report import Reading, known
+from counterrank.errors import ConfigError, CounterrankError
+from counterrank.estimators import Estimate
+from counterrank.evaluation import ABTest, Evaluation, ValidationReport
+from counterrank.exploration import ExplorationPlan
+from counterrank.learning import LearningReport
+from counterrank.records import Json
+from counterrank.report import known
 
 OUTCOME = "counterrank/outcome/1"
-#: Results that have a page; their schema is counterrank/KIND/VERSION.
-EVALUATION, OTHERS = "evaluation", ("learning", "validation", "abtest", "plan")
+Result = Evaluation | ABTest | ExplorationPlan | LearningReport | ValidationReport
+#: Results that have a page, by their schema.
+KINDS: dict[
+    str,
+    type[Evaluation]
+    | type[ABTest]
+    | type[ExplorationPlan]
+    | type[LearningReport]
+    | type[ValidationReport],
+] = {
+    "counterrank/abtest/1": ABTest,
+    "counterrank/evaluation/1": Evaluation,
+    "counterrank/learning/1": LearningReport,
+    "counterrank/plan/1": ExplorationPlan,
+    "counterrank/validation/1": ValidationReport,
+}
 SUFFIX = ".outcome.json"
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
@@ -37,22 +56,16 @@ class Outcome:
     earned: float
     stderr: float = 0.0
 
-    def gap(self, prediction: Mapping[str, Any]) -> float | None:
-        """Return predicted - earned; None where nothing was predicted."""
-        value = prediction.get("value")
-        return float(value) - self.earned if known(value) else None
-
-    def held(self, prediction: Mapping[str, Any]) -> bool | None:
+    def held(self, prediction: Estimate) -> bool | None:
         """Return whether the interval of a prediction held; None where there is none.
 
         The outcome is uncertain too: both half-widths are added in quadrature, so an exact test of
         a right prediction calls it held as often as the level says.
         """
-        low, high = prediction.get("low"), prediction.get("high")
+        low, high = prediction.interval()
         if not (known(low) and known(high)):
             return None
-        level = prediction.get("level")
-        z = NormalDist().inv_cdf(0.5 + (float(level) if known(level) else 0.95) / 2)
+        z = NormalDist().inv_cdf(0.5 + prediction.level / 2)
         middle, half = (high + low) / 2, (high - low) / 2
         return abs(self.earned - middle) <= math.hypot(half, z * self.stderr)
 
@@ -63,12 +76,8 @@ class Entry:
 
     name: str
     modified: float
-    model: Mapping[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """What was done: evaluation, learning, validation, abtest or plan."""
-        return _kind(self.model)
+    #: None where the file has our schema and its content is damaged.
+    result: Result | None
 
     @property
     def written(self) -> datetime:
@@ -122,11 +131,11 @@ class Store:
 
     def entries(self) -> list[Entry]:
         """Return all evaluations, the newest first."""
-        return [entry for entry in self._all() if entry.kind == EVALUATION]
+        return [entry for entry in self._all() if isinstance(entry.result, Evaluation)]
 
     def others(self) -> list[Entry]:
-        """Return what the other commands wrote, the newest first."""
-        return [entry for entry in self._all() if entry.kind in OTHERS]
+        """Return what `learn` and `validate` wrote and what is damaged, the newest first."""
+        return [entry for entry in self._all() if not isinstance(entry.result, Evaluation)]
 
     def get(self, name: str) -> Entry | None:
         """Return the result of that exact name, None when there is none; older ones too."""
@@ -177,20 +186,19 @@ class Store:
         stamp = (status.st_mtime_ns, status.st_size)
         seen = self._seen.get(name)
         if seen is None or seen[0] != stamp:
-            model = _model(path) if status.st_size <= MOST_BYTES else None
-            seen = (stamp, None if model is None else Entry(name, status.st_mtime, model))
+            found = _read_json(path) if status.st_size <= MOST_BYTES else {}
+            ours = found.get("schema") in KINDS
+            seen = (stamp, Entry(name, status.st_mtime, _result(found)) if ours else None)
             self._seen[name] = seen
         return seen[1]
 
 
-def _model(path: Path) -> Mapping[str, Any] | None:
-    found = _read_json(path)
-    return found if _kind(found) in (EVALUATION, *OTHERS) else None
-
-
-def _kind(model: Mapping[str, Any]) -> str:
-    maker, _, rest = str(model.get("schema", "")).partition("/")
-    return rest.partition("/")[0] if maker == "counterrank" else ""
+def _result(found: Mapping[str, Any]) -> Result | None:
+    """Return the result that a file holds, None where it is damaged."""
+    try:
+        return KINDS[found["schema"]].from_dict(found)
+    except CounterrankError:
+        return None
 
 
 def record(
@@ -200,12 +208,12 @@ def record(
     path = Path(run)
     if not path.exists():
         raise ConfigError(f"there is no file {path}; `counterrank evaluate --json` writes one")
-    model = _model(path)
-    if model is None or _kind(model) != EVALUATION:
+    try:
+        targets = list(Evaluation.from_dict(_read_json(path)).recommended)
+    except CounterrankError:
         raise ConfigError(
             f"{path} is no evaluation; give a file written by `counterrank evaluate --json`"
-        )
-    targets = Reading(model).targets
+        ) from None
     name = target or (targets[0] if len(targets) == 1 else None)
     if name is None:
         raise ConfigError(
@@ -242,7 +250,7 @@ def _locked(run: Path) -> Iterator[None]:
         yield
 
 
-def _kept(path: Path) -> list[dict[str, Any]]:
+def _kept(path: Path) -> list[Json]:
     """Return the rows that an outcome file has; one that cannot be read is not replaced."""
     if not path.exists() and not path.is_symlink():
         return []
