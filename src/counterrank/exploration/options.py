@@ -112,13 +112,15 @@ def knob(
 
 def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
     """Return the mixture with four decimals a share, so that it can be read and typed; what rounding
-    leaves is the first one's.
+    leaves is the largest one's.
 
-    >>> rounded([0.66667, 0.33333], [parse_policy("top"), parse_policy("shuffle")]).text
-    '0.6667*top+0.3333*shuffle'
+    >>> rounded([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
+    '0.3333*top+0.6667*shuffle'
     """
-    rest = [round(float(share), 4) for share in shares[1:]]
-    return mixture_of(zip([round(1 - sum(rest), 4), *rest], specs, strict=True))
+    kept = np.round(np.asarray(shares, dtype=np.float64), 4)
+    most = int(kept.argmax())
+    kept[most] = round(1.0 - float(np.delete(kept, most).sum()), 4)
+    return mixture_of(zip(kept.tolist(), specs, strict=True))
 
 
 def _shares(

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+#: An option that never shows this share of what a target would is no evidence of it.
+MISSING = 0.05
 #: Effective rows below which evidence is insufficient, whatever an interval says.
 FEWEST = float(THRESHOLDS["ess"].directional)
 
@@ -401,7 +403,7 @@ class Bench:
         said = by_auto(log, logger, self.rewards, spec, targets, self.asked.seed)
         # `auto` rests on models where weights say little: its allowance, not its rows, tells.
         auto = tuple(
-            self._detectable(name, [Prediction("auto", 0.0, spread, allowed, 1.0)])
+            self._detectable(name, [Prediction("auto", 0.0, spread, allowed, 1.0, 0.0)])
             for name, (spread, allowed) in said.items()
         )
         return replace(option, auto=auto)
@@ -415,9 +417,10 @@ class Bench:
             error = one.spread * self.design / value / math.sqrt(rows)
             return detectable(error, allowance=one.allowance / value, level=asked.level)
 
+        reached = [one for one in predictions if one.missing <= MISSING]
         # With few effective rows errors are larger than anybody's formula says.
-        enough = [one for one in predictions if one.share * n >= FEWEST]
-        best = min(enough or predictions, key=lambda one: lift(one, n))
+        enough = [one for one in reached if one.share * n >= FEWEST]
+        best = min(enough or reached or predictions, key=lambda one: lift(one, n))
         error = best.spread * self.design / value / math.sqrt(n)
         allowance = best.allowance / value
         needed = (
@@ -425,7 +428,9 @@ class Bench:
             if error > 0
             else n
         )
-        if needed is not None and best.share * needed < FEWEST:
+        if not reached:
+            needed = None
+        elif needed is not None and best.share * needed < FEWEST:
             needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
         week = asked.rows_per_week
         return DetectableLift(
@@ -470,6 +475,7 @@ def _mean(found: list[Prediction]) -> Prediction:
         float(np.sqrt(np.mean([one.spread**2 for one in found]))),
         float(np.mean([one.allowance for one in found])),
         float(np.mean([one.share for one in found])),
+        float(np.mean([one.missing for one in found])),
     )
 
 
@@ -499,7 +505,8 @@ def choose(
             return index, True
     # Tuned to the budget by the models, an option may cost a little more by the log.
     within = [i for i in order if options[i].cost.value <= 1.1 * budget] or order[:1]
-    return min(within, key=lambda i: options[i].worst(targets)), False
+    # What needs fewest rows; where none ever gets there, what shows most.
+    return min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets))), False
 
 
 def _notes(log: RankingLog, logger: Scored, bench: Bench) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ class Prediction:
     """What an estimator will know of a target's lift: `spread` / sqrt(n) is the standard error of n
     rankings, `allowance` a bias that no number of them takes away.
 
-    `share` is the share of the rows that count (effective rows of all).
+    `share` is the share of the rows that count (effective rows of all), `missing` that of what the
+    target shows and the option never does.
     """
 
     estimator: str
@@ -49,6 +50,7 @@ class Prediction:
     spread: float
     allowance: float
     share: float
+    missing: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,7 @@ def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> P
         float(np.sqrt(max(second - lift**2, 0.0))),
         abs(missing),
         float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
+        1.0 - float(reached.mean()),
     )
 
 
@@ -136,6 +139,7 @@ def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Pr
         float(np.sqrt(max(second - lift**2, 0.0))),
         abs(lift - true),
         (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
+        1.0 - float(reached.sum()) / places,
     )
 
 

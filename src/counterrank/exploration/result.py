@@ -74,6 +74,11 @@ class Option(Record):
         lifts = [one.lift for one in self.detectable if one.target in targets]
         return max((math.inf if lift is None else lift for lift in lifts), default=math.inf)
 
+    def needed(self, targets: tuple[str, ...]) -> float:
+        """Return the rows that show the wanted lift of all targets; infinite where none do."""
+        rows = [one.rows_needed for one in self.detectable if one.target in targets]
+        return max((math.inf if one is None else float(one) for one in rows), default=math.inf)
+
 
 @dataclass(frozen=True, slots=True)
 class ExplorationPlan(Record):

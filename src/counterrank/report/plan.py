@@ -47,9 +47,8 @@ def sentences(plan: ExplorationPlan) -> list[str]:
 
 
 def _needed(plan: ExplorationPlan) -> str:
-    needed = [one.rows_needed for one in plan.choice.detectable if one.target in plan.judged]
-    rows = None if any(one is None for one in needed) else max(one for one in needed if one)
-    if rows is None:
+    rows = plan.choice.needed(plan.judged)
+    if math.isinf(rows):
         return (
             f"No sensible number of rankings shows {percent(plan.detect)} of all of them: ask for a "
             "larger lift, allow a larger loss, or test."
@@ -77,19 +76,41 @@ def head(plan: ExplorationPlan) -> tuple[str, ...]:
     return ("option", "spec", "cost", "interval", *(f"lift of {name}" for name in targets), "")
 
 
-def lines_of(plan: ExplorationPlan) -> list[tuple[str, ...]]:
-    """Return a line of the table for each option, the cheapest first."""
+#: The column of the spec, too wide for a terminal.
+SPEC = 1
+
+
+def at_budget(plan: ExplorationPlan) -> set[int]:
+    """Return the options worth a line of a terminal: the frontier, and of each kind the one nearest to
+    the budget.
+    """
+    kinds: dict[str, int] = {}
+    for index, one in enumerate(plan.options):
+        best = kinds.setdefault(one.kind, index)
+        if abs(one.cost.value - plan.budget) < abs(plan.options[best].cost.value - plan.budget):
+            kinds[one.kind] = index
+    return {*kinds.values(), *plan.frontier, plan.chosen}
+
+
+def lines_of(plan: ExplorationPlan, some: set[int] | None = None) -> list[tuple[str, ...]]:
+    """Return a line of the table for each option, or for some of them, the cheapest first."""
     order = sorted(range(len(plan.options)), key=lambda i: plan.options[i].cost.value)
     lines = []
-    for index in order:
+    for index in order if some is None else [i for i in order if i in some]:
         one = plan.options[index]
         mark = "← chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
         shown = [words(each) for each in one.detectable]
-        model = " (models)" if one.cost.rests_on == "models" else ""
+        model = " *" if one.cost.rests_on == "models" else ""
         lines.append(
             (one.kind, shortened(one.spec), percent(one.cost.value), f"{_ends(one.cost)}{model}", *shown, mark)
         )  # fmt: skip
     return lines
+
+
+def starred(plan: ExplorationPlan) -> list[str]:
+    """Return what the star behind an interval means, where there is one."""
+    some = any(one.cost.rests_on == "models" for one in plan.options)
+    return ["* rests on models of users alone."] if some else []
 
 
 def words(one: DetectableLift) -> str:
@@ -143,7 +164,7 @@ def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
         spec=plan.spec,
         chart=parts.figure("What a loss buys", aid, drawn.legend() + drawn.svg()),
         table=parts.table(head(plan), lines_of(plan), texts=2),
-        notes=plan.notes,
+        notes=(*plan.notes, *starred(plan)),
         rows=count(plan.rows),
         back=back,
     )
@@ -171,13 +192,14 @@ def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
         yield safe(line, "bold" if index == 0 else "")
     shown = Table(title="What could be randomised, the cheapest first", **LOOK)
     for index, name in enumerate(head(plan)):
-        shown.add_column(name, justify="left" if index < 2 else "right")
-    for cells in lines_of(plan):
-        shown.add_row(*(safe(cell) for cell in cells))
+        if index != SPEC:
+            shown.add_column(name, justify="left" if index == 0 else "right", no_wrap=index == 3)
+    for cells in lines_of(plan, at_budget(plan)):
+        shown.add_row(*(safe(cell) for index, cell in enumerate(cells) if index != SPEC))
     yield shown
     for line in picture(plan):
         yield safe(line)
-    for note in plan.notes:
+    for note in (*plan.notes, *starred(plan)):
         yield safe(f"  {note}", "dim")
 
 
