@@ -5,7 +5,8 @@ Run: python -m benchmarks.abtest [--tests 200] [--rows 2000] [--data FOLDER] [--
 Simulated tests of two arms: `alike` rankers differ in a fifth of what tells the old scorer from a new
 one, `far` ones in all of it. At `no lift` a coin of each request, unseen, says which scorer is
 called which: both arms earn the same, though their pages differ. `wrong models` puts noise in the
-place of what reward models say of a page. News pages (--data, the folder with news_pages.csv.gz) were
+place of what reward models say of a page; `top-down declared` says that what stands below a place does
+not change its reward, true or not. News pages (--data, the folder with news_pages.csv.gz) were
 shown in random order, so that rejection makes a test of any two rankers of them, with real readers,
 and arms by reader; their lift is known from other pages, with an error that is counted.
 
@@ -22,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +56,20 @@ class Setting:
     visits: int = 1
     no_lift: bool = False
     wrong: bool = False
+    #: Whether it is declared that what stands below a place does not change its reward.
+    top_down: bool = False
 
     @property
     def name(self) -> str:
         """The cell's name."""
         words = [self.behavior, self.kind, "alike" if self.far == ALIKE else "far", f"K {self.K}"]
         words += ["revenue"] * self.revenue + [f"{self.visits} visits"] * (self.visits > 1)
-        return ", ".join(words + ["no lift"] * self.no_lift + ["wrong models"] * self.wrong)
+        return ", ".join(
+            words
+            + ["no lift"] * self.no_lift
+            + ["wrong models"] * self.wrong
+            + ["top-down declared"] * self.top_down
+        )
 
     @property
     def world(self) -> World:
@@ -81,6 +90,7 @@ SETTINGS = [
     *(replace(one, no_lift=True) for one in LIKE),
     *(replace(one, wrong=True) for one in LIKE[:2]),
     replace(LIKE[0], no_lift=True, wrong=True),
+    *(replace(one, top_down=True, no_lift=zero) for one in LIKE[1:5] for zero in (False, True)),
     Setting("dbn", "plackett-luce", FAR),
     Setting("attention", "top", FAR),
     Setting("dbn", "plackett-luce", FAR, no_lift=True),
@@ -152,7 +162,7 @@ def true_lift(setting: Setting) -> float:
 
 def simulated(setting: Setting, n: int, seed: int) -> cr.RankingLog:
     """Return the log of a test with n requests in two arms of about one size."""
-    rng = np.random.default_rng([seed, 17])
+    rng = np.random.default_rng([seed, crc32(setting.name.encode())])
     asked = requests(setting, n, rng)
     unit = np.arange(n) // setting.visits
     arm = rng.integers(2, size=n)[unit]
@@ -199,10 +209,10 @@ def again(setting: Setting, asked: dict[str, Any], context: Floats) -> dict[str,
     return {**asked, "context": context, "old": old, "new": new}
 
 
-def noise(self: FittedPages, rankings: Any, fold: Ints, alpha: Floats) -> Floats:
-    """Stand for a model that knows nothing: a number of each page, as large as rewards are."""
+def noise(self: FittedPages, rankings: Any, fold: Ints) -> Floats:
+    """Stand for a model that knows nothing: numbers of each page, as large as rewards are."""
     code = (rankings.item * np.arange(1, rankings.K + 1)).sum(axis=1) + 7 * rankings.row
-    return np.asarray(np.sin(code.astype(float)) * 3.0)
+    return np.asarray(np.sin(code[:, None] + np.arange(rankings.K)).astype(float))
 
 
 # ------------------------------------------------------------------ news pages
@@ -309,10 +319,16 @@ def news_log(
 
 
 def judged(
-    log: cr.RankingLog, cell: str, seed: int, truth: float, error: float = 0.0
+    log: cr.RankingLog,
+    cell: str,
+    seed: int,
+    truth: float,
+    error: float = 0.0,
+    *,
+    top_down: bool = False,
 ) -> dict[str, Any]:
     """Return what the test says, beside the truth."""
-    found = cr.abtest(log, "arm").lifts[0]
+    found = cr.abtest(log, "arm", top_down=top_down).lifts[0]
     shown = found.lift
     reach = math.hypot((shown.high - shown.low) / 2, 1.96 * error)
     wide = math.hypot((found.plain.high - found.plain.low) / 2, 1.96 * error)
@@ -340,9 +356,10 @@ def tests_of(given: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[],
             def work(one: Setting = one, seed: int = seed) -> dict[str, Any]:
                 log = simulated(one, given.rows, seed)
                 with mock.patch.object(
-                    FittedPages, "totals", noise if one.wrong else FittedPages.totals
+                    FittedPages, "by_place", noise if one.wrong else FittedPages.by_place
                 ):
-                    return judged(log, one.name, seed, true_lift(one))
+                    alike = replace(one, wrong=False, top_down=False)
+                    return judged(log, one.name, seed, true_lift(alike), top_down=one.top_down)
 
             yield one.name, seed, work
     if given.data is None or not (given.data / FILE).exists():

@@ -27,9 +27,7 @@ def save(path: Path, case: Case) -> None:
     arrays = dict(flat(state, "state"))
     arrays["members"] = np.array(getattr(plan, "members", ()), dtype=np.str_)
     arrays["modelled"] = np.array(getattr(plan, "nuisances", None) is not None)
-    repeats = getattr(getattr(plan, "nuisances", None), "repeats", None)
-    if repeats is not None:
-        arrays |= dict(flat(repeats, "repeats"))
+    arrays["unknown"] = np.array(getattr(getattr(plan, "nuisances", None), "unknown", 0.0))
     truth = case.truth
     arrays["truth"] = np.array([truth.lift, truth.stderr, truth.base, truth.test_half_width(log.n)])
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,15 +99,3 @@ def test_what_is_unknown_is_the_spread_of_lists_that_were_hardly_seen():
     count = np.array([(lists == one).sum() for one in model.keys.lists])
     wanted = (1 - share) ** 2 + share**2 + ((count / 400) ** 2 * (1 - model.kept)).sum()
     assert model.unknown(rankings, never) == pytest.approx(model.spread * wanted, rel=1e-9)
-
-
-def test_what_is_left_out_is_the_spread_times_the_square_of_what_is_not_kept():
-    rankings, y, fold = log()
-    model = fit_lists(rankings, y, fold, 5)
-    _, lists = hashed(rankings, told_apart=True)
-    kept = np.mean([model.kept[list(model.keys.lists).index(one)] for one in lists])
-    assert 0.0 < kept < 1.0 and model.spread > 0.0
-    assert model.left(rankings) == pytest.approx(model.spread * (1 - kept) ** 2, rel=1e-12)
-    drawn = rankings.others(np.tile([[0, 8, 1]], (rankings.m, 1)))
-    told = model.repeats(rankings, drawn)
-    assert (told.unknown, told.left) == (model.unknown(rankings, drawn), model.left(rankings))

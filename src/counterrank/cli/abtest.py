@@ -50,6 +50,12 @@ usage or bad input.
     help="Intervals that hold at every look at a growing test; shortest at about ROWS rankings "
     "(10000).",
 )
+@click.option(
+    "--top-down",
+    is_flag=True,
+    help="What stands below a place does not change its reward; dropped where the log shows that it "
+    "does.",
+)
 @seed_option
 @json_option
 @html_option
@@ -60,7 +66,9 @@ def abtest(log: Any, **options: Any) -> None:
     from counterrank import evaluation
 
     read, piped = opened(log, options)
-    asked = {name: options[name] for name in ("baseline", "level", "sequential", "seed")}
+    asked = {
+        name: options[name] for name in ("baseline", "level", "sequential", "top_down", "seed")
+    }
     with showing_progress(enabled=not options["quiet"]):
         result = evaluation.abtest(log, options["arm"], **asked, **read)
     hand_over(result, options, result.to_json, piped=piped)

@@ -5,10 +5,13 @@ mixture of all arms with their shares p of the rows. With
 
     w_a = P_a(L | x) / sum_b p_b P_b(L | x),    0 <= w_a <= 1 / p_a,
 
-E[w_a y] is what arm a earns (Agarwal, Basu, Schnabel & Joachims 2017). w_a is the mean of
+E[w_a y] is what arm a earns, y the reward of the page (Agarwal, Basu, Schnabel & Joachims 2017). w_a is the mean of
 1{arm = a} / p_a given the page: averaging over the coin takes variance away and adds no assumption
 about users (Rao & Blackwell). Given the counts of rows the mean is right for any shares, so that
 shares that were counted do as well as known ones.
+
+Where the reward of a place depends on the items down to it and on none below, the place's own weight
+is that of the page cut off there: arms that differ further down share it. That is an assumption.
 
 For any function q of row and page, E_mix[(w_a - w_b) q | x] - (w_a - w_b) q has mean zero. A model
 of the reward makes such a control; a wrong one costs nothing, because how much of it is subtracted
@@ -21,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
+from counterrank.data.propensity import Propensity
 from counterrank.errors import PropensityError
 from counterrank.estimators.auto.aim import page_policy
 from counterrank.estimators.auto.defaults import DEFAULTS
@@ -42,17 +46,36 @@ ARMS_STREAM = 105
 
 
 def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
-    """Return log P_a(page | x) of every arm's policy for every row (n, A).
+    """Return log P_a(page | x) of every arm's policy for every row (n, A, 1).
 
     Raises
     ------
     PropensityError
         An arm does not say how likely a whole page is.
     """
-    return np.column_stack([_page_log_prob(log, name) for name in arms])
+    return np.stack([_log_prob(log, name, log.action)[:, -1:] for name in arms], axis=1)
 
 
-def _page_log_prob(log: RankingLog, name: str) -> Floats:
+def prefix_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
+    """Return log P_a(a_1..a_k | x) of every arm's policy, row and place (n, A, K).
+
+    Raises
+    ------
+    PropensityError
+        An arm does not say how likely the upper part of a page is.
+    """
+    for name in arms:
+        policy = log.target(name)
+        if isinstance(policy, Propensity) and policy.kind == "joint" and log.K > 1:
+            raise PropensityError(
+                f"arm '{name}' has one probability a page, which does not say how likely its upper "
+                "part is; give its scores, or propensities of the kinds factored or prefix"
+            )
+    return np.stack([_log_prob(log, name, log.action) for name in arms], axis=1)
+
+
+def _log_prob(log: RankingLog, name: str, pages: Ints) -> Floats:
+    """Return log P(a_1..a_k | x) of logged pages (n, K); of a joint probability the last is right."""
     policy = log.target(name)
     if isinstance(policy, Policy):
         if "prefix" not in policy.capabilities:
@@ -60,7 +83,7 @@ def _page_log_prob(log: RankingLog, name: str) -> Floats:
                 f"arm '{name}': {type(policy).__name__} does not say how likely a whole page is; "
                 f"give its probabilities as a column '{name}' (kind 'joint')"
             )
-        return _of_pages(policy, log.action)
+        return policy.prefix_log_prob(pages)
     if policy.kind == "position" and log.K > 1:
         raise PropensityError(
             f"arm '{name}' has marginal probabilities of single positions, which do not say how "
@@ -70,14 +93,8 @@ def _page_log_prob(log: RankingLog, name: str) -> Floats:
     with np.errstate(divide="ignore"):
         each = np.log(policy.by_position(log.K))
     used = np.arange(log.K) < (1 if policy.kind == "joint" else log.lengths[:, None])
-    out: Floats = np.where(used, each, 0.0).sum(axis=1)
+    out: Floats = np.where(used, each, 0.0).cumsum(axis=1)
     return out
-
-
-def _of_pages(policy: Policy, pages: Ints) -> Floats:
-    # Column order of a slice of draws would make the kernels copy.
-    last: Floats = policy.prefix_log_prob(np.ascontiguousarray(pages))[:, -1]
-    return last
 
 
 def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) -> None:
@@ -96,18 +113,17 @@ def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) ->
 
 
 def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
-    """Return w (n, A) from log P (n, A) and shares (A,) of the rows; zeros where no arm shows the
-    page.
+    """Return w (n, A, P) from log P (n, A, P) and shares (A,) of the rows; zeros where no arm shows
+    the page.
 
-    >>> balance_weights(np.log([[0.5, 0.5], [0.9, 0.1]]), np.array([0.5, 0.5])).round(1).tolist()
+    >>> chances = np.array([[[0.5], [0.5]], [[0.9], [0.1]]])
+    >>> balance_weights(np.log(chances), np.array([0.5, 0.5]))[..., 0].round(1).tolist()
     [[1.0, 1.0], [1.8, 0.2]]
     """
     top = log_prob.max(axis=1, keepdims=True)
     each = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
-    mixed = each @ shares
-    out: Floats = np.divide(
-        each, mixed[:, None], out=np.zeros_like(each), where=(mixed > 0.0)[:, None]
-    )
+    mixed = np.broadcast_to(np.einsum("nap,a->np", each, shares)[:, None, :], each.shape)
+    out: Floats = np.divide(each, mixed, out=np.zeros_like(each), where=mixed > 0.0)
     return out
 
 
@@ -117,13 +133,20 @@ def can_model(log: RankingLog, arms: Sequence[str]) -> bool:
 
 
 def model_control(
-    log: RankingLog, arms: Sequence[str], pair: tuple[int, int], shares: Floats, *, seed: int
+    log: RankingLog,
+    arms: Sequence[str],
+    pair: tuple[int, int],
+    shares: Floats,
+    *,
+    seed: int,
+    top_down: bool = False,
 ) -> Floats:
     """Return E_mix[(w_a - w_b) q | x] - (w_a - w_b) q (n,) for the arms numbered `pair` = (a, b).
 
-    q is the mean of cross-fitted click models, which know both arms' scores. Its mean over the
-    mixture is an average over drawn pages of each arm, whose noise is of mean zero too. Rows beyond
-    those that are asked have a zero, of mean zero as well.
+    q is the mean of cross-fitted click models, which know both arms' scores; with `top_down` each
+    place has its own weight and its own q. The mean over the mixture is an average over drawn pages
+    of each arm, whose noise is of mean zero too. Rows beyond those that are asked have a zero, of
+    mean zero as well.
     """
     first, second = (arms[index] for index in pair)
     seen = log.take(slice(0, log.n))
@@ -139,22 +162,24 @@ def model_control(
     logged = logged_rankings(batch, first)
     fold = np.asarray(batch.bucket % DEFAULTS.folds, dtype=np.int64)
     alpha = batch.position_weights
-    policies = [page_policy(batch, name) for name in arms]
+    policies = [policy for name in arms if (policy := page_policy(batch, name)) is not None]
 
-    def difference(pages: Ints) -> Floats:
-        known = [_of_pages(policy, pages) for policy in policies if policy is not None]
-        w = balance_weights(np.column_stack(known), shares)
+    def change(pages: Ints) -> Floats:
+        """Return w_a - w_b of pages (n, K): (n, 1), or (n, K) by place."""
+        own = np.ascontiguousarray(pages)
+        found = np.stack([policy.prefix_log_prob(own) for policy in policies], axis=1)
+        w = balance_weights(found if top_down else found[..., -1:], shares)
         return np.asarray(w[:, pair[0]] - w[:, pair[1]])
 
-    control = -difference(batch.action) * fitted.totals(logged, fold, alpha)
+    q = fitted.by_place(logged, fold) * alpha
+    control = -(change(batch.action) * q).sum(axis=1)
     for share, policy in zip(shares, policies, strict=True):
-        assert policy is not None
         size = 1 if policy.deterministic else draws_for(batch.n)
         drawn = _draws(batch, policy, size, seed)
         pages = logged.others(drawn, extra=scores(batch, first, drawn))
-        q = fitted.totals(pages, np.repeat(fold, size), alpha).reshape(-1, size)
+        q = (fitted.by_place(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
         for j in range(size):
-            control += share / size * difference(drawn[:, j]) * q[:, j]
+            control += share / size * (change(drawn[:, j]) * q[:, j]).sum(axis=1)
     out = np.zeros(log.n)
     out[asked] = control
     return out

@@ -18,9 +18,9 @@ from counterrank.texts import in_percent, listed
 
 Floats = NDArray[np.float64]
 
-#: A check fails beyond three standard errors: chance does that in 0.27 % of tests, so that the
+#: A check fails beyond 3.3 standard errors: chance does that in one of a thousand tests, so that the
 #: coverage of the headline hardly depends on it.
-CHECK = 0.9973
+CHECK = 0.999
 #: Weights average one but for roundings.
 _ROUNDING = 1e-9
 #: An item is a candidate of one arm alone when chance would do that to any item this rarely.
@@ -67,7 +67,7 @@ def told(test: PooledTest) -> list[Message]:
     elif log.unit is not None:
         found += _visits(test)
     if test.context is not None:
-        found += _who(test, test.context)
+        found += _who(test, test.context.sum(axis=1))
     if not can_model(log, test.names):
         found.append(
             Message(

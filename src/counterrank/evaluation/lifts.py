@@ -115,6 +115,8 @@ class ABTest(Record):
     level: float
     #: Intervals hold at every look, and are shortest at about so many rows; None: one look.
     sequential: int | None = None
+    #: Whether it was declared that what stands below a place does not change its reward.
+    top_down: bool = False
     notes: tuple[Note, ...] = ()
 
     def lift(self, to: str) -> ArmLift:

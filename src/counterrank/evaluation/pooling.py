@@ -15,6 +15,7 @@ from counterrank.estimators import (
     can_model,
     model_control,
     page_log_probs,
+    prefix_log_probs,
     refuse_unserved,
 )
 from counterrank.evaluation.lifts import Arm
@@ -34,13 +35,18 @@ class PooledTest:
     log: RankingLog
     names: Sequence[str]
     strata: Strata
-    #: (n,) reward of a ranking; (A,) shares of the rows; (n, A) balance weights.
-    y: Floats
+    #: (n, K) weighted reward of each place; (A,) shares of the rows; (n, A) weights of whole pages.
+    rewards: Floats
     shares: Floats
     weights: Floats
-    #: (n,) reward expected from the context alone, by rows that do not hold it; None without any.
+    #: (n, K) reward expected from the context alone, by rows that do not hold it; None without any.
     context: Floats | None
     seed: int
+
+    @property
+    def y(self) -> Floats:
+        """Reward of each ranking (n,)."""
+        return np.asarray(self.rewards.sum(axis=1))
 
     @classmethod
     def of(
@@ -57,16 +63,17 @@ class PooledTest:
         log_prob = page_log_probs(log, names)
         for index, name in enumerate(names):
             rows = np.flatnonzero(strata.arm == index)
-            refuse_unserved(log, name, rows, log_prob[rows, index])
-        y = np.asarray(log.reward @ log.position_weights)
+            refuse_unserved(log, name, rows, log_prob[rows, index, 0])
+        rewards = log.reward * log.position_weights
+        y = rewards.sum(axis=1)
         if float(np.ptp(y)) == 0.0:
             raise LogError(
                 f"every ranking earned {y[0]:g}: a test without any difference in rewards says "
                 "nothing of its rankers"
             )
         shares = np.bincount(strata.arm) / log.n
-        weights = balance_weights(log_prob, shares)
-        return cls(log, names, strata, y, shares, weights, _by_context(log, y), seed)
+        weights = balance_weights(log_prob, shares)[..., 0]
+        return cls(log, names, strata, rewards, shares, weights, _by_context(log, rewards), seed)
 
     def earned(self) -> tuple[Arm, ...]:
         """Return what each arm earned on its own rows."""
@@ -84,24 +91,29 @@ class PooledTest:
         other = (self.strata.arm == source) / self.shares[source]
         return mean_of((coin - other) * self.y, self.strata)
 
-    def pooled(self, source: int, to: int) -> Mean:
+    def pooled(self, source: int, to: int, *, top_down: bool = False) -> Mean:
         """Return the difference of weighted means of all rows, less what controls of mean zero
-        explain.
+        explain; with `top_down` each place is weighed by the page down to it.
         """
-        change = self.weights[:, to] - self.weights[:, source]
-        # A constant, what the context says, and what a model says of the page.
-        controls = [self.weights[:, to] - 1.0, self.weights[:, source] - 1.0]
+        w = self.weights[..., None]
+        if top_down:
+            w = balance_weights(prefix_log_probs(self.log, self.names), self.shares)
+        change = w[:, to] - w[:, source]  # (n, 1) or (n, K)
+        # Constants, what the context says, and what a model says of the page.
+        controls = [w[:, to] - 1.0, w[:, source] - 1.0]
         if self.context is not None:
-            controls.append(change * self.context)
+            controls.append((change * self.context).sum(axis=1, keepdims=True))
         if can_model(self.log, self.names):
-            controls.append(
-                model_control(self.log, self.names, (to, source), self.shares, seed=self.seed)
+            said = model_control(
+                self.log, self.names, (to, source), self.shares, seed=self.seed, top_down=top_down
             )
-        return adjusted_mean(change * self.y, np.column_stack(controls), self.strata)
+            controls.append(said[:, None])
+        values = (change * self.rewards).sum(axis=1)
+        return adjusted_mean(values, np.concatenate(controls, axis=1), self.strata)
 
 
-def _by_context(log: RankingLog, y: Floats) -> Floats | None:
-    """Return the reward that a ridge on the context expects of each row, fitted without its fold."""
+def _by_context(log: RankingLog, rewards: Floats) -> Floats | None:
+    """Return the rewards (n, K) that a ridge on the context expects, fitted without a row's fold."""
     x = context_columns(log)
     if x.shape[1] == 0 or log.n < 2 * x.shape[1]:
         return None
@@ -111,13 +123,13 @@ def _by_context(log: RankingLog, y: Floats) -> Floats | None:
     spread = np.sqrt((centred**2).mean(axis=0))
     centred = centred[:, spread > 0] / spread[spread > 0]
     fold = log.bucket % _FOLDS
-    out = np.empty(log.n)
+    out = np.empty(rewards.shape)
     for f in range(_FOLDS):
         rest, own = fold != f, fold == f
         if not own.any() or not rest.any():
-            out[own] = y.mean()
+            out[own] = rewards.mean(axis=0)
             continue
-        level, away = y[rest].mean(), centred[rest]
+        level, away = rewards[rest].mean(axis=0), centred[rest]
         gram = away.T @ away + np.eye(away.shape[1])
-        out[own] = level + centred[own] @ np.linalg.solve(gram, away.T @ (y[rest] - level))
+        out[own] = level + centred[own] @ np.linalg.solve(gram, away.T @ (rewards[rest] - level))
     return out

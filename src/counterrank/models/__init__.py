@@ -44,7 +44,7 @@ from counterrank.models.linear import (
     policy_draws,
     train,
 )
-from counterrank.models.lists import RepeatedLists, Repeats, fit_lists
+from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.mixture import MixtureModel
 from counterrank.models.settings import MOST_LABELS
 
@@ -60,7 +60,6 @@ __all__ = [
     "Parameters",
     "Predictor",
     "RepeatedLists",
-    "Repeats",
     "Scaling",
     "Similarity",
     "number_table",

@@ -25,18 +25,6 @@ Ints = NDArray[np.int64]
 RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """What lists that repeat tell: nothing where there are none.
-
-    `unknown` is the variance of the change that their means leave unknown, `left` the variance
-    between lists of what the shrunken means leave out.
-    """
-
-    unknown: float = 0.0
-    left: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
     """Sorted 64-bit keys of contexts and of lists in their context, known from the fitted rows.
@@ -151,19 +139,6 @@ class RepeatedLists:
         at = _find(self.keys.lists, known)
         kept = np.where(at >= 0, self.kept[at], 0.0)
         return float(self.spread * (share**2 * (1.0 - kept)).sum())
-
-    def repeats(self, logged: Rankings, drawn: Rankings) -> Repeats:
-        """Return what the lists tell of a change from the logged rankings to the drawn ones."""
-        return Repeats(self.unknown(logged, drawn), self.left(logged))
-
-    def left(self, logged: Rankings) -> float:
-        """Return the variance between logged lists of what their shrunken means leave out.
-
-        A list that differs by e from its context is drawn towards it, which leaves (1 - kept) e.
-        """
-        _, lists = self.keys.numbers(logged)
-        kept = np.where(lists >= 0, self.kept[lists], 0.0)
-        return float(self.spread * (1.0 - kept.mean()) ** 2)
 
 
 def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> RepeatedLists | None:

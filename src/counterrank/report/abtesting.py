@@ -26,6 +26,8 @@ def sentences(test: "ABTest") -> list[str]:
     for one in test.lifts:
         lines.append(_answer(test, one))
         lines.append(_saving(one))
+    if test.top_down:
+        lines.append("As declared, what stands below a place does not change its reward.")
     if test.sequential:
         lines.append("The intervals hold at every look at the growing test.")
     for one in test.lifts:

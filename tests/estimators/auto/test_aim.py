@@ -150,6 +150,3 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     models, aimed = summary.value[1], summary.value[2]
     assert summary.members[:2] == ("models", "aimed")
     assert aimed - models == pytest.approx(c, rel=1e-9)
-    # The correction of a slope that explains a variance of one along t, squared.
-    d = state.total[first + 2] / log.n
-    assert summary.aimed == pytest.approx(d**2 / ((t @ h) / log.n), rel=1e-9)

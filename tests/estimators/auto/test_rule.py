@@ -16,7 +16,6 @@ from counterrank.estimators.auto.rule import (
 )
 from counterrank.estimators.auto.state import Summary
 from counterrank.inference import bias_aware_half, bias_aware_value, critical_value
-from counterrank.models import Repeats
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):
@@ -134,25 +133,26 @@ def test_own_position_weights_do_not_move_models_that_see_the_page_unless_they_a
 
 
 def test_what_lists_leave_unknown_counts_for_what_rests_on_models():
-    given = summary([1.0, 1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 9.0], **MODELLED)
-    found = decide(given, repeats=Repeats(unknown=0.04))
+    given = summary([1.0, 1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 1e9], **MODELLED)
+    found = decide(given, unknown=0.04)
     assert stderr(given, found) == pytest.approx(np.sqrt(0.01 + 0.04))
     sure = summary([1.0, 1.0, 1.0, 2.0], [0.1, 0.1, 0.1, 1e-9], **MODELLED)
-    assert decide(sure, repeats=Repeats(unknown=0.04)).unknown < 0.04 * 0.01
+    assert decide(sure, unknown=0.04).unknown < 0.04 * 0.01
 
 
-def test_lists_that_differ_let_the_aimed_step_go_as_far_as_they_allow():
-    # d = 0.1 with s = 0.1: chance by itself. A slope that explains a third of what lists leave out
-    # would have the variance 0.12 x 0.75 / 3 = 0.03, three quarters of 0.03 + s^2.
-    given = summary([1.0, 1.1, 1.0, 1.0], [0.0, 0.1, 0.1, 9.0], aimed=0.75, **MODELLED)
-    assert decide(given).steps[0].share == 0.0
-    step = decide(given, repeats=Repeats(left=0.12)).steps[0]
-    assert step.share == pytest.approx(0.75, rel=1e-12)
-    assert step.bound == pytest.approx(0.25 * 0.1, rel=1e-12)
-    # Other steps are not in that direction, and strong evidence is taken as ever.
-    assert decide(given, repeats=Repeats(left=0.12)).steps[-1].share == 0.0
-    strong = summary([1.0, 3.0, 1.0, 1.0], [0.0, 0.1, 0.1, 9.0], aimed=1e-9, **MODELLED)
-    assert decide(strong, repeats=Repeats(left=0.12)).steps[0].share == pytest.approx(0.99)
+def test_whole_rankings_count_by_what_lists_leave_unknown():
+    # d = 0.1 with s = 0.1: chance by itself. Beside an unknown variance of 0.03 it is three quarters
+    # of what is known.
+    given = summary([1.0, 1.0, 1.0, 1.1], [0.0, 0.1, 0.1, 0.1], **MODELLED)
+    assert decide(given).steps[-1].share == 0.0
+    found = decide(given, unknown=0.03)
+    assert found.steps[-1].member == "ips" and found.steps[0].share == 0.0
+    assert found.steps[-1].share == pytest.approx(0.75, rel=1e-12)
+    assert found.steps[-1].bound == pytest.approx(0.25 * 0.1, rel=1e-12)
+    assert found.unknown == pytest.approx(0.03 * 0.25**2, rel=1e-12)
+    # Strong evidence is taken as ever.
+    strong = summary([1.0, 1.0, 1.0, 3.0], [0.0, 0.1, 0.1, 0.1], **MODELLED)
+    assert decide(strong, unknown=1e-9).steps[-1].share == pytest.approx(0.99, rel=1e-9)
 
 
 def test_a_given_allowance_is_the_allowance():

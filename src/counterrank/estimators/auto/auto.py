@@ -242,8 +242,8 @@ class AutoPlan(Plan[AutoState]):
                 "logging propensities near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
-        repeats = self.nuisances.repeats if isinstance(self.nuisances, Drawn) else None
-        return summary, decide(summary, self.allowance, repeats)
+        unknown = self.nuisances.unknown if isinstance(self.nuisances, Drawn) else 0.0
+        return summary, decide(summary, self.allowance, unknown)
 
     def finish(self, state: AutoState) -> Estimate:
         """Return value, interval, positions, lift, and what they rest on."""

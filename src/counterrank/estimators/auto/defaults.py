@@ -9,9 +9,6 @@ class Defaults:
 
     #: A difference within two standard errors is chance: without a bias 5 % of them are larger.
     chance: float = 2.0
-    #: Mean square of the correlation between what lists earn and how far the target prefers them:
-    #: every correlation between -1 and 1 is as likely as another.
-    correlation: float = 1 / 3
     #: Share of the logged log ratios cut at each end: a line fitted to nine tenths of them is not
     #: read beyond.
     tail: float = 0.05

@@ -29,7 +29,6 @@ from counterrank.models import (
     PageModel,
     Rankings,
     RepeatedLists,
-    Repeats,
     RewardModel,
     context_columns,
     encoded,
@@ -161,8 +160,8 @@ class Drawn:
     level: Floats = field(default_factory=lambda: np.zeros(0))
     #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
     span: Range | None = None
-    #: What lists that repeat tell; None where there are none.
-    repeats: Repeats | None = None
+    #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
+    unknown: float = 0.0
     #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
     worth: Floats = field(default_factory=lambda: np.zeros(0))
     #: What has to be said of the models.
@@ -310,15 +309,15 @@ class FittedPages:
         pairs = zip(self.models, self.shares, strict=True)
         return [{**model.details, "share": float(share)} for model, share in pairs]
 
-    def totals(self, rankings: Rankings, fold: Ints, alpha: Floats) -> Floats:
-        """Return the expected sum_k alpha_k r_k of each ranking (m,), by the fits that did not see
-        its `fold` (m,).
+    def by_place(self, rankings: Rankings, fold: Ints) -> Floats:
+        """Return the expected reward of each slot (m, K), by the fits that did not see its `fold`
+        (m,).
         """
-        out = np.zeros(rankings.m)
+        out = np.zeros(rankings.item.shape)
         for rows, part in rankings.parts():
             for model, share in zip(self.models, self.shares, strict=True):
                 if share > 0.0:
-                    out[rows] += share * (model.expected(part, fold[rows]) @ alpha)
+                    out[rows] += share * model.expected(part, fold[rows])
         return out
 
 
@@ -372,7 +371,7 @@ def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
         span=logged_span(sample, workspace.target),
-        repeats=None if lists is None else repeats_of(lists, rankings, sample, workspace),
+        unknown=0.0 if lists is None else unknown_of(lists, rankings, sample, workspace),
         **amounts(models[0], rankings, sample.reward, fold),
     )
 
@@ -385,13 +384,13 @@ def logged_span(sample: RankingLog, target: str) -> Range | None:
     return Range.of(log_ratios(new, old, sample.action[:, None, :])[:, 0])
 
 
-def repeats_of(
+def unknown_of(
     lists: RepeatedLists, rankings: Rankings, sample: RankingLog, workspace: Workspace
-) -> Repeats:
-    """Return what repeated lists tell of the change to the target."""
+) -> float:
+    """Return the variance of the change that the means of repeated lists leave unknown."""
     target, size = workspace.target, draws_for(sample.n)
     drawn = target_draws(sample, target, size, workspace.seed)
-    return lists.repeats(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
+    return lists.unknown(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
 
 
 def amounts(model: Any, rankings: Rankings, reward: Floats, fold: Ints) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue,
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
 from counterrank.messages import Message
-from counterrank.models import Repeats
 from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
@@ -52,9 +51,7 @@ class Decision:
     unknown: float = 0.0
 
 
-def decide(
-    summary: Summary, allowance: float | None = None, repeats: Repeats | None = None
-) -> Decision:
+def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.0) -> Decision:
     """Return where the evidence leads.
 
     The estimate starts at the first member. Each further member trusts the data more and the models
@@ -64,10 +61,10 @@ def decide(
     leaves possible is (1 - f) max(|d|, s): the difference that was not taken, or the standard error
     where that is larger, because the log could not have shown a smaller bias.
 
-    Where lists repeat the log tells more: how much of what they earn the models leave out, so how
-    large the correction may be. With a variance P of that, f is at least P / (P + s^2).
+    Where lists repeat the log tells more: the variance u of the change that their means leave
+    `unknown`. Whole rankings measure it with the variance s^2, so f is at least u / (u + s^2) there.
     """
-    J, repeats = len(summary.members), repeats or Repeats()
+    J = len(summary.members)
     weights = np.zeros(J)
     weights[0] = 1.0
     steps = []
@@ -82,8 +79,9 @@ def decide(
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
         s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
-        expected = repeats.left * summary.aimed if summary.members[j] == AIMED else 0.0
-        share = max(taken(d, s), kept(DEFAULTS.correlation * expected, s))
+        share = taken(d, s)
+        if exact(summary, summary.members[j]):
+            share = max(share, weighed(unknown, s))
         # What the logger never shows has no weight, cut weights have less than they should: that
         # share of the change stays open.
         missing = summary.alone if summary.members[j] == "iips" else float(summary.unsupported[j])
@@ -94,7 +92,7 @@ def decide(
     whole = math.sqrt(sum(part**2 for part in parts.values()))
     rests = 1.0 - sum(weights[j] for j in range(J) if exact(summary, summary.members[j]))
     basis = _basis(summary.members, weights)
-    return Decision(weights, whole, parts, tuple(steps), basis, repeats.unknown * rests**2)
+    return Decision(weights, whole, parts, tuple(steps), basis, unknown * rests**2)
 
 
 def taken(difference: float, stderr: float) -> float:
@@ -107,10 +105,10 @@ def taken(difference: float, stderr: float) -> float:
     return 1.0 - (limit / difference) ** 2 if abs(difference) > limit else 0.0
 
 
-def kept(variance: float, stderr: float) -> float:
-    """Return the share of a difference that is kept where its true size has this variance.
+def weighed(variance: float, stderr: float) -> float:
+    """Return the share of a measured number of this prior variance that its error leaves.
 
-    >>> kept(3.0, 1.0), kept(0.0, 0.0)
+    >>> weighed(3.0, 1.0), weighed(0.0, 0.0)
     (0.75, 0.0)
     """
     return variance / (variance + stderr**2) if variance > 0.0 else 0.0

@@ -90,7 +90,6 @@ class Summary:
     seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
     a member's weights cannot reach. alone: share of the target that rests on the reward models
     alone, 1 - mean cut weight of own positions, or what has no support where these are not known.
-    aimed: the squared correction of a slope that explains a variance of one between pages.
     terms (J, C): each member as a combination of the row totals of a `Part`. volume (K,): what of the
     change at each position is one in clicks; amounts make the rest.
     """
@@ -109,7 +108,6 @@ class Summary:
     alone: float
     terms: Floats
     volume: Floats
-    aimed: float = 0.0
 
     @property
     def models(self) -> Floats:
@@ -187,7 +185,6 @@ def with_aim(summary: Summary, aims: int) -> Summary:
     M = T - 1 - J - aims
     terms = T - aims
     coefficients = correction(summary.value[terms:])
-    _, v, d = summary.value[terms:]
     # Rows: what was earned, models, aimed = models + correction, the other members, each model.
     through = np.zeros((2 + J + M, T))
     through[:2, :2] = np.eye(2)
@@ -215,7 +212,6 @@ def with_aim(summary: Summary, aims: int) -> Summary:
         alone=summary.alone,
         terms=own,
         volume=summary.volume,
-        aimed=float(d**2 / v) if v > 0.0 else 0.0,
     )
 
 
