@@ -102,12 +102,9 @@ def knob(
     for level in levels:
         if not curve[0] < level <= curve[-1]:
             continue
-        after = int(np.searchsorted(curve, level))
-        before = max(after - 1, 0)
-        step = curve[after] - curve[before]
-        part = (level - curve[before]) / step if step > 0 else 1.0
-        log = math.log(grid[before]) * (1 - part) + math.log(grid[after]) * part
-        yield make(math.exp(log))
+        # Losses are powers of the knob over short stretches: straight lines of their logarithms.
+        floor = np.log(np.maximum(curve, 1e-3 * level))
+        yield make(math.exp(float(np.interp(math.log(level), floor, np.log(grid)))))
 
 
 def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:

@@ -39,7 +39,7 @@ class Family:
 
 
 def families(logger: Scored, length: int, shares: tuple[float, ...], seed: int) -> list[Family]:
-    """Return the family of each share, those that noise of any size can reach."""
+    """Return the family of each share, those that noise of some size reaches."""
     top = parse_policy("top")
     noise = np.random.default_rng([seed, 11]).normal(size=logger.scores.shape)
     today = _list(logger, length)
@@ -52,11 +52,14 @@ def families(logger: Scored, length: int, shares: tuple[float, ...], seed: int) 
     spread = spread_of(logger)
     sizes = spread * np.geomspace(1e-3, 30.0, 25)
     found = np.maximum.accumulate([changed(size) for size in sizes])
-    return [
+    near = [
         Family(share, float(np.exp(np.interp(share, found, np.log(sizes)))))
         for share in shares
         if found[0] < share < found[-1]
     ]
+    # Where many scores are equal any noise changes much: what little noise changes is the family.
+    few = Family(round(float(found[0]), 2), float(sizes[0]))
+    return near or ([few] if few.share > 0 else [])
 
 
 def spread_of(logger: Scored) -> float:
