@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from counterrank import atomic
 from counterrank.audit import Audit
+from counterrank.behavior import ForestDescription
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.provenance import Provenance
@@ -51,7 +52,7 @@ class Evaluation:
     segments: tuple[Segment, ...] = ()
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     #: The fitted behaviour tree in words, where there is one.
-    behavior: Json | None = None
+    behavior: ForestDescription | None = None
     verdict: Verdict = field(default_factory=Verdict)
     #: What this log can detect, for each target.
     planning: dict[str, SamplePlan] = field(default_factory=dict)

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
-from counterrank.behavior import BehaviorTree, Candidate, MSEEstimate, planned_tree
+from counterrank.behavior import (
+    BehaviorTree,
+    Candidate,
+    ForestDescription,
+    MSEEstimate,
+    planned_tree,
+)
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, mapped
@@ -301,19 +307,19 @@ def _diagnostics(
     )
 
 
-def _behavior(jobs: Sequence[Job]) -> dict[str, Any] | None:
+def _behavior(jobs: Sequence[Job]) -> ForestDescription | None:
     """Return the first target's fitted trees in words, and those of the other targets under
     `others`.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, ForestDescription] = {}
     for job in jobs:
         model = getattr(job.plan, "behavior_model", None)
-        if job.target not in found and model is not None and hasattr(model, "describe"):
-            found[job.target] = model.describe()
+        if job.target not in found and isinstance(model, BehaviorTree):
+            found[job.target] = replace(model.describe(), target=job.target)
     if not found:
         return None
-    first, *rest = found
-    return {**found[first], "target": first, "others": {target: found[target] for target in rest}}
+    first, *rest = found.values()
+    return replace(first, others={one.target: one for one in rest})
 
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,

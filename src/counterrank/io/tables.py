@@ -262,7 +262,7 @@ def _arrow_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
 
 def _csv_options(
     file: DataFile, columns: Columns, types: dict[str, pa.DataType] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     from pyarrow import csv as arrow_csv
 
     delimiter, names = _header(file)

@@ -19,6 +19,7 @@ from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.specs import PolicySpec, parse_policy
+from counterrank.records import Json
 
 FORMAT = "counterrank/policy/1"
 #: A spec in a file, for the server that draws by it and the log that is read by it.
@@ -194,7 +195,7 @@ def _from_json(path: str | os.PathLike[str]) -> Any:
         raise PolicyError(f"{path}: {problem}") from problem
 
 
-def _exploration(data: dict[str, Any], path: str | os.PathLike[str]) -> PolicySpec:
+def _exploration(data: Json, path: str | os.PathLike[str]) -> PolicySpec:
     text = data.get("policy")
     try:
         spec = parse_policy(text) if isinstance(text, str) else None
@@ -217,7 +218,7 @@ def spec_in_file(spec: PolicySpec) -> PolicySpec:
     return _exploration(data, spec.path) if known else spec
 
 
-def exploration_file(spec: PolicySpec, about: dict[str, Any] | None = None) -> str:
+def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
     """Return the text of an exploration file; `about` is for people, and nothing reads it.
 
     >>> json.loads(exploration_file(parse_policy("0.9*top+0.1*shuffle")))["policy"]
@@ -237,7 +238,7 @@ def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
         )
 
 
-def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> Json:
     """Return the header entry of a policy and put its arrays under `name`."""
     kind = type(policy).__name__
     if (
@@ -251,15 +252,15 @@ def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, An
     fields = (*policy.row_fields, *policy.shared_fields)
     for field in fields:
         arrays[f"{name}.{field}"] = np.asarray(getattr(policy, field))
-    entry: dict[str, Any] = {"kind": kind, "name": name, "fields": list(fields)}
+    entry: Json = {"kind": kind, "name": name, "fields": list(fields)}
     if isinstance(policy, Mixture):
         parts = enumerate(policy.components)
         entry["components"] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
     return entry
 
 
-def _build(entry: dict[str, Any], archive: Any) -> Policy:
-    fields: dict[str, Any] = {}
+def _build(entry: Json, archive: Any) -> Policy:
+    fields: Json = {}
     for field in entry["fields"]:
         values = archive[f"{entry['name']}.{field}"]
         if values.dtype not in _NUMBERS:
