@@ -28,7 +28,7 @@ from counterrank.policies import Candidates, PolicySpec, Scored, parse_policy
 from counterrank.research.simulate import World
 
 Floats = NDArray[np.float64]
-ROWS, REAL_ROWS = 4_000, 8_000
+ROWS, REAL_ROWS = 4_000, 4_000
 BEHAVIORS = ("dbn", "cascade", "position")
 
 
@@ -91,10 +91,10 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
     bench = Bench.of(log, logger, (), asked)
     place = f"world {number} {world.behavior} K={world.K} {served.kind}"
     rng = [number, 2]
-    today = world.draw(60_000, np.random.default_rng(rng), policy=served).q.sum(axis=1).mean()
+    today = world.draw(30_000, np.random.default_rng(rng), policy=served).q.sum(axis=1).mean()
     for option in plan.options[1:]:
         spec = parse_policy(option.spec)
-        earned = world.draw(60_000, np.random.default_rng(rng), policy=spec).q.sum(axis=1).mean()
+        earned = world.draw(30_000, np.random.default_rng(rng), policy=spec).q.sum(axis=1).mean()
         true = 1 - earned / today
         costs.append((place, option.cost.low <= true <= option.cost.high))
         if spec.deterministic or not near(option, plan.budget):
@@ -255,12 +255,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="Folder of news_pages.csv.gz.")
     parser.add_argument("--worlds", type=int, default=6)
+    parser.add_argument("--first", type=int, default=0, help="Number of the first world.")
     parser.add_argument("--logs", type=int, default=4)
     asked = parser.parse_args()
     seen: list[Seen] = []
     costs: list[tuple[str, bool]] = []
-    for number in range(asked.worlds):
+    for number in range(asked.first, asked.first + asked.worlds):
         simulated(number, asked.logs, seen, costs)
+        tell_errors(seen)
     file = None if asked.data is None else asked.data / FILE
     if file is not None and file.exists():
         news(file, asked.logs, seen)

@@ -13,6 +13,7 @@ from counterrank.cli.main import main
 from counterrank.errors import ConfigError, LogError
 from counterrank.exploration import Cost, DetectableLift, Option
 from counterrank.exploration.planner import choose, frontier
+from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Candidates, parse_policy
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
@@ -41,8 +42,20 @@ def made(logger="top", *, rows=ROWS, items=ITEMS, places=PLACES, seed=0, clicks=
     )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    """Fewer pages and steps than people get: sentences and files are looked at here, not digits."""
+    few = {"requests": 128, "draws": 4, "rankers": 3, "points": 11, "steps": 60, "log_rows": 800}
+    before = {name: getattr(SETTINGS, name) for name in few}
+    for name, value in few.items():
+        object.__setattr__(SETTINGS, name, value)
+    yield
+    for name, value in before.items():
+        object.__setattr__(SETTINGS, name, value)
+
+
 @pytest.fixture(scope="module")
-def plan():
+def plan(quick):
     return cr.plan(made(), ["new"], time="day", ask_auto=False)
 
 
@@ -100,7 +113,7 @@ def test_the_optimum_beats_a_shuffled_share_at_the_same_cost(plan):
 
 
 def test_more_budget_shows_no_less():
-    log = made(rows=800)
+    log = made(rows=500)
     little, much = (
         cr.plan(log, ["new"], budget=budget, ask_auto=False).choice.worst(("new",))
         for budget in (0.002, 0.05)
@@ -109,14 +122,14 @@ def test_more_budget_shows_no_less():
 
 
 def test_a_random_logger_prices_by_the_log():
-    found = cr.plan(made("plackett-luce:temperature=0.5"), ["new"], ask_auto=False)
+    found = cr.plan(made("plackett-luce:temperature=0.5", rows=600), ["new"], ask_auto=False)
     hotter = [one for one in found.options if one.kind == "Plackett-Luce"]
     assert hotter and all(one.cost.rests_on == "log" for one in hotter)
     assert found.options[0].detectable[0].lift is not None
 
 
 def test_auto_is_asked_of_drawn_logs():
-    found = cr.plan(made(rows=800), ["new"], budget=0.05)
+    found = cr.plan(made(rows=500), ["new"], budget=0.05)
     assert {one.target for one in found.choice.auto} <= {
         "new",
         "future 20 %",
@@ -199,7 +212,7 @@ def run(*words):
 
 def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    log = made(rows=600)
+    log = made(rows=400)
     write("log.parquet", log)
     words = ["log.parquet", "--logger", "top", "--policy", "new=top", "--no-auto", "--time", "day"]
     outputs = ["--out", "explore.json", "--json", "plan.json", "--html", "plan.html"]

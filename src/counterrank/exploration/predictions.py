@@ -143,10 +143,16 @@ def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Pr
     )
 
 
+#: Weights beyond this are those of pages that no log will hold.
+RAREST = 1e12
+
+
 def ratio(above: Floats, below: Floats) -> Floats:
     """Return exp(above - below); infinite where the logger cannot show it, 0 where the target does not."""
     with np.errstate(invalid="ignore", over="ignore"):
         found = np.exp(above - below)
+    # What is shown once in more pages than anybody serves is never shown.
+    found = np.where(found > RAREST, np.inf, found)
     out: Floats = np.where(above == -np.inf, 0.0, found)
     return out
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from counterrank.errors import ConfigError
 from counterrank.exploration import Cost, DetectableLift, ExplorationPlan, Option
 from counterrank.report import parts
 from counterrank.report.charts import Frame, Plot, Point, Scale, Series, logarithmic
@@ -179,6 +180,8 @@ def plan_picture(plan: ExplorationPlan) -> Figure:
     """Return cost against detectable lift as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
+    if not any(series.points for series in drawing(plan).series):
+        raise ConfigError("nothing to draw: no option has a cost and a lift that it would show")
     return figure_of([drawing(plan)])
 
 
