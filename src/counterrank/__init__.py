@@ -69,6 +69,10 @@ if TYPE_CHECKING:
         LearnedPolicy,
         learn,
     )
+    from counterrank.metrics import (
+        page_metric,
+        register_metric,
+    )
     from counterrank.policies import (
         Autoregressive,
         BelowFold,
@@ -160,12 +164,14 @@ __all__ = [
     "evaluate",
     "learn",
     "load_policy",
+    "page_metric",
     "parse_policy",
     "plan",
     "pooled",
     "position_curve",
     "rank_by",
     "read_log",
+    "register_metric",
     "save_policy",
     "scan_log",
     "validate",
@@ -212,6 +218,7 @@ if not TYPE_CHECKING:
             "exploration": ["ExplorationPlan", "plan"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
+            "metrics": ["page_metric", "register_metric"],
             "policies": [
                 "Autoregressive",
                 "BelowFold",

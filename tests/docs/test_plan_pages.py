@@ -6,12 +6,26 @@ import shlex
 from pathlib import Path
 
 import click
+import pytest
 
 from counterrank.cli.main import main
+from counterrank.exploration.settings import SETTINGS
 
 spec = importlib.util.spec_from_file_location("doc_blocks", Path(__file__).with_name("conftest.py"))
 tools = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tools)
+
+
+@pytest.fixture(autouse=True)
+def quick():
+    """Fewer pages and steps than people get: that the pages can be followed is looked at here."""
+    few = {"requests": 96, "draws": 3, "rankers": 2, "points": 9, "steps": 40}
+    before = {name: getattr(SETTINGS, name) for name in few}
+    for name, value in few.items():
+        object.__setattr__(SETTINGS, name, value)
+    yield
+    for name, value in before.items():
+        object.__setattr__(SETTINGS, name, value)
 
 
 def typed(line):
