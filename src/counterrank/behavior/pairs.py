@@ -74,6 +74,18 @@ def of_three(ratios: Ratios) -> Floats:
     return out
 
 
+def triple_effects(ratios: Ratios, centre: Floats) -> Floats:
+    """Return what effects of three items add to the value from pairs, row by row (n, K); zeros where
+    positions depend on each other.
+    """
+    if ratios.kind != "factored":
+        return np.zeros(ratios.rho.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = of_three(ratios) * (ratios.batch.reward - centre)
+    # Effects beyond all numbers are not known.
+    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+
+
 def fit_pairs(ratios: Ratios) -> PairEstimate:
     """Return the estimate whose centres and trust suit these rows.
 
