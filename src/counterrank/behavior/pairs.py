@@ -91,7 +91,8 @@ def fit_pairs(ratios: Ratios) -> PairEstimate:
 
     The evidence t^2 is the mean over positions of (effect of all other items / its error)^2, about
     one where there are no effects. The trust rises from zero at t^2 = c to one beyond it, as
-    1 - (c / t^2)^p; that in triples by the evidence for their effects.
+    1 - (c / t^2)^p; that in triples by the evidence for their effects, of which pairs may show
+    nothing.
     """
     base, reward = base_weights(ratios), ratios.batch.reward
     weight = base.sum(axis=0)
@@ -101,8 +102,10 @@ def fit_pairs(ratios: Ratios) -> PairEstimate:
     # Effects beyond all numbers are not known, and get no trust.
     with np.errstate(over="ignore", invalid="ignore"):
         trust = _trust(base * others(ratios) * (reward - centre))
-        independent = trust > 0 and ratios.kind == "factored"
+        independent = ratios.kind == "factored"
         triples = _trust(of_three(ratios) * (reward - centre)) if independent else 0.0
+    # Where three items matter together, so may two of them: what is left out would be their bias.
+    trust = max(trust, triples)
     return PairEstimate(centre, trust, triples)
 
 
