@@ -98,7 +98,7 @@ def _native(base: str, query: str, environment: tuple[tuple[str, str], ...]) -> 
     if base.startswith("s3:"):
         return _s3(base, given)
     if base.startswith("g"):
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             key: given[key] for key in ("endpoint_override", "scheme") if key in given
         }
         if given.get("anonymous") == "true":
@@ -119,7 +119,7 @@ def _s3(base: str, given: dict[str, str]) -> Any:
         or os.environ.get("AWS_ENDPOINT_URL")
     )
     scheme, sign, host = (endpoint or "").rpartition("://")
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "request_timeout": _PATIENCE,
         "connect_timeout": _PATIENCE / 4,
         "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=3),

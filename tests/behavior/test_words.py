@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import counterrank as cr
-from counterrank.behavior import BehaviorTree
+from counterrank.behavior import BehaviorTree, People
 from counterrank.behavior.forest import Forest
 from counterrank.behavior.settings import Limits
 from counterrank.errors import BehaviorError
@@ -104,7 +104,7 @@ def chain(names, splits, sets=()):
 
 def test_a_feature_that_is_split_again_has_one_interval():
     tree = BehaviorTree(forest=chain(("x_0", "x_1"), [(0, 0.1, 0), (1, 2.0, 0), (0, 0.4, 0)]))
-    rules = [group["rules"] for group in tree.describe()["positions"][0]["groups"]]
+    rules = [list(group["rules"]) for group in tree.describe()["positions"][0]["groups"]]
     assert rules == [
         ["x_0 <= 0.1"],
         ["x_0 > 0.1", "x_1 <= 2"],
@@ -137,9 +137,7 @@ def test_people_are_the_sides_of_the_split_that_matters_most(make_log):
 
 def test_without_a_split_people_are_all_rankings(make_log):
     tree = BehaviorTree(candidates=["S"]).fit(make_log(500, 2), "new")
-    assert tree.describe()["people"] == [
-        {"rule": "all rankings", "share": 1.0, "sees": [[1.0] * 3] * 3}
-    ]
+    assert tree.describe().people == (People("all rankings", share=1.0, sees=((1.0,) * 3,) * 3),)
 
 
 def test_people_turn_sets_of_categories_the_same_way(make_log):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from counterrank.behavior import Condition
 from counterrank.evaluation import Evaluation
 from counterrank.report import Reading
 
@@ -81,23 +82,24 @@ def finding(
             "remedy": remedy}  # fmt: skip
 
 
-def leaf(rules: list[str], share: float, name: str, items: list[int]) -> dict[str, Any]:
+def leaf(conditions: list[Condition], share: float, name: str, items: list[Any]) -> dict[str, Any]:
+    rules = [str(one) for one in conditions]
     return {"rule": " and ".join(rules) or "all rankings", "rules": rules, "share": share, "model": name,
+            "conditions": [one.to_dict() for one in conditions],
             "items": items, "estimate": 0.2, "stderr": 0.01, "low": 0.18, "high": 0.22}  # fmt: skip
 
 
 def behavior() -> dict[str, Any]:
     """Position 1 has one group, the others are split by device."""
     split = [
-        [leaf(["x_device in {mobile}"], 0.6, "C", [int(c <= k) for c in range(K)]),
-         leaf(["x_device not in {mobile}"], 0.4, "I", [int(c == k) for c in range(K)])]
+        [leaf([Condition("x_device", "in", labels=("mobile",))], 0.6, "C", [int(c <= k) for c in range(K)]),
+         leaf([Condition("x_device", "not in", labels=("mobile",))], 0.4, "I", [int(c == k) for c in range(K)])]
         for k in range(K)
     ]  # fmt: skip
     split[0] = [leaf([], 1.0, "I", [1] + [0] * (K - 1))]
     positions = [{"position": k + 1, "groups": groups} for k, groups in enumerate(split)]
-    fold = {"mse": "reference", "rows": 12_000, "per_position": True, "positions": positions}
-    return {"cross_fitted": True, "stability": 0.93, "importance": {"x_device": 0.9, "x_hour": 0.1},
-            "notes": ["a note"], "folds": [fold, fold]}  # fmt: skip
+    return {"mse": "reference", "rows": 12_000, "per_position": True, "positions": positions,
+            "importance": {"x_device": 0.9, "x_hour": 0.1}, "notes": ["a note"]}  # fmt: skip
 
 
 #: Near items are seen best, and those above better than those below.
@@ -163,7 +165,8 @@ def model(today: float = 1.2) -> dict[str, Any]:
             **{f"{row['target']}/{row['estimator']}": diagnostics(row["ess"]) for row in rows},
             "order_path": {target: order_path(rows, target) for target in TARGETS},
         },
-        "behavior": {**behavior(), "target": "personalised", "others": {"clickbait": behavior()}},
+        "behavior": {**behavior(), "target": "personalised",
+                     "others": {"clickbait": {**behavior(), "target": "clickbait"}}},
         "verdict": {
             "level": "directional", "summary": "One check raised a doubt.",
             "targets": {"personalised": "reliable", "clickbait": "directional"},

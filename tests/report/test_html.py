@@ -104,7 +104,17 @@ def test_the_page_is_small(model: dict[str, Any]) -> None:
 
 
 #: Words of a fixed set, and names by which rows are found.
-FIXED = ("schema", "status", "level", "targets", "target", "estimator", "recommended", "evidence")
+FIXED = (
+    "schema",
+    "status",
+    "level",
+    "targets",
+    "target",
+    "estimator",
+    "recommended",
+    "evidence",
+    "kind",
+)
 
 
 def poisoned(value: Any) -> Any:

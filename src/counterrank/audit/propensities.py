@@ -267,7 +267,7 @@ class SameAsLogger(Check):
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count numbers of each target that differ from the logger's."""
         mine = logged_numbers(batch, LOGGING)
-        sums: dict[str, Any] = {}
+        sums: dict[str, NDArray[Any]] = {}
         for name in subject.targets:
             values = logged_numbers(batch, name)
             if mine is not None and values is not None and values.shape == mine.shape:

@@ -77,7 +77,7 @@ class Drift(Check):
         if subject.time is None:
             return Tally()
         earned = batch.reward @ batch.position_weights
-        sums: dict[str, Any] = {}
+        sums: dict[str, NDArray[Any]] = {}
         for day, rows in by_label(days_of(batch, subject.time)):
             sums[day] = np.array([len(rows), earned[rows].sum(), (earned[rows] ** 2).sum()])
         return Tally(sums=sums)

@@ -30,19 +30,25 @@ from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pasif import PasIf
 from counterrank.behavior.settings import Limits
 from counterrank.behavior.training import Position
+from counterrank.behavior.words import Condition, ForestDescription, Leaf, People, Tree
 
 __all__ = [
     "BehaviorTree",
     "Bools",
     "Candidate",
+    "Condition",
     "DirectBias",
+    "ForestDescription",
+    "Leaf",
     "Limits",
     "MSEEstimate",
     "Objective",
     "Oracle",
     "Pairs",
     "PasIf",
+    "People",
     "Position",
+    "Tree",
     "as_mask",
     "candidates",
     "cascade",

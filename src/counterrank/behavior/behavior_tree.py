@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -160,8 +160,8 @@ class BehaviorTree:
         """Return importance weights (n, K) of a batch under its assigned models."""
         return self.fitted.weights(batch.context, ratios)
 
-    def describe(self) -> dict[str, Any]:
-        """Return groups, rules, models, estimates and feature importance as plain values for JSON."""
+    def describe(self) -> words.ForestDescription:
+        """Return groups, rules, models, estimates and feature importance."""
         return words.describe(self.fitted)
 
     def save(self, path: str | os.PathLike[str]) -> None:

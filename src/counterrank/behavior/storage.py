@@ -13,6 +13,7 @@ from counterrank.atomic import write_text
 from counterrank.behavior.forest import Doubt, Forest
 from counterrank.behavior.masks import SET_NAMES, Candidate
 from counterrank.errors import BehaviorError
+from counterrank.records import Json
 
 SCHEMA = "counterrank/behavior-tree/1"
 FACTS = ("share", "objective", "estimate", "stderr", "gain")
@@ -65,7 +66,7 @@ def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
         raise BehaviorError(f"{path} holds no behaviour candidates: {problem}") from problem
 
 
-def to_dict(forest: Forest) -> dict[str, Any]:
+def to_dict(forest: Forest) -> Json:
     """Return the forest as plain values."""
     return {
         "schema": SCHEMA,
@@ -89,11 +90,11 @@ def to_dict(forest: Forest) -> dict[str, Any]:
     }
 
 
-def _node(forest: Forest, at: int) -> dict[str, Any]:
+def _node(forest: Forest, at: int) -> Json:
     facts = {
         name: float(v) for name, v in zip(FACTS, forest.facts[at], strict=True) if np.isfinite(v)
     }
-    node: dict[str, Any] = {"model": int(forest.model[at]), **facts}
+    node: Json = {"model": int(forest.model[at]), **facts}
     feature, left, right, member = (int(v) for v in forest.nodes[at])
     if feature < 0:
         return node
@@ -148,8 +149,8 @@ def from_dict(given: Any) -> Forest:
 
 
 def _build(
-    given: dict[str, Any],
-    table: list[dict[str, Any]],
+    given: Json,
+    table: list[Json],
     found: tuple[Candidate, ...],
     names: tuple[str, ...],
     categories: dict[str, tuple[str, ...]],
@@ -184,7 +185,7 @@ def _doubt(given: Any) -> Doubt | None:
     return Doubt(float(gap), float(error))
 
 
-def _splits(table: list[dict[str, Any]]) -> dict[str, Any]:
+def _splits(table: list[Json]) -> Json:
     """Return the arrays of a forest that say where each node sends its rows."""
     size = len(table)
     nodes = np.full((size, 4), -1, dtype=np.int64)
@@ -214,9 +215,9 @@ def _splits(table: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dict[str, Any]:
+def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> Json:
     _need(isinstance(given, dict), f"node {at} is not an object")
-    node: dict[str, Any] = given
+    node: Json = given
     _need(
         _is_int(node.get("model"), 0, models - 1),
         f"node {at}: model is {node.get('model')!r}, not one of {models}",
@@ -257,7 +258,7 @@ def _checked(given: Any, at: int, nodes: int, models: int, features: int) -> dic
     return node
 
 
-def _one_parent_each(table: list[dict[str, Any]], roots: list[int]) -> None:
+def _one_parent_each(table: list[Json], roots: list[int]) -> None:
     seen = list(roots)
     for node in table:
         if "feature" in node:

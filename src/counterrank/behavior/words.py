@@ -3,15 +3,16 @@ picture (SVG made of text, lines and small matrices, without any library); and w
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.forest import Forest
 from counterrank.behavior.masks import draw
+from counterrank.records import Record
 from counterrank.texts import in_percent
 
 if TYPE_CHECKING:
@@ -26,11 +27,49 @@ _WIDTH, _HEIGHT, _GAP, _CELL = 190, 118, 22, 6
 
 
 @dataclass(frozen=True, slots=True)
+class Condition(Record):
+    """What a rule says of one column.
+
+    "range": low < value <= high, an infinite end left out; "in" and "not in": labels; "known": any
+    value; "missing": none. `or_missing`: missing values belong to it too.
+    """
+
+    column: str
+    kind: Literal["range", "in", "not in", "known", "missing"]
+    low: float | None = None
+    high: float | None = None
+    labels: tuple[str, ...] = ()
+    or_missing: bool = False
+
+    def text(self, name: str | None = None, *, at_most: str = "<=") -> str:
+        """Return the condition in signs, of a column by its own name or another.
+
+        >>> Condition("x", "range", low=1.0, high=2.5).text(), Condition("x", "in", labels=("a", "b")).text()
+        ('1 < x <= 2.5', 'x in {a, b}')
+        """
+        name = self.column if name is None else name
+        if self.kind in ("known", "missing"):
+            return f"{name} {self.kind}"
+        if self.kind != "range":
+            return f"{name} {self.kind} {{{', '.join(self.labels)}}}"
+        if self.low is None:
+            return f"{name} {at_most} {self.high:.4g}"
+        if self.high is None:
+            return f"{name} > {self.low:.4g}"
+        return f"{self.low:.4g} < {name} {at_most} {self.high:.4g}"
+
+    def __str__(self) -> str:
+        if not self.or_missing:
+            return self.text()
+        return f"{self.column} anything" if self.kind == "known" else f"({self.text()} or missing)"
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
-    """A leaf: the rows for which all of `rules` hold get candidate `model`."""
+    """A leaf: the rows for which all conditions hold get candidate `model`."""
 
     node: int
-    rules: tuple[str, ...]
+    conditions: tuple[Condition, ...]
     share: float
     model: int
     estimate: float
@@ -38,8 +77,8 @@ class Group:
 
     @property
     def rule(self) -> str:
-        """The rules as one sentence."""
-        return " and ".join(self.rules) if self.rules else "all rankings"
+        """The conditions as one sentence."""
+        return " and ".join(map(str, self.conditions)) or "all rankings"
 
     @property
     def value(self) -> str:
@@ -75,9 +114,9 @@ def paths(forest: Forest, tree: int) -> Iterator[tuple[int, Path]]:
             stack.append((int(forest.nodes[at, 1]), (*path, (at, True))))
 
 
-def rules_of(forest: Forest, path: Path) -> tuple[str, ...]:
-    """Return what holds along a path of (split, went left): one rule a feature, bounds merged."""
-    out: list[str] = []
+def rules_of(forest: Forest, path: Path) -> tuple[Condition, ...]:
+    """Return what holds along a path of (split, went left): one condition a feature, bounds merged."""
+    out: list[Condition] = []
     for feature in dict.fromkeys(int(forest.nodes[at, 0]) for at, _ in path):
         steps = [(at, left) for at, left in path if forest.nodes[at, 0] == feature]
         name = forest.context_names[feature]
@@ -86,16 +125,14 @@ def rules_of(forest: Forest, path: Path) -> tuple[str, ...]:
         )
         known = _known(forest, name, steps)
         if known is None:
-            out.append(f"{name} missing")
-        elif missing:
-            out.append(f"({known} or missing)" if known != f"{name} known" else f"{name} anything")
+            out.append(Condition(name, "missing"))
         else:
-            out.append(known)
+            out.append(replace(known, or_missing=missing))
     return tuple(out)
 
 
-def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
-    """Return the rule about a value that is there, or None when no such value gets here."""
+def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Condition | None:
+    """Return the condition on a value that is there, or None when no such value gets here."""
     if forest.nodes[steps[0][0], 3] > 0:
         return _among(forest, name, steps)
     low = max([float(forest.threshold[at]) for at, left in steps if not left], default=-np.inf)
@@ -103,27 +140,26 @@ def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | No
     # Such a threshold only tells missing values from all others.
     if high == -np.inf or low == np.inf:
         return None
-    return _within(name, low, high)
-
-
-def _within(name: str, low: float, high: float) -> str:
-    """Return the rule low < value <= high, an infinite bound left out."""
     if np.isinf(low) and np.isinf(high):
-        return f"{name} known"
-    if np.isinf(low):
-        return f"{name} <= {high:.4g}"
-    return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} <= {high:.4g}"
+        return Condition(name, "known")
+    first, last = (None if np.isinf(end) else end for end in (low, high))
+    return Condition(name, "range", first, last)
 
 
 def last_rule(forest: Forest, path: Path) -> str:
     """Return all that a node's path says about the feature its parent was split by."""
     feature = forest.nodes[path[-1][0], 0]
-    rules = rules_of(forest, tuple(step for step in path if forest.nodes[step[0], 0] == feature))
-    return rules[0].strip("()")
+    steps = tuple(step for step in path if forest.nodes[step[0], 0] == feature)
+    return _bare(rules_of(forest, steps)[0])
 
 
-def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | None:
-    """Return the rule about a category: those that every step lets pass, or those that some step
+def _bare(one: Condition) -> str:
+    """Return a condition that stands alone and needs no brackets."""
+    return f"{one.text()} or missing" if one.or_missing and one.kind != "known" else str(one)
+
+
+def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Condition | None:
+    """Return the condition on a category: those that every step lets pass, or those that some step
     took away.
     """
     within: set[int] | None = None
@@ -136,13 +172,13 @@ def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> str | No
             within = codes if within is None else within & codes
     if within is not None:
         within -= without
-        return f"{name} in {{{_labels(forest, name, within)}}}" if within else None
-    return f"{name} not in {{{_labels(forest, name, without)}}}"
+        return Condition(name, "in", labels=_labels(forest, name, within)) if within else None
+    return Condition(name, "not in", labels=_labels(forest, name, without))
 
 
-def _labels(forest: Forest, name: str, codes: set[int]) -> str:
+def _labels(forest: Forest, name: str, codes: set[int]) -> tuple[str, ...]:
     labels = forest.categories.get(name, ())
-    return ", ".join(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
+    return tuple(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
 
 
 def importance(forest: Forest) -> dict[str, float]:
@@ -161,43 +197,98 @@ def importance(forest: Forest) -> dict[str, float]:
     return {name: gain / whole if whole > 0 else 0.0 for name, gain in total.items()}
 
 
-def describe(forest: Forest) -> dict[str, Any]:
-    """Return the forest as plain values for JSON: groups with rules, shares, models and estimates;
-    importance.
-    """
-    return {
-        "mse": forest.mse,
-        "rows": forest.n_grown,
-        "per_position": forest.per_position,
-        "models": [
-            {"name": c.label, "order": c.order, "matrix": c.mask.astype(int).tolist()}
-            for c in forest.candidates
-        ],
-        "positions": [
-            {
-                "position": tree + 1 if forest.per_position else None,
-                "groups": [_plain(forest, tree, group) for group in groups(forest, tree)],
-            }
-            for tree in range(len(forest.roots))
-        ],
-        "importance": importance(forest),
-        "people": [
-            {"rule": kind.rule, "share": kind.share, "sees": kind.sees.tolist()}
-            for kind in people(forest)
-        ],
-        "notes": list(forest.notes),
-    }
+@dataclass(frozen=True, slots=True)
+class ModelMatrix(Record):
+    """A behaviour model: its name, and which items matter to which reward."""
+
+    name: str
+    order: int | None = None
+    matrix: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class Leaf(Record):
+    """A group of rankings: its rule, its share of all, its model and the estimate for it."""
+
+    rule: str
+    rules: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    share: float = float("nan")
+    model: str = ""
+    #: The items that matter: a row of the model's matrix, or all rows where one tree serves all
+    #: positions.
+    items: tuple[Any, ...] = ()
+    estimate: float = float("nan")
+    stderr: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Record):
+    """The groups of one position; `position` is None where one tree serves all."""
+
+    position: int | None = None
+    groups: tuple[Leaf, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class People(Record):
     """Rankings on one side of the split that matters most, and for which share of them each item
     counts at each reward (K, K).
     """
 
     rule: str
-    share: float | None
-    sees: NDArray[np.float64]
+    conditions: tuple[Condition, ...] = ()
+    share: float = 1.0
+    sees: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForestDescription(Record):
+    """A fitted forest in words: groups with rules, shares, models and estimates; what decides."""
+
+    mse: str = ""
+    rows: int = 0
+    per_position: bool = True
+    models: tuple[ModelMatrix, ...] = ()
+    positions: tuple[Tree, ...] = ()
+    #: Each feature's share of all gains.
+    importance: dict[str, float] = field(default_factory=dict)
+    people: tuple[People, ...] = ()
+    notes: tuple[str, ...] = ()
+    #: The policy that it was grown for, and the forests of other policies.
+    target: str = ""
+    others: "dict[str, ForestDescription]" = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ForestDescription(mse={self.mse!r}, positions={len(self.positions)})"
+
+
+def describe(forest: Forest) -> ForestDescription:
+    """Return the forest in words."""
+    return ForestDescription(
+        mse=forest.mse,
+        rows=forest.n_grown,
+        per_position=forest.per_position,
+        models=tuple(
+            ModelMatrix(c.label, c.order, _rows(c.mask.astype(int))) for c in forest.candidates
+        ),
+        positions=tuple(
+            Tree(
+                tree + 1 if forest.per_position else None,
+                tuple(_leaf(forest, tree, group) for group in groups(forest, tree)),
+            )
+            for tree in range(len(forest.roots))
+        ),
+        importance=importance(forest),
+        people=tuple(people(forest)),
+        notes=tuple(forest.notes),
+    )
+
+
+def _rows(matrix: NDArray[Any]) -> tuple[Any, ...]:
+    return tuple(map(tuple, matrix.tolist()))
 
 
 def people(forest: Forest) -> list[People]:
@@ -209,17 +300,18 @@ def people(forest: Forest) -> list[People]:
     gains = importance(forest)
     best = max(gains, key=lambda name: gains[name], default="")
     if not gains.get(best):
-        return [_kind_of(forest, -1, None, "all rankings")]
+        return [_kind_of(forest, -1, None, ())]
     feature = forest.context_names.index(best)
     splits = np.flatnonzero(forest.nodes[:, 0] == feature)
     main = int(splits[np.argmax(forest.facts[splits, GAIN])])
     return [
-        _kind_of(forest, main, left, rules_of(forest, ((main, left),))[0].strip("()"))
-        for left in (True, False)
+        _kind_of(forest, main, left, rules_of(forest, ((main, left),))) for left in (True, False)
     ]
 
 
-def _kind_of(forest: Forest, main: int, left: bool | None, rule: str) -> People:
+def _kind_of(
+    forest: Forest, main: int, left: bool | None, conditions: tuple[Condition, ...]
+) -> People:
     sees, shares = np.zeros((forest.K, forest.K)), []
     for tree in range(len(forest.roots)):
         rows = range(forest.K) if not forest.per_position else [tree]
@@ -234,7 +326,8 @@ def _kind_of(forest: Forest, main: int, left: bool | None, rule: str) -> People:
         sees[rows] /= whole or 1.0
         if whole < 1.0:
             shares.append(whole)
-    return People(rule, float(np.mean(shares)) if shares else 1.0, sees)
+    rule = _bare(conditions[0]) if conditions else "all rankings"
+    return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, _rows(sees))
 
 
 def _side(forest: Forest, path: Path, main: int) -> bool | None:
@@ -253,20 +346,21 @@ def _turned(forest: Forest, at: int, main: int) -> bool:
     return bool((own == other).mean() < 0.5)
 
 
-def _plain(forest: Forest, tree: int, group: Group) -> dict[str, Any]:
-    mask = forest.candidates[group.model].mask
-    known = np.isfinite(group.estimate)
-    return {
-        "rule": group.rule,
-        "rules": list(group.rules),
-        "share": group.share if np.isfinite(group.share) else None,
-        "model": forest.candidates[group.model].label,
-        "items": (mask[tree] if forest.per_position else mask).astype(int).tolist(),
-        "estimate": group.estimate if known else None,
-        "stderr": group.stderr if known else None,
-        "low": group.estimate - _Z * group.stderr if known else None,
-        "high": group.estimate + _Z * group.stderr if known else None,
-    }
+def _leaf(forest: Forest, tree: int, group: Group) -> Leaf:
+    mask = forest.candidates[group.model].mask.astype(int)
+    reach = _Z * group.stderr
+    return Leaf(
+        rule=group.rule,
+        rules=tuple(map(str, group.conditions)),
+        conditions=group.conditions,
+        share=group.share,
+        model=forest.candidates[group.model].label,
+        items=tuple(mask[tree].tolist()) if forest.per_position else _rows(mask),
+        estimate=group.estimate,
+        stderr=group.stderr,
+        low=group.estimate - reach,
+        high=group.estimate + reach,
+    )
 
 
 def text(forest: Forest) -> str:

@@ -105,7 +105,7 @@ def _absorb_policy(
         )
 
 
-def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> dict[str, Any]:
+def _shape(log: RankingLog, targets: Mapping[str, Probabilities]) -> dict[str, object]:
     """Return what the numbers mean; it is written out once, for the digest of the whole log."""
     return {
         "K": log.K,

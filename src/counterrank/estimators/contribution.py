@@ -5,7 +5,7 @@ a mean, a ratio of means, or a mean with control variates.
 from abc import abstractmethod
 from collections.abc import Hashable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from counterrank.inference import (
     variance,
     variances,
 )
+from counterrank.records import Json
 from counterrank.weights.diagnostics import effective_rows, weight_flags
 from counterrank.weights.moments import Moments, moments_of
 
@@ -132,7 +133,7 @@ class ContributionPlan(Plan[Moments]):
         self.detail = int(self.aggregate.needs_gram or workspace.full)
         self.flags: tuple[str, ...] = ()
         #: What was fitted, for the estimate's details.
-        self.details: dict[str, Any] = {}
+        self.details: Json = {}
 
     @abstractmethod
     def contributions(self, view: View) -> tuple[Floats, Floats]:

@@ -29,6 +29,7 @@ from counterrank.models import (
     has_distribution,
     train,
 )
+from counterrank.records import Json
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import ratios_of
 
@@ -191,7 +192,7 @@ class CascadePlan(ContributionPlan):
     """y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
 
     def __init__(
-        self, workspace: Workspace, model: Callable[[View], Prediction], details: dict[str, Any]
+        self, workspace: Workspace, model: Callable[[View], Prediction], details: Json
     ) -> None:
         super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
         self.model, self.details = model, {"regression": details}

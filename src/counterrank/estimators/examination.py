@@ -20,6 +20,7 @@ from counterrank.inference import normal_interval
 from counterrank.messages import Message, say
 from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
 from counterrank.policies import Policy, RowRandom, Scored, position_matrix
+from counterrank.records import Json
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import refuse_impossible
 
@@ -149,7 +150,7 @@ class Examined:
         return relative
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """The curve relative to the first position, for people."""
         return {
             "position_curve": self.curve.tolist(),

@@ -67,7 +67,7 @@ def _weighing(jobs: Sequence[Job]) -> list[Job]:
 
 def _tables(batches: Iterator[RankingLog], jobs: Sequence[Job]) -> Iterator[pa.Table]:
     for batch in batches:
-        columns: dict[str, Any] = {"row": pa.array(batch.numbers)}
+        columns: dict[str, object] = {"row": pa.array(batch.numbers)}
         if batch.unit is not None:
             columns["unit"] = pa.array(batch.unit)
         views = {job.target: View(batch, job.target) for job in jobs}

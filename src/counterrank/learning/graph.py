@@ -31,6 +31,7 @@ from counterrank.models import (
     Scaling,
     place_discount,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 
@@ -409,7 +410,7 @@ def _no_form(what: str) -> PolicyError:
     )
 
 
-def _ensemble(onnx: Any, trees: Trees) -> dict[str, Any]:
+def _ensemble(onnx: Any, trees: Trees) -> Json:
     """Return trees as the attributes of ONNX's tree ensemble, numbers in double."""
     nodes: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", *_LEAF)}
     target: dict[str, list[Any]] = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
@@ -462,7 +463,7 @@ _LEAF = {
 }  # fmt: skip
 
 
-def _question(trees: Trees, node: int) -> dict[str, Any]:
+def _question(trees: Trees, node: int) -> Json:
     return {
         **_LEAF, "featureids": int(trees.column[node]), "modes": "BRANCH_LEQ",
         "missing_value_tracks_true": int(trees.missing[node]),

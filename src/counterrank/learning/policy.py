@@ -29,6 +29,7 @@ from counterrank.policies import (
     Scored,
     parse_policy,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -296,7 +297,7 @@ class LearnedPolicy:
             else 0,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the policy as plain data."""
         return {
             "schema": SCHEMA,

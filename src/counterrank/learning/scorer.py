@@ -32,6 +32,7 @@ from counterrank.models import (
     number_table,
     with_place,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -114,7 +115,7 @@ class Scorer:
         """Return a key to sort candidates by (m, C), -inf in the padding."""
         return self.model.relevance(rankings, self.fold)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the model of all rows as plain data."""
         if isinstance(self.model, AmountModel):
             amount = {"centre": self.model.amount.centre, "unit": self.model.amount.unit}
@@ -184,7 +185,7 @@ class Scorer:
         raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
 
 
-def _written(predictor: Predictor) -> dict[str, Any]:
+def _written(predictor: Predictor) -> Json:
     parameters, encoding = predictor.parameters, predictor.encoding
     return {
         "theta": parameters.theta[-1].tolist(),
@@ -298,7 +299,7 @@ def _width(scaling: Scaling | None) -> int:
     return 0 if scaling is None else len(scaling.mean)
 
 
-def _similarity(similarity: Similarity) -> dict[str, Any]:
+def _similarity(similarity: Similarity) -> Json:
     return {"place": similarity.place[-1].tolist(), "sign": similarity.sign[-1].tolist()}
 
 
@@ -309,7 +310,7 @@ def _similar(data: Mapping[str, Any], items: int) -> Similarity:
     return Similarity(place[None], sign[None])
 
 
-def _scaling(scaling: Scaling) -> dict[str, Any]:
+def _scaling(scaling: Scaling) -> Json:
     # A constant column has an infinite spread, which JSON has no number for.
     spread = [float(value) if np.isfinite(value) else None for value in scaling.spread]
     return {"mean": scaling.mean.tolist(), "spread": spread}

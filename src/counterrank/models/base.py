@@ -7,12 +7,13 @@ take it as it is.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +54,7 @@ class RewardModel(Protocol):
         """What the model can see."""
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted and how its mean is formed, in words and numbers, for people."""
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:

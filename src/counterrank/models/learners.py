@@ -17,6 +17,7 @@ from counterrank.models.columns import context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
 from counterrank.progress import reporter
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +35,7 @@ class LearnedModel:
     n_actions: int
     seed: int
     draws: int = DRAWS
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
 
     @property
     def kind(self) -> ModelKind:

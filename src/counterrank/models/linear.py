@@ -4,7 +4,6 @@ The ridge is that of `ridge.py`; the logistic fit takes Newton steps on the same
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +65,7 @@ from counterrank.models.settings import (
     Stream,
     stream,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,7 +84,7 @@ class LinearModel:
     layout: Layout
     coef: Floats
     logistic: Ints
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
 
@@ -399,7 +399,7 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
     predicts better.
     """
     ridge = fit_ridge(training.prepared, training.totals)
-    details: dict[str, Any] = {
+    details: Json = {
         "model": "ridge",
         "folds": training.layout.F,
         "training_rows": int(training.grams.rows.sum()),

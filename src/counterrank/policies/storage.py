@@ -18,6 +18,7 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
+from counterrank.records import Json
 
 FORMAT = "counterrank/policy/1"
 
@@ -193,7 +194,7 @@ def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
         )
 
 
-def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> Json:
     """Return the header entry of a policy and put its arrays under `name`."""
     kind = type(policy).__name__
     if (
@@ -207,15 +208,15 @@ def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> dict[str, An
     fields = (*policy.row_fields, *policy.shared_fields)
     for field in fields:
         arrays[f"{name}.{field}"] = np.asarray(getattr(policy, field))
-    entry: dict[str, Any] = {"kind": kind, "name": name, "fields": list(fields)}
+    entry: Json = {"kind": kind, "name": name, "fields": list(fields)}
     if isinstance(policy, Mixture):
         parts = enumerate(policy.components)
         entry["components"] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
     return entry
 
 
-def _build(entry: dict[str, Any], archive: Any) -> Policy:
-    fields: dict[str, Any] = {}
+def _build(entry: Json, archive: Any) -> Policy:
+    fields: Json = {}
     for field in entry["fields"]:
         values = archive[f"{entry['name']}.{field}"]
         if values.dtype not in _NUMBERS:

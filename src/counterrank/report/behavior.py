@@ -7,13 +7,14 @@ In every matrix a row is the reward at a position and a column the item that may
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from counterrank import behavior as masks
+from counterrank.behavior import Condition
 from counterrank.report.numbers import known, percent, plain
 from counterrank.report.parts import (
     Section,
@@ -29,8 +30,10 @@ from counterrank.report.parts import (
     tag,
     twin,
 )
-from counterrank.report.reading import Reading, column_name, rows, texts, whole_matrix
-from counterrank.report.reading import table as mapping
+from counterrank.report.reading import Reading, column_name, rows, whole_matrix
+
+if TYPE_CHECKING:
+    from counterrank.behavior import ForestDescription, Leaf, People, Tree
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -133,91 +136,78 @@ class Group:
     """
 
     rule: str
-    share: float | None
+    share: float
     models: tuple[str, ...]
     mask: Mask
     positions: tuple[int, ...] = ()
 
 
-def by_target(described: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the targets whose trees were fitted, in order: the first's description holds the
-    others'.
-
-    >>> by_target({"target": "a", "folds": [], "others": {"b": {"folds": []}}})[1]
-    ('b', {'folds': []})
-    """
-    first = mapping(described)
-    others = [(str(name), mapping(other)) for name, other in mapping(first.get("others")).items()]
-    return [(str(first.get("target") or ""), first), *others] if first else []
+def by_target(found: "ForestDescription | None") -> "list[ForestDescription]":
+    """Return the forests of all targets: the first one's description holds the others."""
+    return [] if found is None else [found, *found.others.values()]
 
 
-def forests(described: Any) -> list[Mapping[str, Any]]:
-    """Return the forests of a description: one for each fold, or the only one."""
-    found = mapping(described)
-    inner = rows(found.get("folds"))
-    return inner if inner else [found] if found else []
-
-
-def groups(forest: Mapping[str, Any]) -> list[Group]:
+def groups(forest: "ForestDescription") -> list[Group]:
     """Return the groups of a forest; positions split by the same rules share their groups."""
-    trees = [
-        (tree.get("position"), rows(tree.get("groups"))) for tree in rows(forest.get("positions"))
-    ]
     # Trees of several positions often split alike: a card for each would say one thing many times.
-    partitions: dict[tuple[str, ...], list[tuple[int, list[Mapping[str, Any]]]]] = {}
+    partitions: dict[tuple[str, ...], list[Tree]] = {}
     found = []
-    for position, leaves in trees:
-        if known(position):
-            key = tuple(sorted(rule_of(leaf) for leaf in leaves))
-            partitions.setdefault(key, []).append((int(position), leaves))
+    for tree in forest.positions:
+        if tree.position is not None:
+            key = tuple(sorted(rule_of(leaf) for leaf in tree.groups))
+            partitions.setdefault(key, []).append(tree)
         else:
-            found += [_whole(leaf) for leaf in leaves]
+            found += [
+                Group(rule_of(leaf), leaf.share, (leaf.model,), tuple(map(tuple, leaf.items)))
+                for leaf in tree.groups
+            ]
     for members in partitions.values():
-        found += [_shared(rule_of(leaf), members, len(trees)) for leaf in members[0][1]]
-    return sorted(
-        found,
-        key=lambda group: (group.rule != EVERYONE, group.positions[:1], -(group.share or 0.0)),
-    )
+        found += [
+            _shared(rule_of(leaf), members, len(forest.positions)) for leaf in members[0].groups
+        ]
+    return sorted(found, key=_order)
 
 
-def _whole(leaf: Mapping[str, Any]) -> Group:
-    mask = tuple(_row(row) for row in leaf.get("items") or ())
-    share = leaf.get("share")
-    return Group(rule_of(leaf), share if known(share) else None, (str(leaf.get("model")),), mask)
+def _order(group: Group) -> tuple[bool, tuple[int, ...], float]:
+    share = group.share if known(group.share) else 0.0
+    return group.rule != EVERYONE, group.positions[:1], -share
 
 
-def _shared(rule: str, members: list[tuple[int, list[Mapping[str, Any]]]], length: int) -> Group:
+def _shared(rule: str, members: "list[Tree]", length: int) -> Group:
     leaves = {
-        position: leaf for position, found in members for leaf in found if rule_of(leaf) == rule
+        tree.position: leaf
+        for tree in members
+        for leaf in tree.groups
+        if tree.position is not None and rule_of(leaf) == rule
     }
-    shares = [float(leaf["share"]) for leaf in leaves.values() if known(leaf.get("share"))]
-    mask = tuple(
-        _row(leaves[k].get("items")) if k in leaves else None for k in range(1, length + 1)
-    )
-    models = tuple(dict.fromkeys(str(leaf.get("model")) for leaf in leaves.values()))
-    share = sum(shares) / len(shares) if shares else None
+    shares = [leaf.share for leaf in leaves.values() if known(leaf.share)]
+    mask = tuple(tuple(leaves[k].items) if k in leaves else None for k in range(1, length + 1))
+    models = tuple(dict.fromkeys(leaf.model for leaf in leaves.values()))
+    share = sum(shares) / len(shares) if shares else float("nan")
     return Group(rule, share, models, mask, tuple(sorted(leaves)))
 
 
-def _row(items: Any) -> tuple[int, ...] | None:
-    return tuple(int(bool(item)) for item in items) if isinstance(items, list) else None
+def rule_of(leaf: "Leaf | People") -> str:
+    """Return a group's rule in words."""
+    return ", ".join(map(condition_words, leaf.conditions)) or EVERYONE
 
 
-def rule_of(leaf: Mapping[str, Any]) -> str:
-    """Return a group's rule in words.
+def condition_words(one: Condition) -> str:
+    """Return a condition as people say it.
 
-    >>> rule_of({"rules": ["x_device in {mobile, tablet}", "x_tenure_days <= 29.5"]}), rule_of({"rule": "all rankings"})
-    ('device is mobile or tablet, tenure days ≤ 29.5', 'everyone')
+    >>> condition_words(Condition("x_device", "in", labels=("mobile", "tablet")))
+    'device is mobile or tablet'
+    >>> condition_words(Condition("x_tenure_days", "range", high=29.5, or_missing=True))
+    '(tenure days ≤ 29.5 or missing)'
     """
-    text = ", ".join(texts(leaf.get("rules")) or [str(leaf.get("rule") or "")])
-    text = re.sub(r"\bx_(\w+)", lambda found: column_name(found[0]), text)
-    text = re.sub(r"(not )?in \{([^}]*)\}", _listed, text)
-    text = text.replace(">=", "≥").replace("<=", "≤")
-    return EVERYONE if text in ("", "all rankings") else text
-
-
-def _listed(found: re.Match[str]) -> str:
-    return f"is {found[1] or ''}{found[2].replace(', ', ' or ')}"
+    name = column_name(one.column)
+    if one.labels:
+        words = f"{name} is {'not ' if one.kind == 'not in' else ''}{' or '.join(one.labels)}"
+    elif one.or_missing and one.kind == "known":
+        return f"{name} anything"
+    else:
+        words = one.text(name, at_most="≤")
+    return f"({words} or missing)" if one.or_missing else words
 
 
 def model_words(name: str) -> str:
@@ -260,8 +250,7 @@ FEWEST = 6
 
 def behavior(reading: Reading) -> Section | None:
     """Return for each target the groups as cards, what decides, and the whole forest as a table."""
-    every = by_target(reading.result.behavior)
-    found = [(target, described) for target, described in every if _drawn(described)]
+    found = [one for one in by_target(reading.result.behavior) if groups(one)]
     lead = "Whose rewards depend on which items of the page."
     if len(found) > 1:
         lead += (
@@ -269,21 +258,20 @@ def behavior(reading: Reading) -> Section | None:
             "that judge it best."
         )
     most = max(MOST // max(len(found), 1), FEWEST)
-    body = [_of_target(reading, target, described, most) for target, described in found]
+    body = [_of_target(reading, described, most) for described in found]
     return section("behavior", "Who behaves how", lead, Markup("").join(body))
 
 
-def _of_target(reading: Reading, target: str, described: Mapping[str, Any], most: int) -> Markup:
+def _of_target(reading: Reading, described: "ForestDescription", most: int) -> Markup:
     """Return one target's groups, named when the page has several targets."""
-    several = len(reading.targets) > 1
+    several, target = len(reading.targets) > 1, described.target
     title = tag("h3", named(reading, target), class_="of-target") if several else Markup("")
     look = style_of(reading, target).look
     people = _people(reading, described)
-    cards = (_card(reading, group, look) for group in _drawn(described)[:most])
+    cards = (_card(reading, group, look) for group in groups(described)[:most])
     shown = tag("p", _MATRIX, class_="aid") + tag("div", *cards, class_="groups")
     shown += grid(_features(reading, target if several else "", described))
-    trees = forests(described)
-    remarks, data = bullets(texts(described.get("notes"))), twin(_forest_table(trees))
+    remarks, data = bullets(described.notes), twin(_forest_table(described))
     # One picture says it; the groups of every position are for those who want to know more.
     shown = people + folded("Show every group", shown) if people else shown
     return title + shown + remarks + data
@@ -295,21 +283,17 @@ _MATRIX = (
 )
 
 
-def _people(reading: Reading, described: Mapping[str, Any]) -> Markup:
+def _people(reading: Reading, described: "ForestDescription") -> Markup:
     """Return a matrix for each side of the split that matters most, with what counts there in
     words; nothing where an older result has none.
     """
-    found = [
-        (rule_of(row), row.get("share"), sees)
-        for row in rows(described.get("people"))
-        if 2 <= len(sees := whole_matrix(row.get("sees"))) <= _LONGEST
-    ]
-    if not found or len({len(sees) for _, _, sees in found}) > 1:
+    found = [(rule_of(one), one.share, one.sees) for one in described.people]
+    if not found or not 2 <= len(found[0][2]) <= _LONGEST:
         return Markup("")
     cards = []
     for rule, share, sees in found:
         off = np.clip(np.array(sees) * ~np.eye(len(sees), dtype=bool), 0.0, 1.0)
-        kind = _kind(float(share) if known(share) else 1.0, off, 1.0)
+        kind = _kind(share, off, 1.0)
         part = f"{percent(kind.share, digits=0)} of {reading.words()[1]}s"
         who = "Everyone" if rule == EVERYONE else f"{part}: {rule}"
         words = f"What a place earns depends on {_on_what(off)}."
@@ -344,15 +328,9 @@ def _on_what(sees: Floats) -> str:
     return f"its own item and about {count} of the {length - 1} others"
 
 
-def _drawn(described: Mapping[str, Any]) -> list[Group]:
-    """Return the groups that are drawn."""
-    trees = forests(described)
-    return groups(trees[0]) if trees else []
-
-
 def _card(reading: Reading, group: Group, look: str) -> Markup:
     facts = []
-    if group.share is not None:
+    if known(group.share):
         facts.append(f"{percent(group.share, digits=0)} of {reading.words()[1]}s")
     if group.positions and len(group.positions) < len(group.mask):
         many = "positions" if len(group.positions) > 1 else "position"
@@ -364,9 +342,9 @@ def _card(reading: Reading, group: Group, look: str) -> Markup:
     return tag("div", tag("div", drawn, class_="models"), told, class_=f"group {look}")
 
 
-def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Markup:
-    gains = mapping(described.get("importance"))
-    found = [(column_name(name), float(v)) for name, v in gains.items() if known(v) and v > 0]
+def _features(reading: Reading, target: str, described: "ForestDescription") -> Markup:
+    gains = described.importance
+    found = [(column_name(name), v) for name, v in gains.items() if v > 0]
     found.sort(key=lambda item: -item[1])
     lines = []
     for name, share in found:
@@ -380,17 +358,14 @@ def _features(reading: Reading, target: str, described: Mapping[str, Any]) -> Ma
     return figure(title, aid, bars(lines, style_of(reading, target).look), data, target)
 
 
-def _forest_table(trees: list[Mapping[str, Any]]) -> Markup:
-    head = ("group", "model", "fold", "position", "share", "value", "low", "high")
+def _forest_table(forest: "ForestDescription") -> Markup:
+    head = ("group", "model", "position", "share", "value", "low", "high")
     body = []
-    for number, forest in enumerate(trees, start=1):
-        for tree in rows(forest.get("positions")):
-            where = tree.get("position") or "all"
-            for leaf in rows(tree.get("groups")):
-                ends = (leaf.get("estimate", leaf.get("value")), leaf.get("low"), leaf.get("high"))
-                numbers = (plain(v, leaf.get("stderr")) for v in ends)
-                facts = (leaf.get("model"), number, where, percent(leaf.get("share")))
-                body.append((rule_of(leaf), *facts, *numbers))
+    for tree in forest.positions:
+        for leaf in tree.groups:
+            numbers = (plain(v, leaf.stderr) for v in (leaf.estimate, leaf.low, leaf.high))
+            where = tree.position or "all"
+            body.append((rule_of(leaf), leaf.model, where, percent(leaf.share), *numbers))
     return table(head, body, texts=2)
 
 

@@ -125,7 +125,7 @@ def converted(table: pa.Table, start: int, *, vectors: bool) -> pa.Table:
     """Return rows of the benchmark, the first of which is row `start`, in our own columns."""
     shown, shown_counts = _flat(table, "logging_selected_actions", start)
     target, target_counts = _flat(table, "target_selected_actions", start)
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "action": _lists(shown_counts, shown),
         "reward": table["rewards"],
         "propensity": _lists(shown_counts, _diagonal(table, shown_counts, start)),
@@ -165,7 +165,7 @@ def _diagonal(table: pa.Table, counts: Ints, start: int) -> NDArray[np.float64]:
     return diagonal
 
 
-def _music_candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -> dict[str, Any]:
+def _music_candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -> dict[str, object]:
     """Return candidates by index, the target's order as scores, and a list a feature."""
     outer = values.one_chunk(table[_VECTORS])
     sizes = values.entry_counts(outer)
@@ -337,7 +337,7 @@ NAMES = (
         for what in ("click", "propensity", "action", "domain")
     ),
 )
-_SEZNAM_TYPES: dict[str, Any] = {
+_SEZNAM_TYPES: dict[str, object] = {
     **{name: pa.string() for name in ("serp_id", "query", "alternative_actions", "hardware")},
     **{name: pa.float64() for name in NAMES if name.startswith(("click_", "propensity_"))},
     **{name: pa.string() for name in NAMES if name.startswith(("action_", "domain_"))},

@@ -17,6 +17,7 @@ from counterrank.io.files import Unpacked, expand, guard
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.io.spec import UNIFORM, ReadOptions
 from counterrank.messages import BY_INDEX
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +35,7 @@ Ints = NDArray[np.int64]
 # whole, which is put at the last slot. Formats: github.com/VowpalWabbit/vowpal_wabbit/wiki (DSJSON,
 # Conditional-Contextual-Bandit, Slates).
 
-Event = dict[str, Any]
+Event = Json
 
 
 @adapter
@@ -81,11 +82,11 @@ def _events(path: str) -> Iterator[tuple[str, Event]]:
             yield place, event
 
 
-def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> dict[str, Any]:
+def _row(event: Event, place: str, targets: tuple[str, ...], slates: bool) -> Json:
     inside, outcomes = _parts(event, place)
     slots = [(outcome, f"{place}, slot {k + 1}") for k, outcome in enumerate(outcomes)]
     chosen = [_chosen(outcome, slot) for outcome, slot in slots]
-    row: dict[str, Any] = {
+    row: Json = {
         "tag": [_tag(inside, index) for index, _, _ in chosen],
         "index": [index for index, _, _ in chosen],
         "propensity": [probability for _, probability, _ in chosen],
@@ -169,7 +170,7 @@ def _number(value: Any, what: str) -> float:
     return float(value)
 
 
-def json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_lines(path: str) -> Iterator[tuple[str, Json]]:
     """Yield ("file, line 3", object) for each line that is not empty."""
     for file in expand(path, "jsonl"):
         number, rest = 0, b""
@@ -184,7 +185,7 @@ def json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield _parsed(rest, f"{file.path}, line {number + 1}")
 
 
-def _parsed(line: bytes, place: str) -> tuple[str, dict[str, Any]]:
+def _parsed(line: bytes, place: str) -> tuple[str, Json]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as problem:
@@ -199,7 +200,7 @@ MOST_CATEGORIES = 50
 MOST_COLUMNS = 200
 
 
-def feature_columns(events: Sequence[dict[str, Any]]) -> tuple[dict[str, list[Any]], list[str]]:
+def feature_columns(events: Sequence[Json]) -> tuple[dict[str, list[Any]], list[str]]:
     """Return scalar features by dotted name, None where absent, and the names fit for context.
 
     >>> feature_columns([{"User": {"age": 3, "_x": 1}, "_multi": []}, {"User": {"age": 4}}])
@@ -221,7 +222,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     return [None if value is None else str(value) for value in values]
 
 
-def _scalars(event: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+def _scalars(event: Json, above: str) -> Iterator[tuple[str, Any]]:
     for key, value in event.items():
         if key.startswith("_"):
             continue

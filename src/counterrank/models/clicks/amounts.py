@@ -3,7 +3,6 @@ histories).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from counterrank.models.clicks.rankings import (
     plain_history,
 )
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,7 +86,7 @@ class AmountModel:
         return self.clicks.folds
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
         return {
             "model": "click x amount",
@@ -141,7 +141,7 @@ class NumberModel:
         return self.mean.predictor.folds
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
         return {"model": "linear"} | self.mean.predictor.details
 

@@ -30,6 +30,7 @@ from counterrank.models.clicks.rankings import (
 )
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
 from counterrank.models.learners import threads_for
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +48,7 @@ class BoostedModel:
     first: ListModel
     trees: tuple[Any, ...]
     clicks: bool
-    details: dict[str, Any]
+    details: Json
 
     @property
     def kind(self) -> Kind:

@@ -3,7 +3,6 @@ for all folds.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +41,7 @@ from counterrank.models.clicks.model import (
 )
 from counterrank.models.clicks.rankings import Rankings, Scaling, Variant, variants_for
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -393,7 +393,7 @@ def _fitted(
     # New columns move a fold about as they move all rows.
     theta[:-1] += theta[-1] - start
     steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
-    details: dict[str, Any] = {
+    details: Json = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
         "items": encoding.items,

@@ -14,7 +14,6 @@ an eigenvalue and turns its vector (Benaych-Georges & Nadakuditi 2011).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +40,7 @@ from counterrank.models.clicks.rankings import (
     by_row,
 )
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -416,7 +416,7 @@ class Predictor:
     parameters: Parameters
     encoding: Encoding
     variant: Variant
-    details: dict[str, Any]
+    details: Json
     #: Standard deviations of the parameters' groups.
     spread: Floats
     dispersion: float = 1.0
@@ -545,7 +545,7 @@ class ClickModel:
         return self.predictor.folds
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
         return self.predictor.details
 

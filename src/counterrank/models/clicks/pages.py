@@ -10,7 +10,6 @@ is at least 0 (revenue), S where it may be negative.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +38,7 @@ from counterrank.models.clicks.rankings import (
     with_candidates,
 )
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ class ChoiceModel:
         return self.predictor.folds
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
         own = {"model": "choice", "budget": self.budget, "beside": self.beside}
         return own | self.predictor.details
@@ -201,7 +201,7 @@ class PageRewardModel:
         return self.predictor.folds
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
         return {"model": "page"} | self.predictor.details
 

@@ -15,6 +15,7 @@ from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.recursion import standardise
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.columns import context_columns
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -354,7 +355,7 @@ class PageModel(Protocol):
         """Number of folds."""
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Json:
         """What was fitted, for people."""
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:

@@ -9,7 +9,7 @@ examines. Three-way effects of b and c are those of c and b. Padding (action -1)
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from counterrank.models.settings import (
     TRAIT_PRODUCTS,
     TRAIT_SQUARES,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -258,7 +259,7 @@ class MixtureModel:
     shares: Floats
     link: Link
     scale: Scale
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
 

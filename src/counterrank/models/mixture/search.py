@@ -3,7 +3,6 @@ by expectation and maximisation from several beginnings on few rows, then by fol
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +59,7 @@ from counterrank.models.settings import (
     Stream,
     stream,
 )
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 
@@ -136,7 +136,7 @@ def _with_classes(rows: Rows, fit: Fit, frame: Frame) -> dict[str, MixtureModel]
 
 def _model(effects: Effects, fit: Fit, rows: Rows, frame: Frame) -> MixtureModel:
     seen = np.tensordot(fit.posterior.mean(axis=0), fit.examined, axes=1)
-    details: dict[str, Any] = {"training_rows": rows.n, "visibility": seen.tolist()}
+    details: Json = {"training_rows": rows.n, "visibility": seen.tolist()}
     if len(fit.examined) > 1:
         details["behaviors"] = described(fit)
     return MixtureModel(
@@ -200,7 +200,7 @@ def _likeliest(fits: list[Fit]) -> Fit:
     return max(fits, key=lambda fit: fit.likelihood)
 
 
-def described(fit: Fit) -> list[dict[str, Any]]:
+def described(fit: Fit) -> list[Json]:
     """Return each class with its share of the rankings and what it examines, the most common first."""
     share = fit.posterior.mean(axis=0)
     order = np.argsort(-share)

@@ -8,7 +8,6 @@ none; weight is how likely the ranking's user is of the class. Blocks of rows ar
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -519,7 +518,7 @@ def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) 
         return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
     before = fit.loss(rows)
     for halving in range(HALVINGS):
-        changes: dict[str, Any] = {
+        changes: dict[str, object] = {
             name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()
         }
         found = moved(fit, rows, sides=sides, **changes)

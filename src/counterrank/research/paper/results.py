@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counterrank import atomic
 from counterrank.errors import ConfigError, require
+from counterrank.records import Json
 from counterrank.research.paper import figures
 from counterrank.research.paper.figures import Experiment
 
@@ -153,14 +154,14 @@ PUBLISHED_RUNS = 300
 
 
 @cache
-def published_table() -> dict[str, Any]:
+def published_table() -> Json:
     """Return the published figures and run times."""
     text = (
         files("counterrank.research.paper")
         .joinpath("data/published_figures.json")
         .read_text(encoding="utf-8")
     )
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: Json = json.loads(text)
     return loaded
 
 

@@ -229,7 +229,7 @@ def run_seed(experiment: Experiment, preset: str, seed: int, folder: Path) -> No
         pq.write_table(table, temporary)
 
 
-def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
     """Return the results of one seed: a row for each value of the figure and estimator."""
     if experiment.kind == "runtime":
         _warm(preset, experiment.estimators)
@@ -299,7 +299,7 @@ def _published(**options: Any) -> Environment:
     return simulate.published(**options)
 
 
-def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, Any]]:
+def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, object]]:
     """Return a row for each estimator: its value, interval, the truth and its CPU seconds."""
     rows = []
     for name in names:

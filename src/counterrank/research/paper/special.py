@@ -31,7 +31,7 @@ from counterrank.research.simulate import behavior_probability
 Floats = NDArray[np.float64]
 
 
-def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
     """Return the results of one seed."""
     if experiment.kind == "distribution":
         return _behavior_shares(experiment, preset, seed)
@@ -62,7 +62,7 @@ def table(experiment: Experiment, rows: dict[str, NDArray[Any]]) -> str:
     return make(rows)
 
 
-def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
     found = []
     for x in experiment.values:
         setting = experiment.setting(x)
@@ -167,7 +167,7 @@ def solve() -> World:
     return World(float(0.5 + 0.5 / (1 + np.exp(-p))), float(mu), float(delta))
 
 
-def toy_rows() -> list[dict[str, Any]]:
+def toy_rows() -> list[dict[str, object]]:
     """Return bias, variance and MSE of both models."""
     world = solve()
     found = []
@@ -210,7 +210,7 @@ ROWS = (1979, 1954)
 
 def ab_trial(
     log_a: RankingLog, value_b: float, target: str, estimators: tuple[str, ...], seed: int
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one
     fold.
     """

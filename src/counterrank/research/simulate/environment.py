@@ -18,6 +18,7 @@ import numpy as np
 from counterrank.behavior import mask
 from counterrank.errors import ConfigError
 from counterrank.policies import Bools, Floats
+from counterrank.records import Json
 
 if TYPE_CHECKING:
     from counterrank.research.simulate.draw import SimulatedLog
@@ -236,13 +237,13 @@ GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
 
 
 @cache
-def _constants() -> dict[str, Any]:
+def _constants() -> Json:
     text = (
         files("counterrank.research.simulate")
         .joinpath("data/published.json")
         .read_text(encoding="utf-8")
     )
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: Json = json.loads(text)
     return loaded
 
 

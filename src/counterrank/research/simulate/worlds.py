@@ -392,7 +392,7 @@ def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Gener
 
 #: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with
 #: revenue.
-WORLDS: dict[str, dict[str, Any]] = {
+WORLDS: dict[str, dict[str, object]] = {
     "search": {"behavior": "dbn", "logger": "plackett-luce", "items": 100, "candidates": 20},
     "feed": {
         "behavior": "mixed",

@@ -115,7 +115,7 @@ def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Tab
     """Return the columns of a log on disk: one row a ranking, lists over positions or candidates."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {
+    columns: dict[str, object] = {
         "action": _lists(part.action),
         "reward": _lists(part.reward),
         "propensity": _lists(part.propensity),
@@ -126,7 +126,7 @@ def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Tab
     return pa.table(columns, metadata=metadata)
 
 
-def _of_environment(part: SimulatedLog) -> dict[str, Any]:
+def _of_environment(part: SimulatedLog) -> dict[str, object]:
     """Return whole distributions, where positions are independent, and the rows' behaviours."""
     import pyarrow as pa
 
@@ -142,7 +142,7 @@ def _of_environment(part: SimulatedLog) -> dict[str, Any]:
     return columns | {"behavior": names.cast(pa.string())}
 
 
-def _of_world(part: DrawnWorld) -> dict[str, Any]:
+def _of_world(part: DrawnWorld) -> dict[str, object]:
     """Return candidates, scores of those policies that scores alone decide, and features of the
     candidates.
     """
@@ -204,8 +204,8 @@ def _write_text(tables: Iterator["pa.Table"], path: Path, *, csv: bool) -> None:
             writer.writerows(row.values() for row in flat)
 
 
-def _numbered(row: dict[str, Any]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _numbered(row: dict[str, object]) -> dict[str, object]:
+    out: dict[str, object] = {}
     for name, value in row.items():
         if name.endswith("_dist"):
             out[name] = json.dumps(value)
