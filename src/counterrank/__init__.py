@@ -65,6 +65,10 @@ if TYPE_CHECKING:
         LearnedPolicy,
         learn,
     )
+    from counterrank.metrics import (
+        page_metric,
+        register_metric,
+    )
     from counterrank.policies import (
         Autoregressive,
         BestOf,
@@ -153,11 +157,13 @@ __all__ = [
     "evaluate",
     "learn",
     "load_policy",
+    "page_metric",
     "parse_policy",
     "pooled",
     "position_curve",
     "rank_by",
     "read_log",
+    "register_metric",
     "save_policy",
     "scan_log",
     "validate",
@@ -203,6 +209,7 @@ if not TYPE_CHECKING:
             ],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
+            "metrics": ["page_metric", "register_metric"],
             "policies": [
                 "Autoregressive",
                 "BestOf",

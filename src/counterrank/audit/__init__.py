@@ -1,14 +1,25 @@
 """What is wrong with a log: every check, its finding, the likely cause and the remedy."""
 
-from counterrank.audit.auditor import CHECKS, VITAL, Auditor, audit, auditor_of
+from counterrank.audit.auditor import (
+    CHECKS,
+    OF_REWARDS,
+    REWARD_FINDINGS,
+    VITAL,
+    Auditor,
+    audit,
+    auditor_of,
+)
 from counterrank.audit.files import audit_file, audit_log
-from counterrank.audit.findings import Audit, Finding, Tallies
+from counterrank.audit.findings import Audit, Check, Finding, Tallies
 
 __all__ = [
     "CHECKS",
+    "OF_REWARDS",
+    "REWARD_FINDINGS",
     "VITAL",
     "Audit",
     "Auditor",
+    "Check",
     "Finding",
     "Tallies",
     "audit",

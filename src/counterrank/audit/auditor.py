@@ -40,6 +40,9 @@ FURTHER: tuple[Check, ...] = (
     rows.Units(),
     rows.Context(),
 )
+#: Checks of one reward of several; their findings are `REWARD_FINDINGS`.
+OF_REWARDS: tuple[Check, ...] = (rewards.LostRewards(),)
+REWARD_FINDINGS = rewards.FINDINGS
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
 #: Rows from which quantiles of context columns are taken.

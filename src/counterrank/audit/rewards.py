@@ -36,6 +36,16 @@ EXCESS = 5.0
 AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 
 
+#: What `LostRewards` finds: it speaks of one reward, all else of the log.
+FINDINGS = (
+    "rewards-by-position",
+    "rewards-by-stretch",
+    "rewards-by-item",
+    "rewards-by-neighbour",
+    "rewards-by-magnitude",
+)
+
+
 class LostRewards(Check):
     """Rewards that are missing, one slot off, or in another unit somewhere."""
 

@@ -9,15 +9,19 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
+    guardrail_option,
     hand_over,
     html_option,
     json_option,
     level_option,
     log_argument,
+    named_rewards,
     opened,
     policy_names,
+    primary_option,
     quiet_option,
     reading_options,
+    reward_option,
     seed_option,
     segment_option,
     showing_progress,
@@ -32,6 +36,8 @@ _EVALUATE = """Examples:
   counterrank evaluate 'logs/*.parquet' --target a --target b --segment device
   counterrank evaluate log.csv --target new --columns action=doc,reward=click,propensity=p
   counterrank evaluate long.csv --target new --columns ranking=request_id,position=rank,action=doc
+  counterrank evaluate log.parquet --target new --reward clicks=click --reward revenue=revenue \\
+      --guardrail 'revenue >= -0.01' --require ship
   counterrank evaluate log.parquet --target new --json - | jq .verdict.level
   counterrank evaluate log.parquet --target new --quiet --require reliable || echo "not yet"
 
@@ -49,6 +55,15 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     metavar="COLUMN",
     help="Column with a target policy's probabilities of the shown items; repeat for more "
     "(default: every --policy).",
+)
+@reward_option
+@primary_option
+@guardrail_option
+@click.option(
+    "--baseline",
+    metavar="NAME|logger",
+    help="The policy that lifts are against: a target or policy, or the one that served the log "
+    "(logger, the default).",
 )
 @click.option(
     "--target-lists",
@@ -160,8 +175,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 )
 @click.option(
     "--require",
-    type=click.Choice(["reliable", "directional", "insufficient"]),
-    help="Exit with 1 unless the evidence is at least this good.",
+    type=click.Choice(["ship", "reliable", "directional", "insufficient"]),
+    help="Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
 )
 @quiet_option
 @reading_options
@@ -194,6 +209,7 @@ def evaluate(log: Any, **options: Any) -> None:
             command=shlex.join(["counterrank", *sys.argv[1:]]),
             **{name: options[name] for name in _AS_GIVEN},
             **_asked_for(options),
+            **_metrics(options),
             **read,
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
@@ -204,11 +220,33 @@ def evaluate(log: Any, **options: Any) -> None:
         click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
     _suggest_a_word(options, read.get("columns"))
     # Last: a job that fails its requirement still has its report.
-    if options["require"] and not evaluation.meets(result.verdict.level, options["require"]):
+    if options["require"] == "ship":
+        if result.decision.action != "ship":
+            why = "; ".join(one.reason for one in result.decision.reasons)
+            click.echo(
+                f"the decision is {result.decision.action}, ship was required: {why}", err=True
+            )
+            raise click.exceptions.Exit(1)
+    elif options["require"] and not evaluation.meets(result.verdict.level, options["require"]):
         click.echo(
             f"evidence is {result.verdict.level}, {options['require']} was required", err=True
         )
         raise click.exceptions.Exit(1)
+
+
+def _metrics(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics, guardrails and baseline that were asked for, here or in the configuration
+    file.
+    """
+    in_file = options["in_file"]
+    found = {
+        "rewards": named_rewards(options["rewards"], in_file.get("rewards")),
+        **{
+            name: options.get(name) or in_file.get(name)
+            for name in ("primary", "guardrails", "baseline")
+        },
+    }
+    return {name: given for name, given in found.items() if given}
 
 
 def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
@@ -306,6 +344,10 @@ def check(log: Any, **options: Any) -> None:
 
     read, piped = opened(log, options)
     asked = {"targets": options["targets"], "segments": options["segments"]}
+    if "rewards" in options["in_file"]:
+        from counterrank.metrics import Metrics
+
+        read["rewards"] = Metrics.of(options["in_file"]["rewards"]).operands
     with showing_progress():
         found = audit_file(log, **asked, time=options["time_column"], **read)
     hand_over(found, options, found.to_json, piped=piped)

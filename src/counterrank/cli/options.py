@@ -4,7 +4,7 @@ terminal, results on stdout or in files.
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -83,6 +83,45 @@ def level_option(of: str) -> Callable[[Function], Function]:
 def segment_option(help_: str) -> Callable[[Function], Function]:
     """Return the option that names columns of segments."""
     return click.option("--segment", "segments", multiple=True, metavar="COLUMN", help=help_)
+
+
+reward_option = click.option(
+    "--reward",
+    "rewards",
+    multiple=True,
+    metavar="NAME=COLUMN",
+    help="A metric: a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), count(COLUMN) "
+    "or A / B; repeat for more. The first decides.",
+)
+primary_option = click.option(
+    "--primary", metavar="NAME", help="The metric that decides (default: the first)."
+)
+guardrail_option = click.option(
+    "--guardrail",
+    "guardrails",
+    multiple=True,
+    metavar="'NAME >= -0.01'",
+    help="What must not happen to a metric, as a relative lift (with a unit: absolute); "
+    "'NAME by COLUMN >= -0.02' in every group; repeatable.",
+)
+
+
+def named_rewards(given: Sequence[str], in_file: Any = None) -> dict[str, Any] | None:
+    """Return the metrics of --reward by name, else those of the configuration file; None without any.
+
+    >>> named_rewards(["clicks=click", "any=any(click)", "revenue"])
+    {'clicks': 'click', 'any': 'any(click)', 'revenue': 'revenue'}
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, sign, written = text.partition("=")
+        name, written = name.strip(), (written if sign else name).strip()
+        if not name or not written:
+            raise click.UsageError(f"--reward is '{text}'; write NAME=COLUMN or NAME='any(COLUMN)'")
+        if name in found:
+            raise click.UsageError(f"--reward gives '{name}' twice")
+        found[name] = written
+    return found or in_file
 
 
 time_option = click.option(
@@ -199,8 +238,11 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
     """
     config = options.pop("config", None)
     given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
+    in_file = _from_file(config)
+    # What is measured is no matter of reading; commands that measure look there.
+    options["in_file"] = {name: in_file.pop(name) for name in _MEASURED if name in in_file}
     return {
-        **_from_file(config),
+        **in_file,
         # An option that was not given must not hide what the file says.
         **{name: value for name, value in given.items() if value not in (None, ())},
     }
@@ -235,6 +277,8 @@ def policy_names(given: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+#: Keys of a configuration file that say what is measured and what it is compared with.
+_MEASURED = ("rewards", "primary", "guardrails", "baseline")
 #: Command-line option and the reader's argument it stands for.
 _ARGUMENTS = {
     "columns": "columns",

@@ -23,10 +23,15 @@ _EPILOG = """A job file:
   json = "runs/{date}.json"
   html = "runs/{date}.html"
   require = "directional"
+  primary = "clicks"
+  guardrails = ["revenue >= -0.01"]
+\b
+  [rewards]
+  clicks = "clicked"
+  revenue = "revenue"
 \b
   [columns]
   action = "items"
-  reward = "clicked"
 
 Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] or [abtest] stands for
 that command: its options are keys of that table, how to read the log is said outside. Paths are relative to the file;
@@ -34,7 +39,10 @@ in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are th
 """
 
 #: A list reads better under the plural; both are understood.
-_PLURALS = {"targets": "target", "segments": "segment", "policies": "policy"}
+_PLURALS = {
+    "targets": "target", "segments": "segment", "policies": "policy", "rewards": "reward",
+    "guardrails": "guardrail",
+}  # fmt: skip
 #: Commands that a table of their name stands for.
 _TABLES = {"learn": learn, "abtest": abtest}
 _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
@@ -162,9 +170,25 @@ def _many(name: str, value: Any, job: str) -> list[str]:
     """Return the values of an option that may be given several times; a table gives NAME=VALUE
     each.
     """
+    if isinstance(value, Mapping) and name in ("reward", "rewards"):
+        return [f"{key}={_metric(key, part, job)}" for key, part in value.items()]
     if isinstance(value, Mapping):
         return [f"{key}={_in_folder(_spec(name, part, job), job)}" for key, part in value.items()]
     return [_one(name, part, job) for part in (value if isinstance(value, list) else [value])]
+
+
+def _metric(name: str, value: Any, job: str) -> str:
+    """Return how a metric is written: a text, or a table [rewards.NAME] with `column` or `metric`."""
+    if isinstance(value, Mapping):
+        if len(value) != 1 or not value.keys() <= {"column", "metric"}:
+            raise ConfigError(
+                f'{job}: [rewards.{name}] has one key, column = "..." or metric = "..."; got '
+                f"{', '.join(map(str, value)) or 'none'}"
+            )
+        value = next(iter(value.values()))
+    if not isinstance(value, str):
+        raise ConfigError(f"{job}: the reward '{name}' is a column or a metric, got {value!r}")
+    return value
 
 
 def _in_folder(spec: str, job: str) -> str:

@@ -32,7 +32,8 @@ class RankingLog:
     """n rankings of K positions with rewards, propensities and context.
 
     `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K), or (n,) where
-    there is one reward a ranking (`page_reward`); `propensity` an (n, K) array (factored), a
+    there is one reward a ranking (`page_reward`), or several of them by name, {"clicks": ...,
+    "revenue": ...}, of which the first is `reward` and all are `rewards`; `propensity` an (n, K) array (factored), a
     `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing; `unit` (n,) of
     users or sessions whose rows belong together; `behavior` (n,) names of known behaviour; `targets`
     the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
@@ -74,6 +75,9 @@ class RankingLog:
     #: Whether there is one reward a ranking (any click, success, revenue of the page): it depends on
     #: the page as a whole and stands at the last item only for want of a better place.
     page_reward: bool = False
+    #: Every reward by name, (n, K) or one a ranking (n,), where there are several; `reward` is the
+    #: first of them.
+    rewards: Mapping[str, Floats] = field(default_factory=dict)
 
     if TYPE_CHECKING:
         # What may be given is wider than what is kept: lists and arrays of any kind.
@@ -81,7 +85,7 @@ class RankingLog:
             self,
             *,
             action: ArrayLike,
-            reward: ArrayLike,
+            reward: ArrayLike | Mapping[str, ArrayLike],
             propensity: Probabilities | ArrayLike,
             context: ArrayLike | None = None,
             unit: ArrayLike | None = None,
@@ -107,7 +111,10 @@ class RankingLog:
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
-        reward, whole = validation.spread_rewards(self.reward, self.lengths, action.shape)
+        given = self.reward if isinstance(self.reward, Mapping) else self.rewards
+        put(self, "rewards", self._rewards(given))
+        first: Any = next(iter(self.rewards.values())) if given is self.reward else self.reward
+        reward, whole = validation.spread_rewards(first, self.lengths, action.shape)
         put(self, "page_reward", action.shape[1] > 1 and (whole or self.page_reward))
         put(
             self,
@@ -146,7 +153,7 @@ class RankingLog:
     def __repr__(self) -> str:
         """Return sizes and names; the arrays are there to be looked at one by one."""
         parts = [f"n={self.n}", f"K={self.K}", f"propensity={_kind(self.propensity)}"]
-        for name in ("targets", "dists", "columns"):
+        for name in ("rewards", "targets", "dists", "columns"):
             if getattr(self, name):
                 parts.append(f"{name}={list(getattr(self, name))}")
         if self.context_names:
@@ -256,7 +263,7 @@ class RankingLog:
             "bucket",
         ):
             put(part, name, self._cut(getattr(self, name), rows, cut))
-        for name in ("targets", "dists", "columns"):
+        for name in ("targets", "dists", "columns", "rewards"):
             put(
                 part,
                 name,
@@ -285,6 +292,21 @@ class RankingLog:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
         part = self.take(slice(0, self.n))
         object.__setattr__(part, "position_weights", self._weights(weights))
+        return part
+
+    def with_reward(self, reward: Floats, *, alpha: Floats | None = None) -> Self:
+        """Return the same log with another reward: (n, K), or (n,) for one a ranking; `alpha` are the
+        position weights of the former.
+        """
+        part = self.take(slice(0, self.n))
+        put = object.__setattr__
+        found, whole = validation.spread_rewards(reward, self.lengths, self.action.shape)
+        put(part, "reward", validation.rewards(found, self.lengths, found.shape, start=self.start))
+        put(part, "page_reward", whole and self.K > 1)
+        notes = [note for note in self.notes if note != REWARD_PER_RANKING]
+        put(part, "notes", (*notes, REWARD_PER_RANKING) if part.page_reward else tuple(notes))
+        weights = np.ones(self.K) if part.page_reward or alpha is None else alpha
+        put(part, "position_weights", weights)
         return part
 
     def target(self, name: str) -> Probabilities:
@@ -359,6 +381,16 @@ class RankingLog:
             return self.selected[rows]
         stretch = isinstance(rows, slice) and rows.step in (None, 1)
         return None if stretch else self.start + np.arange(self.n)[rows]
+
+    def _rewards(self, given: Mapping[str, Any]) -> dict[str, Floats]:
+        if isinstance(self.reward, Mapping) and not given:
+            raise LogError("reward is an empty table of rewards; give one by name at least")
+        return {
+            str(name): validation.named_rewards(
+                values, str(name), self.lengths, self.action.shape, start=self.start
+            )
+            for name, values in given.items()
+        }
 
     def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
         if isinstance(given, Policy):

@@ -117,9 +117,24 @@ def page_rewards(reward: Floats, length: Ints, *, start: int) -> None:
         )
 
 
-def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) -> Floats:
+def named_rewards(
+    values: Any, name: str, length: Ints, shape: tuple[int, ...], *, start: int
+) -> Floats:
+    """Return one of several rewards, (n, K) with zeros in the padding or (n,), all of it finite."""
+    if np.ndim(values) != 1:
+        return rewards(values, length, shape, start=start, name=f"reward '{name}'")
+    found = _numbers(values, f"reward '{name}'", shape[:1])
+    rewards(
+        found[:, None], np.ones_like(length), (shape[0], 1), start=start, name=f"reward '{name}'"
+    )
+    return found
+
+
+def rewards(
+    values: Any, length: Ints, shape: tuple[int, ...], *, start: int, name: str = "reward"
+) -> Floats:
     """Return (n, K) finite rewards, zero in the padding."""
-    array = _numbers(values, "reward", shape)
+    array = _numbers(values, name, shape)
     from counterrank.kernels.validate import clear_padding, first_bad
 
     bad = first_bad(array, length, -_LARGEST, _LARGEST)
@@ -127,7 +142,7 @@ def rewards(values: Any, length: Ints, shape: tuple[int, ...], *, start: int) ->
         row, position = divmod(bad, shape[1])
         count = _count_not_finite(array, length)
         raise LogError(
-            f"reward has {count} missing or infinite value{('s' if count > 1 else '')} (first: "
+            f"{name} has {count} missing or infinite value{('s' if count > 1 else '')} (first: "
             f"{row_name(start + row)}, position {position + 1}, value {array[row, position]})",
             remedy=(
                 f"drop those rows, or say {say('--missing-reward', 'zero')} if no event means "

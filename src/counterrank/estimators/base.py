@@ -251,27 +251,52 @@ class View:
     estimators.
     """
 
-    def __init__(self, batch: RankingLog, target: str) -> None:
+    def __init__(self, batch: RankingLog, target: str, like: View | None = None) -> None:
+        """Look at a batch; `like` is a view of the same rankings with another reward, whose ratios,
+        draws and whatever else knows no rewards are taken over.
+        """
         self.batch = batch
         self.target = target
+        self.like = like
         self._standard: StandardMoments | None = None
-        self._memo: dict[Hashable, Any] = {}
+        # Rankings made ready for models know whether rewards are of the page.
+        same = like is not None and like.batch.page_reward == batch.page_reward
+        self._memo: dict[Hashable, Any] = like._memo if like is not None and same else {}
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, computed once for this batch and key."""
+        """Return what `make` gives, computed once for this batch and key; it knows no rewards."""
         if key not in self._memo:
             self._memo[key] = make()
         made: Made = self._memo[key]
         return made
 
+    def part(self, key: Hashable, rows: NDArray[np.int64]) -> View:
+        """Return the view of some rows; views of other rewards share its ratios and draws too."""
+        like = None if self.like is None else self.like.part(key, rows)
+        made: View | None = self._parts.get(key)
+        if made is None:
+            made = self._parts[key] = View(self.batch.take(rows), self.target, like)
+        return made
+
+    @cached_property
+    def _parts(self) -> dict[Hashable, View]:
+        return {}
+
+    @property
+    def draws_of(self) -> View:
+        """The view whose draws of rankings are used: that of the first reward."""
+        return self if self.like is None else self.like.draws_of
+
     @cached_property
     def numbers(self) -> tuple[str, Floats, Floats]:
         """The kind of probabilities both policies have, and the logger's and target's (n, K)."""
-        return common_numbers(self.batch, self.target)
+        return common_numbers(self.batch, self.target) if self.like is None else self.like.numbers
 
     @cached_property
     def ratios(self) -> Ratios:
         """The ratios of target to logger."""
+        if self.like is not None:
+            return replace(self.like.ratios, batch=self.batch)
         return ratios_of(self.batch, self.target, self.numbers)
 
     @property

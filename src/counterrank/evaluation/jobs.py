@@ -70,14 +70,15 @@ def named(
     return tuple(dict.fromkeys(names)), custom
 
 
-def wanted(options: Options) -> dict[str, bool]:
+def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
     """Return the estimators to run, and whether each was named: then it must run, or the evaluation
-    is an error.
+    is an error. Not `required` is what further metrics are estimated with.
     """
     asked = options.estimators or DEFAULT_ESTIMATORS
     if TREE in options.segments and not options.estimators:
         asked = (*asked, "aips")  # whose groups they are
-    result = {name: bool(options.estimators) for name in asked if name != ALL}
+    named = required and bool(options.estimators)
+    result = {name: named for name in asked if name != ALL}
     if ALL in asked:
         result |= {name: False for name in estimator_names() if name not in result}
     return result
@@ -101,14 +102,16 @@ def make_jobs(
     options: Options,
     custom: Mapping[str, Estimator],
     tree: BehaviorTree | None = None,
+    *,
+    required: bool = True,
 ) -> tuple[list[Job], tuple[Skipped, ...]]:
     """Return a job for each target and estimator that can run, and the reason for each that cannot.
 
     The panel's jobs are among them, silent where nobody asked for them.
     """
-    asked, first = wanted(options), source.first
-    for name, required in asked.items():
-        if required and name not in custom:
+    asked, first = wanted(options, required=required), source.first
+    for name, must in asked.items():
+        if must and name not in custom:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
     jobs: list[Job] = []

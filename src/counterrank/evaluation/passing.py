@@ -21,6 +21,7 @@ from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.inference import (
     Looks,
     benjamini_hochberg,
+    bias_aware_half,
     clustered_variances,
     critical_value,
     holm,
@@ -193,11 +194,115 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
     )
 
 
-def segment_table(
-    sums: Mapping[tuple[str, str], tuple[Any, ...]],
+Floats = NDArray[np.float64]
+#: A column and a label.
+Group = tuple[str, str]
+
+
+def group_estimates(
+    total: "PassState",
     main: Sequence[list[Job]],
     recommended: Mapping[str, str],
     looks: Looks,
+    baseline: str | None = None,
+) -> list[tuple[Job, dict[Group, Estimate]]]:
+    """Return the recommended estimates of each group, by column and label; lifts are those over the
+    baseline.
+    """
+    sums = total.segments
+    found = [
+        (job, index, {key: job.plan.estimate(sums[key][index]) for key in sorted(sums)})
+        for index, group in enumerate(main)
+        for job in group
+        if recommended[job.target] == job.name
+    ]
+    base = next((row for row in found if row[0].target == baseline), None)
+    if base is not None:
+        found = [
+            (job, index, {key: _over_in_group(total, main, key, (index, one), (base[1], base[2][key]))
+                          for key, one in rows.items()})
+            for job, index, rows in found
+        ]  # fmt: skip
+    return [
+        (job, {key: at_any_time(one, looks) for key, one in rows.items()}) for job, _, rows in found
+    ]
+
+
+def _over_in_group(
+    total: "PassState",
+    main: Sequence[list[Job]],
+    key: Group,
+    own: tuple[int, Estimate],
+    other: tuple[int, Estimate],
+) -> Estimate:
+    """Return an estimate of a group whose lift is that over the baseline's in the same group."""
+    (_, one), (_, base) = own, other
+    if not (one.estimable and base.estimable):
+        reason = one.not_estimable or base.not_estimable
+        return one if not one.estimable else one.without_evidence(f"the baseline is {reason}")
+    totals = total.paired[key]
+    left, right = (_placed(total, main, key, index) for index, _ in (own, other))
+    scale = max(
+        found.stderr / raw if (raw := math.sqrt(totals.variance(part))) > 0 else 1.0
+        for found, part in ((one, left), (base, right))
+    )
+    share = one.value / base.value if base.value else math.nan
+    error, relative = (
+        max(scale, 1.0) * math.sqrt(totals.variance(gradient))
+        for gradient in (left - right, (left - share * right) / (base.value or math.nan))
+    )
+    df = max(totals.units - 1, 1)
+    return replace(one, lift=lift_over(one, base, error, relative, df))
+
+
+def _placed(total: "PassState", main: Sequence[list[Job]], key: Group, wanted: int) -> Floats:
+    """Return how a group's estimate combines the columns of the group's row totals."""
+    parts = [
+        group[0].plan.error_combination(state)
+        for group, state in zip(main, total.segments[key], strict=True)
+    ]
+    zeros = [np.zeros_like(part) for part in parts]
+    zeros[wanted] = parts[wanted]
+    return np.concatenate([np.zeros(1), *zeros])
+
+
+def lift_over(
+    one: Estimate,
+    base: Estimate,
+    stderr: float,
+    relative_stderr: float | None = None,
+    df: float = math.inf,
+) -> Lift:
+    """Return the lift of an estimate over that of another policy, given the standard errors of their
+    difference and of their ratio (at worst where it is not known); both may be biased.
+    """
+    if one.target == base.target:
+        nothing = tuple(PositionValue(0.0, 0.0) for _ in one.by_position)
+        return Lift(0.0, 0.0, 0.0, 0.0, nothing, 0.0, 0.0, 0.0)
+    value, allowed = one.value - base.value, one.allowance + base.allowance
+    half = bias_aware_half(stderr, allowed, one.level, df)
+    relative = (np.nan, np.nan, np.nan)
+    if base.value > 0:
+        share = value / base.value
+        # The error of the baseline's value itself moves a relative lift by its own share.
+        worst = (stderr + abs(share) * base.stderr) / base.value
+        error = worst if relative_stderr is None else relative_stderr
+        bias = (one.allowance + abs(1.0 + share) * base.allowance) / base.value
+        reach = bias_aware_half(error, bias, one.level, df)
+        relative = (share, share - reach, share + reach)
+    by_position = tuple(
+        PositionValue(mine.value - other.value, math.hypot(mine.stderr, other.stderr))
+        for mine, other in zip(one.by_position, base.by_position, strict=False)
+    )
+    return Lift(value, stderr, value - half, value + half, by_position, *relative)
+
+
+def segment_table(
+    total: "PassState",
+    main: Sequence[list[Job]],
+    recommended: Mapping[str, str],
+    looks: Looks,
+    baseline: str | None = None,
 ) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
@@ -205,13 +310,8 @@ def segment_table(
     `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
     """
     rows: list[Segment] = []
-    for index, group in enumerate(main):
-        for job in group:
-            if recommended[job.target] != job.name:
-                continue
-            keys = sorted(sums)
-            found = [at_any_time(job.plan.estimate(sums[key][index]), looks) for key in keys]
-            rows += _adjusted(job, keys, found, looks)
+    for job, found in group_estimates(total, main, recommended, looks, baseline):
+        rows += _adjusted(job, list(found), list(found.values()), looks)
     return tuple(
         sorted(
             rows,
@@ -263,19 +363,22 @@ def _adjusted(
     return rows
 
 
-def evidence_of(estimate: Estimate) -> Level:
-    """Return the evidence level of a group: its rows and effective rows, and any flag of its
-    weights.
-    """
+def enough_rows(estimate: Estimate) -> Level:
+    """Return the evidence level that the rows and effective rows of a group allow."""
     if not estimate.estimable:
         return "insufficient"
     statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
     if FAILED in statuses:
         return "insufficient"
-    return "reliable" if statuses == {PASSED} and not estimate.flags else "directional"
+    return "reliable" if statuses == {PASSED} else "directional"
 
 
-Floats = NDArray[np.float64]
+def evidence_of(estimate: Estimate) -> Level:
+    """Return the evidence level of a group: its rows and effective rows, and any flag of its
+    weights.
+    """
+    level = enough_rows(estimate)
+    return "directional" if level == "reliable" and estimate.flags else level
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,6 +424,24 @@ class Totals:
         mean = self.sums / self.n
         spread = self.gram / self.n - np.outer(mean, mean)
         return max(float(combination @ spread @ combination), 0.0) / (self.n - 1)
+
+    def covariance(self, combinations: Floats) -> Floats:
+        """Return the covariance of the means of combinations (m, T) of the columns (m, m); NaN from
+        one row or unit.
+        """
+        m = len(combinations)
+        if self.units < 2:
+            return np.full((m, m), np.nan)
+        if self.buckets is not None:
+            used = self.buckets[self.buckets[:, -1] > 0]
+            sums, counts = used[:, :-1] @ combinations.T, used[:, -1]
+            scores = sums - np.outer(counts, sums.sum(axis=0) / self.n)
+            found: Floats = scores.T @ scores * (len(used) / (len(used) - 1) / self.n**2)
+            return found
+        mean = self.sums / self.n
+        spread = self.gram / self.n - np.outer(mean, mean)
+        made: Floats = combinations @ spread @ combinations.T / (self.n - 1)
+        return made
 
 
 def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
@@ -392,6 +513,9 @@ class PassState:
     #: The rows that move each plan's estimate most, where its total is one number a row.
     tops: tuple[TopRows | None, ...] = ()
     audit: Tallies = field(default_factory=lambda: Tallies(()))
+    #: Row totals of the recommended estimates in each segment, what the logger earned first; where
+    #: targets are compared with each other.
+    paired: Mapping[tuple[str, str], Totals] = field(default_factory=dict)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -405,6 +529,12 @@ class PassState:
                 for a, b in zip(self.tops, other.tops, strict=True)
             ),
             self.audit + other.audit,
+            {
+                key: self.paired[key] + other.paired[key]
+                if key in self.paired and key in other.paired
+                else self.paired.get(key) or other.paired[key]
+                for key in (*self.paired, *(key for key in other.paired if key not in self.paired))
+            },
         )
 
 
@@ -421,45 +551,109 @@ def _merged(
     return joined
 
 
-def make_partial(
-    groups: Sequence[list[Job]],
-    main: Sequence[list[Job]],
-    cuts: Sequence[Cut],
-    *,
-    by_unit: bool,
-    auditor: Auditor | None = None,
-) -> Callable[[RankingLog], PassState]:
-    """Return the function that turns a batch into its part of the sums."""
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """The function that turns a batch into its part of the sums of one reward."""
 
-    def partial(batch: RankingLog) -> PassState:
-        views = {group[0].target: View(batch, group[0].target) for group in groups}
+    groups: Sequence[list[Job]]
+    main: Sequence[list[Job]]
+    cuts: Sequence[Cut]
+    by_unit: bool
+    auditor: Auditor | None = None
+    #: Whether targets are compared with each other in every segment.
+    paired: bool = False
+
+    def __call__(self, batch: RankingLog) -> PassState:
+        """Return the sums of a batch."""
+        return self.part(batch, self.views(batch))[0]
+
+    def views(self, batch: RankingLog, like: Mapping[str, View] | None = None) -> dict[str, View]:
+        """Return the batch as each target sees it; `like` are the views of another reward."""
+        targets = dict.fromkeys(group[0].target for group in self.groups)
+        return {name: View(batch, name, None if like is None else like[name]) for name in targets}
+
+    def part(
+        self, batch: RankingLog, views: Mapping[str, View], seen: Fingerprint | None = None
+    ) -> tuple[PassState, list[Floats]]:
+        """Return the sums of a batch, and the row totals behind the recommended estimates: what the
+        logger earned (n,) first. `seen` is the batch's fingerprint, where it is known.
+        """
         columns = [batch.reward @ batch.position_weights]
+        chosen = [columns[0]]
         states: list[Any] = []
         tops: list[TopRows | None] = []
-        for group in groups:
+        main = {id(group) for group in self.main}
+        for group in self.groups:
             part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
             columns.extend(part.totals.T)
+            if id(group) in main:
+                chosen.extend(part.totals.T)
             tops.append(
                 top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None
             )
-        segments = {}
-        for cut in cuts:
+        segments, paired = {}, {}
+        for cut in self.cuts:
             for label, rows in cut.groups(batch):
-                piece = batch.take(rows)
+                if self.paired:
+                    bucket = batch.bucket[rows] if self.by_unit else None
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        paired[cut.column, label] = totals_of(np.stack(chosen)[:, rows], bucket)
+                key = ("segment", cut.column, label)
                 segments[(cut.column, label)] = tuple(
-                    group[0].plan.partial(View(piece, group[0].target)).state for group in main
+                    group[0].plan.partial(views[group[0].target].part(key, rows)).state
+                    for group in self.main
                 )
         # Weights too large for a number are reported by the estimator they belong to.
         with np.errstate(over="ignore", invalid="ignore"):
-            totals = totals_of(np.stack(columns), batch.bucket if by_unit else None)
-        looked = Tallies(()) if auditor is None else _audited(auditor, batch, views)
-        return PassState(
-            tuple(states), totals, segments, fingerprint_of(batch), reward_range(batch.reward),
-            tuple(tops), looked,
+            totals = totals_of(np.stack(columns), batch.bucket if self.by_unit else None)
+        looked = Tallies(()) if self.auditor is None else _audited(self.auditor, batch, views)
+        state = PassState(
+            tuple(states), totals, segments, fingerprint_of(batch) if seen is None else seen,
+            reward_range(batch.reward), tuple(tops), looked, paired,
         )  # fmt: skip
+        return state, chosen
 
-    return partial
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointState:
+    """The sums of every measure, and of the row totals behind all their recommended estimates
+    together: measure by measure what the logger earned and then the plans' totals, and the number of
+    items shown last.
+    """
+
+    parts: tuple[PassState, ...]
+    totals: Totals
+
+    def __add__(self, other: Self) -> Self:
+        parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
+        return type(self)(parts, self.totals + other.totals)
+
+
+@dataclass(frozen=True, eq=False)
+class JointPass:
+    """The function that turns a batch into the sums of several measures: ratios and draws once."""
+
+    passes: Sequence[Pass]
+    measures: Sequence[Callable[[RankingLog], RankingLog]]
+
+    def __call__(self, batch: RankingLog) -> JointState:
+        """Return the sums of a batch."""
+        parts: list[PassState] = []
+        columns: list[Floats] = []
+        first: dict[str, View] | None = None
+        for one, measure in zip(self.passes, self.measures, strict=True):
+            own = measure(batch)
+            views = one.views(own, first)
+            first = views if first is None else first
+            part, chosen = one.part(own, views, parts[0].fingerprint if parts else None)
+            parts.append(part)
+            columns.extend(chosen)
+        columns.append(batch.lengths.astype(np.float64))
+        with np.errstate(over="ignore", invalid="ignore"):
+            by_unit = self.passes[0].by_unit
+            totals = totals_of(np.stack(columns), batch.bucket if by_unit else None)
+        return JointState(tuple(parts), totals)
 
 
 def _audited(auditor: Auditor, batch: RankingLog, views: Mapping[str, View]) -> Tallies:
@@ -484,6 +678,10 @@ class Pairing:
     def combination(self, job: Job) -> Floats:
         """Return how the job's estimate combines the columns (T,)."""
         return self._placed(job, job.plan.combination(self.states[job.plan.key]))
+
+    def error_combination(self, job: Job) -> Floats:
+        """Return the combination of columns (T,) whose error is that of the job's estimate."""
+        return self._placed(job, job.plan.error_combination(self.states[job.plan.key]))
 
     def _placed(self, job: Job, own: Floats) -> Floats:
         result = np.zeros(len(self.totals.sums))

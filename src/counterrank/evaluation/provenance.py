@@ -47,6 +47,12 @@ class Options(Record):
     #: The candidates and the objective of a behaviour tree, where they are not the default ones.
     behavior_candidates: str | None = None
     behavior_mse: str | None = None
+    #: The policy that lifts are over; None: the logger.
+    baseline: str | None = optional()
+    #: Several metrics: how each was written, which one decides, and what must not happen.
+    rewards: dict[str, str] = optional(default_factory=dict)
+    primary: str | None = optional()
+    guardrails: tuple[str, ...] = optional(default=())
 
     @property
     def looks(self) -> Looks:

@@ -13,6 +13,7 @@ from counterrank.audit import Audit
 from counterrank.behavior import ForestDescription
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
+from counterrank.evaluation.metric_tables import Decision, GuardrailResult, MetricResult
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.tables import (
     Comparison,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 SCHEMA = "counterrank/evaluation/1"
+#: The baseline that is no target: the policy whose rankings were logged.
+LOGGER = "logger"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +63,14 @@ class Evaluation:
     audit: Audit = field(default_factory=Audit)
     skipped: tuple[Skipped, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
+    #: Every metric, the primary among them; all other fields speak of the primary.
+    metrics: tuple[MetricResult, ...] = ()
+    guardrails: tuple[GuardrailResult, ...] = ()
+    decision: Decision = field(default_factory=Decision)
+    #: The policy that lifts are against; "logger" for the one that served the log.
+    baseline: str = LOGGER
+    #: For each target, the correlations of its relative lifts in all metrics, in their order.
+    correlations: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended estimator of the first target."""
@@ -94,7 +105,7 @@ class Evaluation:
         rows = {
             one.name: plain(getattr(self, one.name))
             for one in fields(self)
-            if one.name not in ("log", "estimates")
+            if one.name not in ("log", "estimates", "metrics")
         }
         return {
             "schema": SCHEMA,
@@ -102,7 +113,15 @@ class Evaluation:
             "estimates": [plain(e.to_dict()) for e in self.estimates],
             "lift": lifts,
             **rows,
+            "metrics": [one.to_dict() for one in self.metrics],
         }
+
+    def metric(self, name: str | None = None) -> MetricResult:
+        """Return what was found of a metric; by default of the primary."""
+        for one in self.metrics:
+            if one.primary if name is None else one.name == name:
+                return one
+        raise _unknown("metric", name or "primary", [one.name for one in self.metrics])
 
     def called(self, **words: str) -> Self:
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.audit import CHECKS, VITAL, Audit, Auditor, Finding, auditor_of
+from counterrank.audit import (
+    CHECKS,
+    OF_REWARDS,
+    REWARD_FINDINGS,
+    VITAL,
+    Audit,
+    Auditor,
+    Check,
+    Finding,
+    auditor_of,
+)
 from counterrank.behavior import (
     BehaviorTree,
     Candidate,
@@ -22,10 +32,10 @@ from counterrank.behavior import (
 )
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import Source, mapped
+from counterrank.data.source import SampledOnce, Source, mapped
 from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
-from counterrank.errors import CounterrankError
+from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
 from counterrank.evaluation.exploration import (
     plan_for,
@@ -56,28 +66,55 @@ from counterrank.evaluation.judging import (
 )
 from counterrank.evaluation.passing import (
     Cut,
+    JointPass,
+    JointState,
     Pairing,
+    Pass,
     PassState,
     Totals,
     at_any_time,
     cuts_of,
+    group_estimates,
     inflated,
-    make_partial,
     pairing,
     segment_table,
 )
 from counterrank.evaluation.provenance import Options, manifest
-from counterrank.evaluation.result import Evaluation
+from counterrank.evaluation.result import LOGGER, Evaluation
 from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.several import (
+    Estimated,
+    Together,
+    against,
+    correlations,
+    decision,
+    guardrail_results,
+    metric_results,
+)
 from counterrank.evaluation.tables import (
+    Comparison,
     Diagnostics,
     LogSummary,
     SamplePlan,
+    Segment,
     Sensitivity,
     Skipped,
+    Verdict,
+    weakest,
 )
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.messages import ESTIMATED, has
+from counterrank.metrics import (
+    SINGLE,
+    Guardrail,
+    Measure,
+    Metrics,
+    PageFunction,
+    constant,
+    measured,
+    refuse_constant,
+)
+from counterrank.texts import suggestion
 from counterrank.weights.diagnostics import (
     Support,
     effective_rows,
@@ -118,22 +155,35 @@ def sensitivity(
     return curve(weights, view.reward, probe.position_weights, value=chosen.value, logged=logged)
 
 
-def assemble(
-    run: Run, total: PassState, estimates: tuple[Estimate, ...], *, command: str | None = None
-) -> Evaluation:
-    """Return the finished evaluation."""
+@dataclass(frozen=True)
+class Judgement:
+    """What was made of the estimates of one reward."""
+
+    estimates: tuple[Estimate, ...]
+    chosen: list[tuple[Job, Estimate]]
+    ranges: dict[str, Sensitivity | None]
+    verdict: Verdict
+    comparisons: tuple[Comparison, ...]
+    segments: tuple[Segment, ...]
+
+
+def judge(
+    run: Run,
+    total: PassState,
+    estimates: tuple[Estimate, ...],
+    findings: Sequence[Finding],
+    supports: Mapping[str, Support | None],
+) -> Judgement:
+    """Return estimates, comparisons and segments of one reward, and how far to believe them."""
     options, first = run.options, run.first
-    logged, logged_stderr = _logged(total.totals)
+    logged = _logged(total.totals)[0]
     pairs = pairing(run.jobs, run.states(total), total.totals)
-    findings = run.findings(total)
     estimates = _possible(run, total, estimates)
-    asked = tuple(e for j, e in zip(run.jobs, estimates, strict=True) if not j.silent)
     chosen = [
         (j, e)
         for j, e in zip(run.jobs, estimates, strict=True)
         if run.recommended[j.target] == j.name
     ]
-    supports = {target: support(run.probe, target) for target in options.targets}
     ranges = {
         e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged)
         for j, e in chosen
@@ -147,6 +197,29 @@ def assemble(
     rows = total.fingerprint.of_rows
     learned = {one.target for _, one in chosen if _learned_from(first, one.target) == rows}
     evidence = [replace(one, learned_here=one.estimate.target in learned) for one in evidence]
+    return Judgement(
+        estimates,
+        chosen,
+        ranges,
+        verdict(evidence),
+        compare(run.jobs, estimates, pairs, run.recommended, options.level, options.looks),
+        segment_table(total, run.main, run.recommended, options.looks, run.baseline),
+    )
+
+
+def assemble(
+    run: Run,
+    total: PassState,
+    judged: Judgement,
+    findings: Sequence[Finding],
+    supports: Mapping[str, Support | None],
+    *,
+    command: str | None = None,
+) -> Evaluation:
+    """Return the finished evaluation of one reward."""
+    options, first, estimates, chosen = run.options, run.first, judged.estimates, judged.chosen
+    logged, logged_stderr = _logged(total.totals)
+    asked = tuple(e for j, e in zip(run.jobs, estimates, strict=True) if not j.silent)
     return Evaluation(
         log=LogSummary(
             n=total.totals.n,
@@ -161,18 +234,16 @@ def assemble(
         ),
         estimates=asked,
         recommended=run.recommended,
-        comparisons=compare(
-            run.jobs, estimates, pairs, run.recommended, options.level, options.looks
-        ),
-        segments=segment_table(total.segments, run.main, run.recommended, options.looks),
+        comparisons=judged.comparisons,
+        segments=judged.segments,
         diagnostics=_diagnostics(run, total, estimates, supports),
         behavior=_behavior(run.jobs),
-        verdict=verdict(evidence),
+        verdict=judged.verdict,
         planning={
             e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr)
-            for _, e in chosen
+            for e in _with_both_biases(chosen, run.baseline)
         },
-        sensitivity={target: found for target, found in ranges.items() if found is not None},
+        sensitivity={target: found for target, found in judged.ranges.items() if found is not None},
         audit=Audit() if options.audit is False else Audit(findings),
         skipped=run.skipped,
         provenance=manifest(
@@ -182,6 +253,14 @@ def assemble(
             command=command,
         ),
     )
+
+
+def _with_both_biases(
+    chosen: Sequence[tuple[Job, Estimate]], baseline: str | None
+) -> list[Estimate]:
+    """Return the estimates that are planned for; a lift over a policy has that one's bias as well."""
+    base = next((e.allowance for _, e in chosen if e.target == baseline), 0.0)
+    return [replace(e, allowance=e.allowance + base) for _, e in chosen if e.target != baseline]
 
 
 def _logged(totals: Totals) -> tuple[float, float]:
@@ -350,6 +429,10 @@ def evaluate(  # noqa: PLR0913
     behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
     behavior_mse: str | MSEEstimate | None = None,
     weights_out: str | os.PathLike[str] | None = None,
+    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None = None,
+    primary: str | None = None,
+    guardrails: Sequence[str | Guardrail] | str = (),
+    baseline: str | None = None,
     command: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Evaluation:
@@ -402,6 +485,17 @@ def evaluate(  # noqa: PLR0913
         What that tree minimises: "pairs" (the default), "pasif" or "su".
     weights_out
         A Parquet file to write the weights to, row by row, of every estimator that is weights alone.
+    rewards
+        Metrics by name: a reward of the log or a column, an expression such as "any(click)" or
+        "revenue / click", or `page_metric(function, of=NAME)`. A log with named rewards has each of
+        them as a metric already.
+    primary
+        The metric that decides; by default the first.
+    guardrails
+        What must not happen: "revenue >= -0.01" (a relative lift), "revenue >= -0.05 EUR" (absolute),
+        "clicks by device >= -0.02".
+    baseline
+        The policy that lifts are against: the name of a target, or "logger" (the default).
     command
         Recorded in the result.
     **reading
@@ -412,7 +506,8 @@ def evaluate(  # noqa: PLR0913
     Returns
     -------
     Evaluation
-        Estimates with intervals, lifts against the logging policy, diagnostics and the verdict.
+        Estimates with intervals, lifts against the baseline, diagnostics and the verdict; with several
+        metrics, what was found of each, the guardrails and the decision.
 
     Raises
     ------
@@ -429,7 +524,10 @@ def evaluate(  # noqa: PLR0913
     """
     from counterrank.io import opened
 
+    metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
+    if metrics is not None:
+        segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
     groups = tuple(
         name.strip()
         for name in (item_groups.split(",") if isinstance(item_groups, str) else item_groups)
@@ -446,10 +544,13 @@ def evaluate(  # noqa: PLR0913
     if method is not None:
         reading.setdefault("require_propensity", False)
     wanted, custom = named(estimators)
-    with opened(log, targets, position_weights=position_weights, segments=carried, **reading) as (
-        source,
-        names,
-    ):
+    against_whom = None if baseline in (None, LOGGER) else baseline
+    targets = with_baseline(targets, against_whom)
+    beside = {} if metrics is None or _is_read(log) else {"rewards": metrics.operands}
+    with opened(
+        log, targets, position_weights=position_weights, segments=carried, **beside, **reading
+    ) as (source, names):
+        check_baseline(against_whom, names)
         options = Options(
             names,
             wanted,
@@ -471,13 +572,74 @@ def evaluate(  # noqa: PLR0913
             behavior_mse
             if behavior_mse is None or isinstance(behavior_mse, str)
             else behavior_mse.name,
+            against_whom,
+            {} if metrics is None else {one.name: one.text for one in metrics.every},
+            None if metrics is None else metrics.primary,
+            () if metrics is None else tuple(one.text for one in metrics.guardrails),
         )
         if later is not None:
             source = later_rows(source, later)
         if groups:
             source = mapped(source, grouping_of(source.first.item_features, groups))
         return evaluate_source(
-            source, options, custom, command=command, tree=tree, weights_out=weights_out
+            source, options, custom, command=command, tree=tree, weights_out=weights_out,
+            metrics=metrics,
+        )  # fmt: skip
+
+
+#: What `page_metric` returns.
+OwnMetric = tuple[PageFunction, str]
+
+
+def metrics_of(
+    log: Any,
+    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None,
+    primary: str | None,
+    guardrails: Sequence[str | Guardrail] | str,
+) -> Metrics | None:
+    """Return the metrics that were asked for and those that a log in memory has by name; None for a
+    log with one reward that nobody named.
+    """
+    known = (
+        list(log.rewards if isinstance(log, RankingLog) else log.first.rewards)
+        if _is_read(log)
+        else []
+    )
+    given: dict[str, Any] = {name: name for name in known}
+    if rewards is not None:
+        given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
+    if not given and primary is None and not guardrails:
+        return None
+    return Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
+
+
+def _is_read(log: Any) -> bool:
+    """Return whether a log has been opened, so that no option changes what it holds."""
+    return isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first"))
+
+
+def with_baseline(targets: Any, baseline: str | None) -> Any:
+    """Return the targets with the baseline among them."""
+    if baseline is None or targets is None:
+        return targets
+    if isinstance(targets, Mapping):
+        return targets if baseline in targets else {**targets, baseline: baseline}
+    names = (targets,) if isinstance(targets, str) else tuple(targets)
+    return names if baseline in names else (*names, baseline)
+
+
+def check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    """Raise unless the baseline is a target, and not the only one."""
+    if baseline is None:
+        return
+    if baseline not in names:
+        raise ConfigError(
+            f"the baseline '{baseline}' is no target of this log{suggestion(baseline, names)}; targets "
+            f"are {', '.join(names)}, and '{LOGGER}' is the policy that served the log"
+        )
+    if len(names) == 1:
+        raise ConfigError(
+            f"the baseline '{baseline}' is the only target; name another one to compare with it"
         )
 
 
@@ -489,6 +651,7 @@ def evaluate_source(
     command: str | None = None,
     tree: BehaviorTree | None = None,
     weights_out: str | os.PathLike[str] | None = None,
+    metrics: Metrics | None = None,
 ) -> Evaluation:
     """Return the evaluation of a source that knows its targets by name."""
     replicas: Sequence[Source] = ()
@@ -498,27 +661,144 @@ def evaluate_source(
         source, replicas = estimated_source(
             source, options.estimate_propensity, targets=options.targets, seed=options.seed
         )
-    run = Run(source, options)
+    return evaluate_metrics(
+        source, replicas, options, custom or {}, metrics=metrics, command=command, tree=tree,
+        weights_out=weights_out,
+    )  # fmt: skip
+
+
+def evaluate_metrics(
+    source: Source, replicas: Sequence[Source], options: Options, custom: Mapping[str, Estimator], *,
+    metrics: Metrics | None, command: str | None, tree: BehaviorTree | None,
+    weights_out: str | os.PathLike[str] | None,
+) -> Evaluation:  # fmt: skip
+    """Return the evaluation of every metric: read, weighed, audited and drawn from once."""
+    single = metrics is None
+    metrics = Metrics.of({SINGLE: SINGLE}) if metrics is None else metrics
+    if not single:
+        source = SampledOnce(source)
+    measures = [_unchanged] if single else [_measuring(measure) for measure in metrics.measures]
+    runs = [
+        Run(source if single else mapped(source, measure), options, primary=index == 0)
+        for index, measure in enumerate(measures)
+    ]
+    first = runs[0]
     asked = [parse(name) for name in options.estimators]
     by_model = bool(asked) and all(name.model_alone for name in asked)
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
-    refuse_deterministic(run.first, lambda: run.probe, options.targets, by_model=by_model)
-    refuse_scale(run.probe.reward)
-    run.prepare(custom or {}, tree)
+    refuse_deterministic(first.first, lambda: first.probe, options.targets, by_model=by_model)
+    probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
+    for run in runs:
+        refuse_scale(run.probe.reward)
+    if not single and probe.n == source.n:
+        refuse_constant(probe, metrics.measures)
+    for run, measure in zip(runs, metrics.measures, strict=True):
+        try:
+            run.prepare(custom, tree)
+        except CounterrankError as problem:
+            raise problem if run.primary else problem.about(f"metric '{measure.text}'") from None
     if weights_out is not None:
-        refuse_weights(run.jobs, weights_out)
-    total = run.sums(source)
-    estimates = run.estimates(total)
+        refuse_weights(first.jobs, weights_out)
+    total = _sums(runs, measures, source)
+    if not single:
+        _refuse_flat(total, metrics)
+    estimates = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
     if replicas:
         # The same plans on resampled units whose propensities were estimated anew.
-        sums = (run.sums(replica, label="bootstrap", segments=False) for replica in replicas)
-        estimates = inflated(estimates, [run.estimates(one) for one in sums])
-    estimates = tuple(at_any_time(one, options.looks) for one in estimates)
-    result = assemble(run, total, estimates, command=command)
+        sums = [_sums(runs, measures, one, label="bootstrap", segments=False) for one in replicas]
+        estimates = [
+            inflated(found, [run.estimates(one.parts[index]) for one in sums])
+            for index, (run, found) in enumerate(zip(runs, estimates, strict=True))
+        ]
+    result = _finish(runs, total, estimates, metrics, command)
     if weights_out is not None:
-        write_weights(source, run.jobs, weights_out)
+        write_weights(first.source, first.jobs, weights_out)
     return result
+
+
+def _finish(
+    runs: Sequence[Run],
+    total: JointState,
+    estimates: Sequence[tuple[Estimate, ...]],
+    metrics: Metrics,
+    command: str | None,
+) -> Evaluation:
+    """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
+    first, options = runs[0], runs[0].options
+    findings = first.findings(total.parts[0])
+    supports = {target: support(first.probe, target) for target in options.targets}
+    found: dict[Measure, Estimated] = {}
+    for run, part, own, measure in zip(runs, total.parts, estimates, metrics.measures, strict=True):
+        timed = tuple(at_any_time(one, options.looks) for one in own)
+        about = findings if run is first else [
+            *(one for one in findings if one.check not in REWARD_FINDINGS), *run.findings(part)
+        ]  # fmt: skip
+        judged = judge(run, part, timed, about, supports)
+        if run is first:
+            whole = assemble(run, part, judged, findings, supports, command=command)
+        found[measure] = Estimated(
+            measure, run.jobs, judged.estimates, run.recommended, run.states(part),
+            [group[0].plan.key for group in run.main], run.first.page_reward,
+            _no_better(judged.verdict, run.baseline), judged.segments, judged.comparisons,
+            run.skipped, run.group_estimates(part),
+        )  # fmt: skip
+    all_of = Together.of(
+        found, total.totals, options.targets, first.baseline, options.level, options.looks
+    )
+    results = metric_results(metrics, all_of)
+    rails = guardrail_results(metrics, results, all_of)
+    primary = next(one for one in results if one.primary)
+    if options.rewards:
+        whole = whole.called(reward=primary.name)
+    return replace(
+        whole,
+        verdict=primary.verdict,
+        metrics=results,
+        guardrails=rails,
+        decision=decision(metrics, primary, rails, all_of),
+        baseline=first.baseline or LOGGER,
+        correlations=correlations(metrics, all_of) if len(results) > 1 else {},
+    )
+
+
+def _no_better(found: Verdict, baseline: str | None) -> Verdict:
+    """Return a verdict in which no target is better known than the baseline it is compared with."""
+    if baseline is None:
+        return found
+    base = found.of(baseline)
+    levels = {target: weakest(level, base) for target, level in found.targets.items()}
+    more = "".join(
+        f" The evidence on '{target}' is no better than that on the baseline '{baseline}', {base}."
+        for target, level in levels.items()
+        if level != found.of(target)
+    )
+    lowest = weakest(*levels.values())
+    return replace(found, level=lowest, targets=levels, summary=found.summary + more)
+
+
+def _unchanged(batch: RankingLog) -> RankingLog:
+    return batch
+
+
+def _measuring(measure: Measure) -> Callable[[RankingLog], RankingLog]:
+    return partial(measured, measure=measure)
+
+
+def _sums(
+    runs: Sequence[Run], measures: Sequence[Callable[[RankingLog], RankingLog]], source: Source, *,
+    label: str = "estimating", segments: bool = True,
+) -> JointState:  # fmt: skip
+    """Return the sums of every measure over all rows of a source."""
+    passes = [run.passing(segments=segments) for run in runs]
+    return source.reduce(JointPass(passes, measures), label=label)
+
+
+def _refuse_flat(total: JointState, metrics: Metrics) -> None:
+    """Raise where a measure was the same in every ranking."""
+    for part, measure in zip(total.parts, metrics.measures, strict=True):
+        if part.totals.n > 1 and _logged(part.totals)[1] == 0.0:
+            raise constant(measure.text, float(part.totals.sums[0] / part.totals.n))
 
 
 @dataclass
@@ -527,6 +807,8 @@ class Run:
 
     source: Source
     options: Options
+    #: Whether this is the reward that everything is said of.
+    primary: bool = True
     jobs: Sequence[Job] = ()
     skipped: tuple[Skipped, ...] = ()
     auditor: Auditor | None = None
@@ -536,6 +818,11 @@ class Run:
     def first(self) -> RankingLog:
         """A small batch."""
         return self.source.first
+
+    @property
+    def baseline(self) -> str | None:
+        """The policy that lifts are over; None: the logger."""
+        return self.options.baseline
 
     @cached_property
     def probe(self) -> RankingLog:
@@ -569,32 +856,44 @@ class Run:
 
     def prepare(self, custom: Mapping[str, Estimator], tree: BehaviorTree | None = None) -> None:
         """Fit what needs fitting, and get the audit ready for the pass."""
-        self.jobs, self.skipped = make_jobs(self.source, self.options, custom, tree)
+        self.jobs, self.skipped = make_jobs(
+            self.source, self.options, custom, tree, required=self.primary
+        )
         self.cuts = cuts_of(
             self.options.segments, lambda: self.probe, [job.plan for job in self.jobs]
         )
         columns = [name for name in self.options.segments if name != TREE]
         self.auditor = auditor_of(
             self.source, self.probe, self.options.targets, segments=columns or None, time=self.options.time,
-            checks=VITAL if self.options.audit is False else CHECKS,
+            checks=self._checks(),
             weighed=not weightless(job.name for job in self.jobs),
         )  # fmt: skip
+
+    def _checks(self) -> tuple[Check, ...]:
+        """Return what the audit looks at: of a further reward, only that reward."""
+        if not self.primary:
+            return OF_REWARDS
+        return VITAL if self.options.audit is False else CHECKS
 
     def findings(self, total: PassState) -> list[Finding]:
         """Return what the audit found in the same pass."""
         assert self.auditor is not None
         return self.auditor.finish(total.audit)
 
-    def sums(
-        self, source: Source, *, label: str = "estimating", segments: bool = True
-    ) -> PassState:
-        """Return the sums over all rows of a source."""
-        by_unit = self.first.unit is not None
+    def passing(self, *, segments: bool = True) -> Pass:
+        """Return the function that sums over batches."""
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
-        partial = make_partial(
-            list(self.groups.values()), self.main, cuts, by_unit=by_unit, auditor=auditor
+        by_unit = self.first.unit is not None
+        return Pass(
+            list(self.groups.values()), self.main, cuts, by_unit, auditor, self.baseline is not None
         )
-        return source.reduce(partial, label=label)
+
+    def group_estimates(self, total: PassState) -> dict[tuple[str, str, str], Estimate]:
+        """Return the recommended estimates by target, column and label of a group."""
+        found = group_estimates(
+            total, self.main, self.recommended, self.options.looks, self.baseline
+        )
+        return {(job.target, *key): one for job, rows in found for key, one in rows.items()}
 
     def states(self, total: PassState) -> dict[Hashable, Any]:
         """Return the state of each plan key."""
@@ -606,9 +905,12 @@ class Run:
         """
         states = self.states(total)
         notes = self.first.notes
-        return tuple(
+        found = tuple(
             _finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs
         )
+        if self.baseline is None:
+            return found
+        return against(self.jobs, found, pairing(self.jobs, states, total.totals), self.baseline)
 
 
 def _finished(job: Job, state: Any, notes: tuple[str, ...], n: int) -> Estimate:

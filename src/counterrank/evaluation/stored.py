@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from counterrank.audit import Audit, Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
+from counterrank.evaluation.metric_tables import JointLift, MetricResult
 from counterrank.evaluation.tables import Diagnostics, LogSummary
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
@@ -31,6 +32,10 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
             raise ConfigError(f"this evaluation is damaged: it has no '{name}'")
     made: Json = {
         "estimates": estimates_from(found),
+        "metrics": tuple(
+            _metric(one, found)
+            for one in value_of(tuple[dict[str, Any], ...], found.get("metrics") or [], "metrics")
+        ),
         "diagnostics": Diagnostics.from_dict(
             value_of(dict[str, Any], found.get("diagnostics") or {}, "diagnostics")
         ),
@@ -60,6 +65,32 @@ def estimates_from(found: Row) -> tuple[Estimate, ...]:
     return tuple(
         _estimate(one, by_name.get((str(one.get("target")), str(one.get("estimator"))), {}), n)
         for one in rows
+    )
+
+
+def _metric(found: Row, whole: Row) -> MetricResult:
+    """Return one metric; the estimates of the primary are those of the whole result."""
+    primary = value_of(bool, found.get("primary"), "metrics.primary")
+    texts = {
+        name: value_of(str, found.get(name) or "", f"metrics.{name}")
+        for name in ("name", "expression", "kind", "unit")
+    }
+    hints = get_type_hints(MetricResult)
+    rows = {
+        name: value_of(hints[name], found[name], f"metrics.{name}")
+        for name in ("recommended", "verdict", "segments", "comparisons", "skipped")
+        if found.get(name) is not None
+    }
+    lifts = value_of(tuple[dict[str, Any], ...], found.get("lift") or [], "metrics.lift")
+    return MetricResult(
+        **texts,
+        **rows,
+        primary=primary,
+        lower_is_better=bool(found.get("lower_is_better")),
+        value=_number(found, "value"),
+        stderr=_number(found, "stderr"),
+        estimates=estimates_from(whole if primary else {**found, "log": whole["log"]}),
+        joint=tuple(JointLift.from_dict(one) for one in lifts if "adjusted_low" in one),
     )
 
 

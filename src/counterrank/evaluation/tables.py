@@ -12,6 +12,16 @@ Level = Literal["insufficient", "directional", "reliable"]
 LEVELS: tuple[Level, ...] = ("insufficient", "directional", "reliable")
 
 
+def weakest(*levels: str) -> Level:
+    """Return the lowest of evidence levels; what is no level counts as insufficient.
+
+    >>> weakest("reliable", "directional"), weakest("reliable", "none")
+    ('directional', 'insufficient')
+    """
+    known: list[str] = [*LEVELS]
+    return LEVELS[min(known.index(one) if one in known else 0 for one in levels)]
+
+
 @dataclass(frozen=True, slots=True)
 class LogSummary(Record):
     """The log that was evaluated, and what its own policy earned."""

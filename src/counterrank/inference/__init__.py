@@ -15,6 +15,7 @@ from counterrank.inference.intervals import (
     unavailable,
 )
 from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
+from counterrank.inference.simultaneous import correlation_of, ellipse, together
 from counterrank.weights.variance import (
     clustered_variances,
     degrees_of_freedom,
@@ -36,12 +37,15 @@ __all__ = [
     "check_level",
     "clustered_variances",
     "control_coefficients",
+    "correlation_of",
     "critical_value",
     "degrees_of_freedom",
+    "ellipse",
     "holm",
     "interval",
     "mean_of",
     "normal_interval",
+    "together",
     "two_sided",
     "unavailable",
     "variance",

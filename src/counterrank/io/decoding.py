@@ -24,7 +24,6 @@ from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.messages import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
-    REWARD_PER_RANKING,
     TIES_DROPPED,
     row_name,
 )
@@ -138,17 +137,24 @@ class _Rows:
     def _column(self, name: str) -> NDArray[Any]:
         return values.objects(values.one_chunk(self.table[name]))
 
-    def _rewards(self) -> tuple[Floats, list[str]]:
-        field = self.spec.fields["reward"]
-        if REWARD_PER_RANKING in self.spec.notes:
-            found = values.column_numbers(self.table, field.name, self.start).copy()
-        else:
-            found = self._padded(self._matrix(field), 0.0)
-        missing = np.isnan(found)
-        if self.spec.missing_reward == "zero" and missing.any():
-            found[missing] = 0.0
-            return found, [MISSING_REWARD_ZERO]
-        return found, []
+    def _rewards(self) -> tuple[Floats | dict[str, Floats], list[str]]:
+        """Return the reward, or every reward by name where there are several, and what is to be said."""
+        spec = self.spec
+        named = spec.rewards or {"": spec.fields["reward"]}
+        found = {name: self._reward(field) for name, field in named.items()}
+        notes: list[str] = []
+        for values_ in found.values() if spec.missing_reward == "zero" else ():
+            missing = np.isnan(values_)
+            if missing.any():
+                values_[missing] = 0.0
+                notes = [MISSING_REWARD_ZERO]
+        return found if spec.rewards else found[""], notes
+
+    def _reward(self, field: Field) -> Floats:
+        """Return rewards (n, K), or (n,) of a column with one number a ranking."""
+        if field.form == "scalar" and self.spec.fields["action"].form != "scalar":
+            return values.column_numbers(self.table, field.name, self.start).copy()
+        return self._padded(self._matrix(field), 0.0)
 
     def _propensity(self) -> Propensity:
         if MISSING_PROPENSITY in self.spec.notes:

@@ -195,7 +195,7 @@ def _check_positions(code: Ints, position: Ints, groups: _Grouping, spec: LogSpe
 def _per_position(spec: LogSpec) -> tuple[str, ...]:
     # A joint propensity is one number a ranking, repeated in each of its rows.
     single = spec.kind == "joint"
-    groups = [spec.fields["action"], spec.fields["reward"]]
+    groups = [spec.fields["action"], spec.fields["reward"], *spec.rewards.values()]
     if not single:
         groups += [
             *([spec.fields["propensity"]] if "propensity" in spec.fields else []),
@@ -242,7 +242,10 @@ def _as_lists(spec: LogSpec) -> LogSpec:
     }
     targets = {name: field if single else listed(field) for name, field in spec.targets.items()}
     dists = {name: listed(field) for name, field in spec.dists.items()}
-    return replace(spec, layout="list", fields=fields, targets=targets, dists=dists)
+    rewards = {name: listed(field) for name, field in spec.rewards.items()}
+    return replace(
+        spec, layout="list", fields=fields, targets=targets, dists=dists, rewards=rewards
+    )
 
 
 def whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Table]:

@@ -72,6 +72,7 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options
         `decimal`: "." (default) or ",".
         `version`: of a Delta table, or a snapshot of an Iceberg one.
         `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
+        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
 
     Returns
     -------
@@ -195,6 +196,7 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
         `decimal`: "." (default) or ",".
         `version`: of a Delta table, or a snapshot of an Iceberg one.
         `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
+        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
 
     Examples
     --------
@@ -320,7 +322,7 @@ def _stacked(pieces: Sequence[RankingLog]) -> dict[str, Any]:
     stacked: dict[str, Any] = {
         name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
     }
-    for group in ("dists", "columns"):
+    for group in ("dists", "columns", "rewards"):
         stacked[group] = {
             name: _arrays([getattr(piece, group)[name] for piece in pieces])
             for name in getattr(pieces[0], group)
@@ -409,6 +411,7 @@ def _looked_at(spec: LogSpec, where: Where | None) -> tuple[str, ...]:
 def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
     """Return the types of CSV columns, so that later blocks are read like the first."""
     numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
+    numbers += [("reward", field) for field in spec.rewards.values()]
     types = {
         name: pa.float64()
         for role, field in numbers

@@ -41,11 +41,12 @@ class _Resolver:
         options = self.options
         action = self.field("action")
         layout = self.layout(action)
+        rewards = {name: self.reward(name, column) for name, column in options.rewards.items()}
         fields = {"action": action, "reward": self.field("reward")}
         propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
-        targets, guessed = self.targets(fields)
+        targets, guessed = self.targets({**fields, **rewards})
         dists = self.dists(targets) if options.dists else {}
         context = self.context()
         single = self.singles(layout)
@@ -53,7 +54,9 @@ class _Resolver:
         # Text that only looks like lists of probabilities may still be a segment.
         unsure = {name for name in guessed if targets[name].form == "text"}
         sure = [field for name, field in targets.items() if name not in unsure]
-        used = _columns_of(*fields.values(), *sure, *dists.values(), *parts.fields)
+        used = _columns_of(
+            *fields.values(), *rewards.values(), *sure, *dists.values(), *parts.fields
+        )
         segments = self.segments(used.union(filter(None, single.values())))
         asked = options.segments or options.keep
         return LogSpec(
@@ -61,6 +64,7 @@ class _Resolver:
             fields=fields,
             targets=targets,
             dists=dists,
+            rewards=rewards,
             ranking=single.get("ranking"),
             position=single.get("position"),
             unit=single["unit"],
@@ -130,6 +134,18 @@ class _Resolver:
         found = self.find(self.options.column(role))
         if found is None:
             raise self.no_role(role) if role in ROLES else self.no_policy(role)
+        return found
+
+    def reward(self, name: str, column: str) -> Field:
+        """Return where one of several rewards is."""
+        shown = self.options.columns.get(column, column)
+        found = self.find(shown)
+        if found is None:
+            raise MissingColumnError(
+                f"there is no column '{_shown(shown)}' for the reward {name}"
+                f"{suggestion(_shown(shown), self.names)}, nor '{_shown(shown)}_1'",
+                remedy=f"columns are {listed(self.names)}",
+            )
         return found
 
     def no_policy(self, name: str) -> LogError:

@@ -77,6 +77,7 @@ class Options(CommonOptions, total=False):
     segments: Names
     targets: Names
     position_weights: Any
+    rewards: Mapping[str, str] | Iterable[str] | str | None
 
 
 class OpenOptions(CommonOptions, total=False):
@@ -143,7 +144,8 @@ class ReadOptions:
     a condition, "day >= '2026-10-01' and country = 'DE'", or a table like {"country": "DE"}.
     `version` is that of a Delta table, or a snapshot of an Iceberg one. `target_lists` are lists of
     other rankers: files with the columns query, rank and document, by the name of the target; the
-    log's column `query` says which list is meant.
+    log's column `query` says which list is meant. `rewards` are several rewards, their columns by
+    name, {"clicks": "click", "revenue": "revenue"}; the first stands for `reward`.
 
     >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
@@ -171,6 +173,7 @@ class ReadOptions:
     where: Where | None = None
     version: int | None = None
     target_lists: Mapping[str, str] = field(default_factory=dict)
+    rewards: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -199,6 +202,8 @@ class ReadOptions:
     def column(self, role: str) -> str | tuple[str, ...]:
         """Return what the data calls a role or target."""
         named = {"unit": self.unit, "behavior": self.behavior}.get(role)
+        if role == "reward" and self.rewards:
+            return next(iter(self.rewards.values()))
         return named or self.columns.get(role, role)
 
     def over(self, columns: Mapping[str, str], context: Iterable[str], kind: str) -> Self:
@@ -287,7 +292,16 @@ def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     # A file with a [log] table may hold these as tables of their own, beside it.
     beside = {
         key: content[key]
-        for key in ("logger", "policies", "items", "where")
+        for key in (
+            "logger",
+            "policies",
+            "items",
+            "where",
+            "rewards",
+            "primary",
+            "guardrails",
+            "baseline",
+        )
         if key in content and key not in table
     }
     return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
@@ -403,6 +417,17 @@ def _lists(given: Any) -> dict[str, str]:
     return {str(name): os.fspath(path) for name, path in given.items()}
 
 
+def _rewards(given: Any) -> dict[str, str]:
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    pairs = given if isinstance(given, Mapping) else {name: name for name in given}
+    if not all(isinstance(part, str) and part for pair in pairs.items() for part in pair):
+        raise ConfigError(
+            f"rewards maps names to columns, {{'clicks': 'click'}}; got {dict(pairs)!r}"
+        )
+    return dict(pairs)
+
+
 def _switch(key: str, given: Any) -> bool:
     if isinstance(given, bool):
         return given
@@ -460,6 +485,7 @@ _CLEAN: dict[str, Callable[[str, Any], Any]] = {
     "items": lambda key, given: None if given is None else os.fspath(given),
     "version": lambda key, given: None if given is None else _whole(key, given),
     "target_lists": lambda key, given: _lists(given or {}),
+    "rewards": lambda key, given: _rewards(given or {}),
     "where": lambda key, given: None if given is None else Where.of(given),
 }
 
@@ -549,6 +575,8 @@ class LogSpec:
     fields: Mapping[str, Field]
     targets: Mapping[str, Field] = field(default_factory=dict)
     dists: Mapping[str, Field] = field(default_factory=dict)
+    #: Every reward by name, where there are several.
+    rewards: Mapping[str, Field] = field(default_factory=dict)
     K: int = 0
     ranking: str | None = None
     position: str | None = None
@@ -574,7 +602,7 @@ class LogSpec:
     def columns(self) -> tuple[str, ...]:
         """Every physical column that is read, once."""
         groups = [*self.fields.values(), *self.targets.values(), *self.dists.values()]
-        groups += self.candidates.fields
+        groups += [*self.rewards.values(), *self.candidates.fields]
         names = [name for group in groups for name in group.columns]
         single = [self.ranking, self.position, self.unit, self.behavior]
         names += [*(name for name in single if name), *self.context, *self.segments]

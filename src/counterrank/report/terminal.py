@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from counterrank.report import sentences
+from counterrank.report import metrics, sentences
 from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, family
@@ -46,7 +46,9 @@ def renderables(result: "Evaluation") -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
     reading = Reading(result)
     yield safe(sentences.logged(reading), "dim")
-    for target in reading.targets:
+    if metrics.several(reading):
+        yield from _metrics(reading)
+    for target in reading.candidates:
         yield _answer(reading, target)
     for row in result.comparisons:
         yield safe(sentences.comparison(reading, row))
@@ -57,6 +59,45 @@ def renderables(result: "Evaluation") -> Iterator[RenderableType]:
     if result.segments:
         yield Padding(_segments(reading), (1, 0, 0, 0))
     yield from _audit(reading)
+
+
+#: How the decision looks.
+_ACTIONS = {
+    "ship": "bold black on green",
+    "hold": "bold white on red",
+    "test": "bold black on yellow",
+}
+
+
+def _metrics(reading: Reading) -> Iterator[RenderableType]:
+    """Yield the decision with its reasons, and a row for each metric."""
+    action = reading.result.decision.action
+    head = safe(f" {metrics.headline(reading)} ", _ACTIONS.get(action, "reverse"))
+    why = [Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in metrics.reasons(reading)]
+    yield Padding(Group(head, *why), (1, 0, 0, 0))
+    over = "" if reading.over_logger else f" over {reading.result.baseline}"
+    shown = Table(title=safe(f"Metrics: lift{over}"), **LOOK)
+    for name in ("metric", "value", "lift", f"{sentences.level(reading)} interval", "evidence"):
+        shown.add_column(name.replace(NARROW, " "), no_wrap=True)
+    railed = bool(reading.result.guardrails)
+    if railed:
+        shown.add_column("guardrail")
+    for target in reading.candidates:
+        if len(reading.candidates) > 1:
+            shown.add_row(safe(target, "bold underline"))
+        for one in metrics.summary_rows(reading):
+            if one.target == target:
+                style = "bold" if one.primary else ""
+                cells = (
+                    one.metric,
+                    f"{one.value} {one.unit}",
+                    one.relative,
+                    one.interval,
+                    one.evidence,
+                )
+                last = [safe(one.guardrail, style)] if railed else []
+                shown.add_row(*(safe(cell, style) for cell in cells), *last)
+    yield Padding(shown, (1, 0, 0, 0))
 
 
 def safe(value: Any, style: str = "") -> Text:

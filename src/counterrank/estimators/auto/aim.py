@@ -87,7 +87,10 @@ def page_policy(batch: RankingLog, name: str) -> Policy | None:
     if isinstance(policy, Policy):
         return policy if {"sample", "prefix"} <= policy.capabilities else None
     whole = whole_distribution(batch, name)
-    return None if whole is None else Factored(whole)
+    if whole is None:
+        return None
+    # One distribution for all positions has a policy for any number of them.
+    return Factored(whole[:, 0] if whole.shape[1] == 1 else whole)
 
 
 def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:

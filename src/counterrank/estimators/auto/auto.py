@@ -94,7 +94,7 @@ class AutoPlan(Plan[AutoState]):
     def _partial(self, view: View) -> Part[AutoState]:
         batch = view.batch
         rows = self._asked(batch)
-        near = view if rows is None else View(batch.take(rows), view.target)
+        near = view if rows is None else view.part(("asked", self.rate), rows)
         look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(near)
         weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
         columns, totals = self._contributions(near.batch, weights, look)

@@ -178,15 +178,20 @@ class Drawn:
         target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
         if self.span is None or target is None or logger is None or batch.n == 0:
             return np.empty((0 if self.span is None else SUMS, batch.n))
-        own = batch.action[:, None, :]
-        drawn = drawn_once(view, self.draws, self.seed)
-        others = logger_draws(batch, logger, self.draws, self.seed)
-        ratios = self.span.cut(
-            log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
-        )
-        h, by_logger, by_target = (
-            part.mean(axis=1) for part in np.split(ratios, [1, 1 + others.shape[1]], axis=1)
-        )
+        span = self.span
+
+        def steps() -> list[Floats]:
+            own = batch.action[:, None, :]
+            drawn = drawn_once(view, self.draws, self.seed)
+            others = logger_draws(batch, logger, self.draws, self.seed)
+            ratios = span.cut(
+                log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
+            )
+            parts = np.split(ratios, [1, 1 + others.shape[1]], axis=1)
+            return [part.mean(axis=1) for part in parts]
+
+        # Rewards have no part in it: views of other rewards take it over.
+        h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
         return aim_sums(h, by_logger, by_target, residual)
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
@@ -448,8 +453,9 @@ def draws_for(rows: int | None) -> int:
 
 def drawn_once(view: View, size: int, seed: int) -> Ints:
     """Return `target_draws` of a view, drawn once."""
-    return view.once(
-        ("target draws", size), lambda: target_draws(view.batch, view.target, size, seed)
+    first = view.draws_of
+    return first.once(
+        ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
     )
 
 

@@ -1,0 +1,33 @@
+"""What is asked of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
+
+from counterrank.metrics.asked import SINGLE, Metric, Metrics
+from counterrank.metrics.expressions import Expression, Measure, Ratio, parse_metric
+from counterrank.metrics.functions import (
+    IMPRESSIONS,
+    PageFunction,
+    metric_functions,
+    page_metric,
+    register_metric,
+)
+from counterrank.metrics.guardrails import Guardrail, parse_guardrail
+from counterrank.metrics.measuring import constant, measured, refuse_constant
+
+__all__ = [
+    "IMPRESSIONS",
+    "SINGLE",
+    "Expression",
+    "Guardrail",
+    "Measure",
+    "Metric",
+    "Metrics",
+    "PageFunction",
+    "Ratio",
+    "constant",
+    "measured",
+    "metric_functions",
+    "page_metric",
+    "parse_guardrail",
+    "parse_metric",
+    "refuse_constant",
+    "register_metric",
+]

@@ -1,0 +1,105 @@
+"""Guardrails: what must not happen to a metric, as people write it."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from counterrank.errors import ConfigError
+from counterrank.texts import in_percent
+
+_FORM = (
+    "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, in a unit "
+    "of your own), NAME by COLUMN >= -0.02, or <= where less is better"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guardrail:
+    """The lift of a metric must not be beyond a limit, in all or in every group of a column.
+
+    `unit` is empty for relative lifts, else what the absolute limit is counted in; `above` says that
+    the lift must be at least the limit, not at most.
+    """
+
+    text: str
+    metric: str
+    limit: float
+    above: bool = True
+    by: str = ""
+    unit: str = ""
+
+    @property
+    def relative(self) -> bool:
+        """Whether the limit is a share of what the baseline earns."""
+        return not self.unit
+
+
+def parse_guardrail(text: str) -> Guardrail:
+    """Return what a guardrail's text means.
+
+    >>> parse_guardrail("clicks by device >= -2%")
+    Guardrail(text='clicks by device >= -2%', metric='clicks', limit=-0.02, above=True, by='device', unit='')
+
+    Raises
+    ------
+    ConfigError
+        The text is not understood, or its limit forbids nothing.
+    """
+    left, sign, right = _split(text)
+    metric, by = _names(left, text)
+    limit, unit = _limit(right, text)
+    above = sign == ">="
+    if not unit and (limit <= -1.0 if above else limit >= 1.0):
+        raise ConfigError(
+            f"the guardrail '{text}' allows a relative change of {in_percent(limit, 0)}, which forbids hardly "
+            "anything: a limit of 1 per cent is 0.01 or 1%; an absolute one has a unit behind it"
+        )
+    return Guardrail(text.strip(), metric, limit, above, by, unit)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Return what stands before the sign, the sign, and what stands behind it."""
+    plain = text.replace("\N{GREATER-THAN OR EQUAL TO}", ">=").replace(
+        "\N{LESS-THAN OR EQUAL TO}", "<="
+    )
+    found = re.split(r"(>=|<=|==|=|>|<)", plain)
+    if len(found) != 3 or found[1] not in (">=", "<="):
+        raise _wrong(text, found[1] if len(found) > 1 else "its end")
+    return found[0], found[1], found[2]
+
+
+def _names(left: str, text: str) -> tuple[str, str]:
+    """Return the metric and the column before the sign; quotes keep a "by" inside a name."""
+    found = re.findall(r"\"([^\"]+)\"|`([^`]+)`|([^\s\"`]+)", left)
+    words = [(next(filter(None, groups)), not groups[2]) for groups in found]
+    cut = max((i for i, word in enumerate(words) if word == ("by", False)), default=len(words))
+    metric, column = (
+        " ".join(word for word, _ in part) for part in (words[:cut], words[cut + 1 :])
+    )
+    if not metric or (cut < len(words) and not column):
+        raise _wrong(text, "its start" if not metric else "by")
+    return metric, column
+
+
+def _limit(right: str, text: str) -> tuple[float, str]:
+    number, _, unit = right.strip().partition(" ")
+    if number.endswith("%") and not unit.strip():
+        return _number(number[:-1], text) / 100.0, ""
+    if unit.strip() == "%":
+        return _number(number, text) / 100.0, ""
+    return _number(number, text), unit.strip()
+
+
+def _number(written: str, text: str) -> float:
+    try:
+        found = float(written.replace("\N{MINUS SIGN}", "-"))
+    except ValueError:
+        raise _wrong(text, written or "its end") from None
+    if not math.isfinite(found):
+        raise _wrong(text, written)
+    return found
+
+
+def _wrong(text: str, where: str) -> ConfigError:
+    at = where if where.startswith("its ") else f"'{where}'"
+    return ConfigError(f"the guardrail '{text}' is not understood at {at}; {_FORM}")

@@ -1,0 +1,84 @@
+"""From a log with named rewards to the log of one measure: the same rankings, another reward."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.errors import LogError
+from counterrank.metrics.asked import SINGLE
+from counterrank.metrics.expressions import Measure
+from counterrank.metrics.functions import IMPRESSIONS
+from counterrank.texts import suggestion
+
+Floats = NDArray[np.float64]
+
+
+def measured(log: RankingLog, measure: Measure) -> RankingLog:
+    """Return the log whose reward is the measure: position by position, or one a ranking.
+
+    Raises
+    ------
+    LogError
+        The reward is not in the log, or has no positions where they are needed.
+    """
+    alpha = log.position_weights if not log.page_reward else np.ones(log.K)
+    return log.with_reward(numbers_of(log, measure), alpha=alpha)
+
+
+def numbers_of(log: RankingLog, measure: Measure) -> Floats:
+    """Return the measure of every ranking: (n, K), or (n,) where it is one number a ranking."""
+    if measure.function is IMPRESSIONS:
+        return log.lengths.astype(np.float64)
+    found = _operand(log, measure)
+    if measure.function is None:
+        return found
+    if found.ndim == 1 and measure.function.needs_positions:
+        raise LogError(
+            f"'{measure.text}' needs a reward at each position, but '{measure.operand}' has one "
+            "number a ranking"
+        )
+    made = np.asarray(
+        measure.function.make(found[:, None] if found.ndim == 1 else found), dtype=np.float64
+    )
+    if found.ndim == 1 and made.shape == (log.n, 1):
+        made = made[:, 0]
+    wanted = found.shape if measure.function.keeps_positions else (log.n,)
+    if made.shape != wanted:
+        raise LogError(
+            f"the metric '{measure.text}' returns an array of shape {made.shape} for {log.n} "
+            f"rankings; it must return one number each, shape ({log.n},)"
+        )
+    return made
+
+
+def _operand(log: RankingLog, measure: Measure) -> Floats:
+    if measure.operand in log.rewards:
+        return log.rewards[measure.operand]
+    if measure.operand == SINGLE and not log.rewards:
+        if log.page_reward:
+            found: Floats = log.reward[np.arange(log.n), log.lengths - 1]
+            return found
+        return log.reward
+    known = list(log.rewards) or [SINGLE]
+    raise LogError(
+        f"there is no reward '{measure.operand}' in this log{suggestion(measure.operand, known)}",
+        remedy=f"rewards are {', '.join(known)}",
+    )
+
+
+def refuse_constant(log: RankingLog, measures: tuple[Measure, ...]) -> None:
+    """Raise where a measure is the same in every ranking of a log: nothing could be learned of it."""
+    for measure in measures:
+        found = numbers_of(log, measure)
+        of_row = found if found.ndim == 1 else found.sum(axis=1)
+        if log.n > 1 and np.ptp(of_row) == 0.0:
+            raise constant(measure.text, float(of_row[0]))
+
+
+def constant(text: str, value: float) -> LogError:
+    """Return the error of a metric that does not vary."""
+    return LogError(
+        f"the metric '{text}' is {value:g} in every ranking: it does not vary, so nothing can be said "
+        "of it",
+        remedy="leave it out, or look whether the column is the right one",
+    )
