@@ -12,7 +12,11 @@ from counterrank.report.estimates import values_drawing
 pytest.importorskip("matplotlib")
 
 
-@pytest.mark.parametrize("kind", list(pictures.KINDS))
+#: Those of several metrics are drawn in tests/metrics.
+SINGLE = [kind for kind in pictures.KINDS if kind not in ("metrics", "trade-offs")]
+
+
+@pytest.mark.parametrize("kind", SINGLE)
 def test_every_kind_is_drawn_and_saved(kind, tmp_path):
     figure = pictures.draw(sample.result(sample.model()), kind)
     panels = [

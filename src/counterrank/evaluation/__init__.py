@@ -6,6 +6,13 @@ from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Note
+from counterrank.evaluation.metric_tables import (
+    Decision,
+    DecisionReason,
+    GuardrailResult,
+    JointLift,
+    MetricResult,
+)
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
@@ -30,10 +37,15 @@ __all__ = [
     "DEFAULT_ESTIMATORS",
     "LEVELS",
     "Comparison",
+    "Decision",
+    "DecisionReason",
     "Diagnostics",
     "Difference",
     "Evaluation",
+    "GuardrailResult",
+    "JointLift",
     "LogSummary",
+    "MetricResult",
     "Note",
     "OrderPoint",
     "PositionCurve",

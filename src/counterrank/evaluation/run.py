@@ -241,7 +241,7 @@ def assemble(
         verdict=judged.verdict,
         planning={
             e.target: planning(e, run.probe, options, logged=logged, logged_stderr=logged_stderr)
-            for _, e in chosen
+            for e in _with_both_biases(chosen, run.baseline)
         },
         sensitivity={target: found for target, found in judged.ranges.items() if found is not None},
         audit=Audit() if options.audit is False else Audit(findings),
@@ -253,6 +253,14 @@ def assemble(
             command=command,
         ),
     )
+
+
+def _with_both_biases(
+    chosen: Sequence[tuple[Job, Estimate]], baseline: str | None
+) -> list[Estimate]:
+    """Return the estimates that are planned for; a lift over a policy has that one's bias as well."""
+    base = next((e.allowance for _, e in chosen if e.target == baseline), 0.0)
+    return [replace(e, allowance=e.allowance + base) for _, e in chosen if e.target != baseline]
 
 
 def _logged(totals: Totals) -> tuple[float, float]:

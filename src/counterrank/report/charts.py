@@ -156,6 +156,8 @@ class Row:
     shape: int = 0
     faded: bool = False
     heading: bool = False
+    #: A limit of this row alone, drawn as an upright mark.
+    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class Rows:
         """Return the axis that holds the rows; None when there is nothing to show."""
         data = [row for row in self.rows if not row.heading and known(row.value)]
         marked = [self.axis.line] if self.axis.line is not None else []
+        marked += [row.limit for row in data if row.limit is not None]
         return around_intervals(data, also=marked) if data else None
 
     def svg(self) -> Markup:
@@ -234,6 +237,9 @@ def _mark(row: Row, scale: Scale) -> Markup:
     if known(row.low) and known(row.high):
         parts.append(_span((row.low, row.high), scale, "span"))
         parts += [_arrow(scale, row.low, left=True), _arrow(scale, row.high, left=False)]
+    if row.limit is not None:
+        at = place(scale.clipped(row.limit))
+        parts.append(line(at, MIDDLE - 11, at, MIDDLE + 11, "limit"))
     parts.append(marker(row.shape, place(scale.clipped(row.value)), MIDDLE, class_="dot"))
     return Markup("").join(parts)
 

@@ -56,7 +56,8 @@ def values_drawing(reading: Reading) -> Rows:
 def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
     today = reading.log.value
     line = today if known(today) else None
-    return Axis(" per ".join(reading.words()), line=line, line_name="today", region=region)
+    named = "today" if reading.over_logger else "logger"
+    return Axis(" per ".join(reading.words()), line=line, line_name=named, region=region)
 
 
 def _logging(reading: Reading) -> Iterator[Row]:
@@ -66,8 +67,9 @@ def _logging(reading: Reading) -> Iterator[Row]:
     reach = reading.reach(error) if known(error) else None
     low, high = (value - reach, value + reach) if reach is not None else (None, None)
     shown = plain(value, error)
-    tip = f"today's policy\n{shown} ± {plain(error, error)}\nmeasured, not estimated"
-    yield Row(label="today's policy", note="measured", value=value, low=low, high=high, shown=shown, tip=tip,
+    who = reading.logger_words
+    tip = f"{who}\n{shown} ± {plain(error, error)}\nmeasured, not estimated"
+    yield Row(label=who, note="measured", value=value, low=low, high=high, shown=shown, tip=tip,
               look="today", shape=2)  # fmt: skip
 
 
@@ -102,7 +104,7 @@ def _values_table(reading: Reading) -> Markup:
     head = ("policy", "value", "std. error", "low", "high", "lift", "lift low", "lift high", "relative")  # fmt: skip
     log = reading.log
     shown = (plain(log.value, log.stderr), plain(log.stderr, log.stderr))
-    body: list[tuple[str, ...]] = [("today's policy", *shown, *(NONE,) * 6)]
+    body: list[tuple[str, ...]] = [(reading.logger_words, *shown, *(NONE,) * 6)]
     body += [(name, *_cells(reading.best(name), reading.lift(name))) for name in reading.targets]
     return table(head, body)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from counterrank._version import __version__
-from counterrank.report import sentences
+from counterrank.report import metrics, sentences
 from counterrank.report.behavior import behavior, visibility
 from counterrank.report.estimates import agreement, order_path, values
-from counterrank.report.numbers import count, percent, plain
+from counterrank.report.numbers import count, percent, plain, span
 from counterrank.report.parts import Section, tag
 from counterrank.report.provenance import provenance
 from counterrank.report.reading import Reading, family
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 #: In the order of reading.
 SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
-    values, agreement, order_path, positions, segments, visibility, behavior, weights, audit, planning, provenance,
+    metrics.metrics, values, agreement, order_path, positions, segments, visibility, behavior, weights,
+    audit, planning, provenance,
 )  # fmt: skip
 
 
@@ -41,7 +42,8 @@ def render(result: "Evaluation", *, back: str | None = None) -> str:
     reading = Reading(result)
     return page(
         "page.html.j2",
-        title=sentences.headline(reading),
+        title=title(reading),
+        decision=_decision(reading),
         back=back,
         logged=sentences.logged(reading),
         cards=sentences.cards(reading),
@@ -49,6 +51,16 @@ def render(result: "Evaluation", *, back: str | None = None) -> str:
         sections=[section for make in SECTIONS if (section := make(reading)) is not None],
         data=_embedded(result),
     )
+
+
+def title(reading: Reading) -> str:
+    """Return the title of the page: the decision where there is more than one metric."""
+    return metrics.headline(reading) if metrics.several(reading) else sentences.headline(reading)
+
+
+def _decision(reading: Reading) -> list[str]:
+    """Return the reasons of the decision, none where one metric speaks for itself."""
+    return metrics.reasons(reading) if metrics.several(reading) else []
 
 
 def page(template: str, **values: object) -> str:
@@ -106,6 +118,8 @@ def fragment(result: "Evaluation") -> str:
     return environment().get_template("notebook.html.j2").render(
         logged=sentences.logged(reading), cards=sentences.cards(reading), level=sentences.level(reading),
         groups=[(target, _lines(reading, target)) for target in reading.targets], whole=framed(render(result)),
+        decision=title(reading) if metrics.several(reading) else "", reasons=_decision(reading),
+        metrics=metrics.summary_rows(reading) if metrics.several(reading) else [],
     )  # fmt: skip
 
 
@@ -141,8 +155,8 @@ def _lines(reading: Reading, target: str) -> list[dict[str, object]]:
                 "dim": family(e.estimator) == "biased",
                 "estimator": e.estimator,
                 "value": plain(e.value, error),
-                "interval": f"{plain(e.low, error)} to {plain(e.high, error)}",
                 "lift": plain(e.lift.value, spread, sign=True),
+                "interval": span(e.lift.low, e.lift.high, spread, sign=True),
                 "relative": percent(e.lift.relative, sign=True),
                 "ess": count(e.ess),
                 "flags": e.flags,

@@ -11,6 +11,7 @@ from counterrank.errors import ConfigError, require
 from counterrank.report.charts import Axis, Frame, Plot, Row, Rows, Scale, Series
 from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
 from counterrank.report.html import asset
+from counterrank.report.metrics import lifts_drawing, trades
 from counterrank.report.numbers import known
 from counterrank.report.reading import Reading
 from counterrank.report.trust import weights_drawing
@@ -39,12 +40,15 @@ KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
     "positions": _each(positions_drawing),
     "segments": _each(segments_drawing),
     "weights": _each(weights_drawing),
+    "metrics": lambda reading: [lifts_drawing(reading)],
+    "trade-offs": trades,
 }
 #: Why there may be nothing to draw.
 _ABSENT = {
     "segments": "there are no segments; name some with evaluate(..., segments=[...])",
     "order-path": "there is no path: it needs at least two of iips, order-2, order-3, ips",
     "weights": "no estimator here rests on weights",
+    "trade-offs": "it takes two policies and two metrics",
 }
 _SHAPES = "oDs^v"
 #: Dash patterns of the page's curves, in points.
@@ -171,6 +175,10 @@ def _draw_row(axes: "Axes", place: int, row: Row, scale: Scale) -> None:
             if not scale.inside(end):
                 edge = scale.low if mark == "<" else scale.high
                 axes.plot([edge], [place], mark, markersize=6, clip_on=False, **fade)
+    if row.limit is not None:
+        axes.plot(
+            [row.limit], [place], "|", markersize=14, color=_colours()["bad"], markeredgewidth=2
+        )
     value = min(max(row.value, scale.low), scale.high)
     axes.plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8, **fade)
 

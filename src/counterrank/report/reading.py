@@ -111,6 +111,26 @@ class Reading:
         """The target policies in the order they were given."""
         return list(dict.fromkeys(e.target for e in self.result.estimates))
 
+    @property
+    def over_logger(self) -> bool:
+        """Whether lifts are against the policy that served the log."""
+        return self.result.baseline == "logger"
+
+    @property
+    def candidates(self) -> list[str]:
+        """The targets that are compared with the baseline: all that are not the baseline."""
+        return [name for name in self.targets if name != self.result.baseline]
+
+    @property
+    def baseline_words(self) -> str:
+        """What lifts are against, in words."""
+        return "today's policy" if self.over_logger else self.result.baseline
+
+    @property
+    def logger_words(self) -> str:
+        """What the policy that served the log is called: today's only where nothing else is."""
+        return "today's policy" if self.over_logger else "the logging policy"
+
     def not_estimable(self, target: str) -> str:
         """Return why the recommended estimate of a target has no value; nothing where it has one."""
         best = self.best(target)

@@ -60,7 +60,7 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
     bracket = "" if beside else f" ({ends})"
     if no_difference(lift):
         return (
-            f"This log shows no difference at all between {target} and today's policy: "
+            f"This log shows no difference at all between {target} and {reading.baseline_words}: "
             "all weights are one, or all rewards are the same."
         )
     if reading.evidence(target) == "insufficient":
@@ -68,14 +68,19 @@ def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
             f"This log cannot tell what {target} would earn. The best guess is "
             f"{_change(reading, lift)} per {ranking}{bracket}."
         )
-    found = outcome(lift)
+    found, than = outcome(lift), than_words(reading)
     if found == "unclear":
         return (
-            f"Under {target}, a {ranking} might earn {_change(reading, lift)} than today, but no "
+            f"Under {target}, a {ranking} might earn {_change(reading, lift)} than {than}, but no "
             f"change at all is just as plausible{bracket}."
         )
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
-    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than today{bracket}."
+    return f"Under {target}, a {ranking} {would} {_change(reading, lift)} than {than}{bracket}."
+
+
+def than_words(reading: Reading) -> str:
+    """Return what a target is better or worse than."""
+    return "today" if reading.over_logger else f"under {reading.result.baseline}"
 
 
 def margin(reading: Reading, target: str) -> str:
@@ -140,7 +145,7 @@ def logged(reading: Reading) -> str:
     if not known(log.value):
         return f"From {size}."
     today = plain(log.value, log.stderr)
-    return f"From {size}; today's policy earned {today} {reward} per {ranking}."
+    return f"From {size}; {reading.logger_words} earned {today} {reward} per {ranking}."
 
 
 def _counted(number: int, word: str) -> str:
@@ -286,14 +291,14 @@ def path(points: "Sequence[OrderPoint]") -> str:
 
 #: By outcome: the sentence about the first to be named, and about those after it.
 _PHRASES = {
-    "better": ("{names} {beat} today's policy", "{names} {are} better"),
-    "better?": ("{names} probably {beat} today's policy", "{names} {are} probably better"),
+    "better": ("{names} {beat} {base}", "{names} {are} better"),
+    "better?": ("{names} probably {beat} {base}", "{names} {are} probably better"),
     "unclear": (
-        "{names} cannot be told apart from today's policy",
+        "{names} cannot be told apart from {base}",
         "{names} cannot be told apart from it",
     ),
-    "worse?": ("{names} probably {do} worse than today's policy", "{names} probably {do} worse"),
-    "worse": ("{names} {do} worse than today's policy", "{names} {do} worse"),
+    "worse?": ("{names} probably {do} worse than {base}", "{names} probably {do} worse"),
+    "worse": ("{names} {do} worse than {base}", "{names} {do} worse"),
     "unknown": ("this log cannot judge {names}",) * 2,
 }
 _VERBS = ({"beat": "beats", "are": "is", "do": "does"}, {"beat": "beat", "are": "are", "do": "do"})
@@ -302,12 +307,14 @@ _VERBS = ({"beat": "beats", "are": "is", "do": "does"}, {"beat": "beat", "are": 
 def headline(reading: Reading) -> str:
     """Return the title of the page: every target in a few words."""
     groups: dict[str, list[str]] = {}
-    for target in reading.targets:
+    for target in reading.candidates:
         groups.setdefault(_kind(reading, target), []).append(target)
     kinds = [kind for kind in _PHRASES if kind in groups]
     found = [
         _PHRASES[kind][min(index, 1)].format(
-            names=_listed(groups[kind]), **_VERBS[len(groups[kind]) > 1]
+            names=_listed(groups[kind]),
+            base=reading.baseline_words,
+            **_VERBS[len(groups[kind]) > 1],
         )
         for index, kind in enumerate(kinds)
     ]
@@ -329,8 +336,8 @@ def _listed(names: list[str]) -> str:
 
 
 _OUTCOMES = {
-    "better": "▲ better than today",
-    "worse": "▼ worse than today",
+    "better": "▲ better than {base}",
+    "worse": "▼ worse than {base}",
     "unclear": "◆ no clear difference",
 }
 
@@ -358,8 +365,8 @@ class Card:
 
 
 def cards(reading: Reading) -> list[Card]:
-    """Return a card for each target."""
-    return [_card(reading, target) for target in reading.targets]
+    """Return a card for each target that is no baseline."""
+    return [_card(reading, target) for target in reading.candidates]
 
 
 def _card(reading: Reading, target: str) -> Card:
@@ -369,7 +376,7 @@ def _card(reading: Reading, target: str) -> Card:
     return Card(
         target=target, look=style_of(reading, target).look, key=key(reading, target),
         sentence=answer(reading, target, absolute=True), number=number, interval=ends, outcome=found,
-        outcome_words=_words(found, grade), level=grade or "unknown",
+        outcome_words=_words(reading, found, grade), level=grade or "unknown",
         level_name=EVIDENCE[grade][0] if grade else "No verdict",
         level_sign=SIGNS.get(grade, "?"), level_meaning=evidence(grade),
         reasons=_reasons(reading, target), settle=tuple(settle(reading, target)),
@@ -377,11 +384,12 @@ def _card(reading: Reading, target: str) -> Card:
     )  # fmt: skip
 
 
-def _words(found: str, grade: str) -> str:
+def _words(reading: Reading, found: str, grade: str) -> str:
     if grade == "insufficient":
         return "? not known from this log"
     hedge = grade == "directional" and found != "unclear"
-    return _OUTCOMES[found].replace(" ", " probably ", 1) if hedge else _OUTCOMES[found]
+    said = _OUTCOMES[found].replace(" ", " probably ", 1) if hedge else _OUTCOMES[found]
+    return said.format(base="today" if reading.over_logger else reading.result.baseline)
 
 
 def _numbers(reading: Reading, target: str) -> tuple[str, str]:

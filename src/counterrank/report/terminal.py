@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from counterrank.report import sentences
+from counterrank.report import metrics, sentences
 from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, family
@@ -46,7 +46,9 @@ def renderables(result: "Evaluation") -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
     reading = Reading(result)
     yield safe(sentences.logged(reading), "dim")
-    for target in reading.targets:
+    if metrics.several(reading):
+        yield from _metrics(reading)
+    for target in reading.candidates:
         yield _answer(reading, target)
     for row in result.comparisons:
         yield safe(sentences.comparison(reading, row))
@@ -57,6 +59,45 @@ def renderables(result: "Evaluation") -> Iterator[RenderableType]:
     if result.segments:
         yield Padding(_segments(reading), (1, 0, 0, 0))
     yield from _audit(reading)
+
+
+#: How the decision looks.
+_ACTIONS = {
+    "ship": "bold black on green",
+    "hold": "bold white on red",
+    "test": "bold black on yellow",
+}
+
+
+def _metrics(reading: Reading) -> Iterator[RenderableType]:
+    """Yield the decision with its reasons, and a row for each metric."""
+    action = reading.result.decision.action
+    head = safe(f" {metrics.headline(reading)} ", _ACTIONS.get(action, "reverse"))
+    why = [Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in metrics.reasons(reading)]
+    yield Padding(Group(head, *why), (1, 0, 0, 0))
+    over = "" if reading.over_logger else f" over {reading.result.baseline}"
+    shown = Table(title=safe(f"Metrics: lift{over}"), **LOOK)
+    for name in ("metric", "value", "lift", f"{sentences.level(reading)} interval", "evidence"):
+        shown.add_column(name.replace(NARROW, " "), no_wrap=True)
+    railed = bool(reading.result.guardrails)
+    if railed:
+        shown.add_column("guardrail")
+    for target in reading.candidates:
+        if len(reading.candidates) > 1:
+            shown.add_row(safe(target, "bold underline"))
+        for one in metrics.summary_rows(reading):
+            if one.target == target:
+                style = "bold" if one.primary else ""
+                cells = (
+                    one.metric,
+                    f"{one.value} {one.unit}",
+                    one.relative,
+                    one.interval,
+                    one.evidence,
+                )
+                last = [safe(one.guardrail, style)] if railed else []
+                shown.add_row(*(safe(cell, style) for cell in cells), *last)
+    yield Padding(shown, (1, 0, 0, 0))
 
 
 def safe(value: Any, style: str = "") -> Text:
@@ -107,7 +148,7 @@ class _Estimates:
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
         shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
         shown.add_column("estimator", no_wrap=True)
-        names = ("value", "± se", interval, "lift", "rel.", "eff. rows")
+        names = ("lift", "± se", interval, "rel.", "value", "eff. rows")
         for column in columns:
             shown.add_column(names[column], justify="right", no_wrap=True)
         flagged = bool(numbers) and len(columns) > 2
@@ -133,7 +174,7 @@ class _Estimates:
         style = "bold" if best else "dim" if family(name) == "biased" else ""
         # One column, one number of digits: those that the recommended estimate's errors support.
         first = self.reading.best(target)
-        cells = _cells(found, unit, unit.size_of(first), unit.size_of(first.lift))
+        cells = _cells(found, unit, unit.size_of(first.lift), unit.size_of(first))
         shown = (self.marked(target, name), *(cells[column] for column in columns))
         return [safe(cell, style) for cell in shown]
 
@@ -142,8 +183,8 @@ class _Estimates:
         return f"{'★' if name == self.reading.recommended(target) else ' '} {name}"
 
 
-#: Of value, error, interval, lift, relative lift and effective rows: all, what most ask for, what
-#: fits on a phone.
+#: Of lift, its error and interval, relative lift, value and effective rows: all, what most ask for,
+#: what fits on a phone. The lift comes first: it is what a team decides on.
 _COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
@@ -151,16 +192,16 @@ def _cells(
     found: "Estimate", unit: "_Unit", error: float | None, spread: float | None
 ) -> tuple[str, ...]:
     """Return the cells of an estimate with the digits that the recommended one's errors support."""
-    value, own, low, high = unit.of(found)
-    lift, lift_error, _, _ = unit.of(found.lift)
-    error, spread = error or own, spread or lift_error
+    lift, own, low, high = unit.of(found.lift)
+    value, value_error, _, _ = unit.of(found)
+    error, spread = error or own, spread or value_error
     return (
-        plain(value, error),
+        plain(lift, error, sign=True),
         # A small error is not rounded to nothing.
         plain(own, min(own, error) if known(own) and known(error) else own),
-        span(low, high, error) or NONE,
-        plain(lift, spread, sign=True),
+        span(low, high, error, sign=True) or NONE,
         percent(found.lift.relative, sign=True),
+        plain(value, spread),
         count(found.ess),
     )
 
