@@ -517,3 +517,11 @@ def test_relevance_may_bend_with_the_context():
         squared_loss(model, Rankings(item, x), click, fold).sum() for model in (straight, bent)
     ]
     assert losses[1] < 0.85 * losses[0]
+
+
+def test_nothing_is_below_the_last_slot_to_the_last_digit():
+    """A difference of sums leaves 5e-17, which trees tell from zero."""
+    from counterrank.models.clicks.model import rivalry
+
+    found = rivalry(np.array([[0.1, 0.2, 0.3]]), np.array([3]))
+    assert found[0, :, 3].tolist() == [0.5, 0.3, 0.0]

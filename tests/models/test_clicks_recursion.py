@@ -17,8 +17,6 @@ from counterrank.models.clicks.kernels.recursion import (
     forward,
     reading,
     skipped,
-    table_ahead,
-    table_expected,
 )
 from counterrank.models.clicks.model import (
     ClickModel,
@@ -109,7 +107,8 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
     click_expected(attraction, *parts, item, lengths, fold, one)
-    table_expected(chances, lengths, two)
+    for i in range(m):
+        forward(chances[i], lengths[i], np.zeros(K + 1), two[i])
     np.testing.assert_allclose(one, two, atol=1e-14)
     assert not one[item < 0].any()
     gain = rng.normal(size=(m, K))
@@ -118,7 +117,12 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     again = np.zeros((m, K))
     click_history(attraction, *parts, item, lengths, fold, gain, click, again, first)
     np.testing.assert_array_equal(again, one)
-    table_ahead(chances, lengths, gain, click, second)
+    for i in range(m):
+        ahead, state = np.zeros((K + 1, K + 1)), 0
+        backward(chances[i], gain[i], lengths[i], ahead)
+        for k in range(lengths[i]):
+            second[i, k] = ahead[k, state]
+            state = k + 1 if click[i, k] else state
     np.testing.assert_allclose(first, second, atol=1e-14)
     # The value at the start is what is expected.
     np.testing.assert_allclose(first[:, 0], (one * gain).sum(axis=1), atol=1e-12)

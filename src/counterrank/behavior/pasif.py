@@ -62,13 +62,12 @@ class PasIf:
     share: float = PASIF_SHARE.value
     splits: int = PASIF_SPLITS.value
     name: str = "pasif"
-    streams: bool = False
 
     def objective(self, position: Position) -> Objective:
         """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of
         D_1)^2.
         """
-        rows = position.rows_in_memory(self.name)
+        rows = position.memory
         used = rows.rows
 
         def prepared() -> tuple[Floats, Floats]:

@@ -319,8 +319,8 @@ class Position:
     `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
     items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
     factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` is None when the log
-    is streamed.
+    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` has the
+    rows.
     """
 
     index: int
@@ -332,7 +332,7 @@ class Position:
     n_apply: int
     moments: Callable[[], tuple[Floats, Floats]]
     pair_value: Callable[[], float]
-    memory: "PositionRows | None" = None
+    memory: "PositionRows"
     seed: int = 0
 
     @property
@@ -344,15 +344,6 @@ class Position:
         """Return the variance of one contribution (M,), its tail corrected."""
         mean, second = self.moments()
         return np.maximum(self.tails * second - mean**2, 0.0)
-
-    def rows_in_memory(self, name: str) -> "PositionRows":
-        """Return the rows, or say that a stream has none."""
-        if self.memory is None:
-            raise BehaviorError(
-                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
-                "mse='pairs'"
-            )
-        return self.memory
 
 
 class Part(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import PolicyError, require
+from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.trees import Trees
 from counterrank.models import (
@@ -23,7 +24,6 @@ from counterrank.models import (
     CLICK_SETTINGS,
     MOST_LABELS,
     AmountModel,
-    BoostedModel,
     ClickModel,
     Means,
     NumberModel,

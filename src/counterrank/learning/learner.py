@@ -23,6 +23,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
+from counterrank.learning.boosting import fit_trees
 from counterrank.learning.copies import copies_of
 from counterrank.learning.paths import (
     STRENGTHS,
@@ -43,7 +44,7 @@ from counterrank.learning.result import (
     exposure,
     segments_of,
 )
-from counterrank.learning.scorer import Scorer, fit_trees
+from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.models import (

@@ -304,7 +304,6 @@ class Kind(StrEnum):
     CHOICE = "choice"
     PAGE = "page"
     BOOSTING = "boosting"
-    AVERAGE = "average"
 
 
 @dataclass(frozen=True, slots=True)

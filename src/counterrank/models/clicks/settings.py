@@ -6,7 +6,7 @@ from counterrank.settings import Setting
 
 #: Random streams, each apart from the others; all but the last follow the seed. Signs are drawn to
 #: measure noise, and the same residuals must give the same answer whatever the seed.
-STREAMS = {"training rows": 47, "boosting rows": 53, "random signs": 61}
+STREAMS = {"training rows": 47, "random signs": 61}
 
 SETTINGS: dict[str, Setting[float]] = {
     "examined": Setting(
@@ -220,30 +220,6 @@ SETTINGS: dict[str, Setting[float]] = {
         "information of a pair",
         "pairs seen once or twice would else be the largest residuals",
         "develop worlds",
-    ),
-    "trees": Setting(
-        60.0,
-        "trees",
-        "with the first model's key among the columns few are needed",
-        "reasoned",
-    ),
-    "leaves": Setting(
-        15.0,
-        "leaves of a tree",
-        "products of about four columns",
-        "reasoned",
-    ),
-    "leaf_rows": Setting(
-        50.0,
-        "slots in a leaf, at least",
-        "a click rate from 50 slots is known within .07",
-        "reasoned",
-    ),
-    "rate": Setting(
-        0.08,
-        "step of a tree",
-        "slow enough for 60 trees to be few",
-        "reasoned",
     ),
     "labels": Setting(
         20.0,
