@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
-from counterrank.behavior.pairs import PairEstimate, fit_pairs
+from counterrank.behavior.pairs import PairEstimate, fit_pairs, triple_effects
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.kernels import weights
@@ -375,7 +375,7 @@ class TrainingSet:
     pairs: PairEstimate
     by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
     all_pairs: Floats  # (n, T), the same with every effect of pairs, whatever the evidence for it
-    step: Floats  # (T,) by how much triples changed the values
+    more: Floats  # (n, T) what all effects of triples add, whatever the evidence for them
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
@@ -528,8 +528,8 @@ def prepare(
     pairs = fit_pairs(ratios)
     # One column a tree.
     alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
-    trusted = pairs.trusted.contributions(ratios) @ alpha
-    without = replace(pairs.trusted, triples=0.0)
+    without = replace(pairs.trusted, triples=0.0).contributions(ratios) @ alpha
+    triples = triple_effects(ratios, pairs.centre) @ alpha
     return TrainingSet(
         log=log,
         target=target,
@@ -540,8 +540,8 @@ def prepare(
         y=y,
         pairs=pairs,
         by_pairs=pairs.contributions(ratios) @ alpha,
-        all_pairs=trusted,
-        step=(trusted - without.contributions(ratios) @ alpha).mean(axis=0),
+        all_pairs=without + pairs.triples * triples,
+        more=triples,
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,
