@@ -210,12 +210,16 @@ class Together:
 
     def stretch(self, lift: Lift, allowance: float, level: float) -> float:
         """Return how many times longer a lift's interval is at another level."""
-        df = max(self.totals.units - 1, 1)
-        halves = [
-            bias_aware_half(lift.stderr, allowance, self.looks.level(wanted, self.totals.n), df)
-            for wanted in (level, self.level)
-        ]
+        halves = [self._half(lift.stderr, allowance, wanted) for wanted in (level, self.level)]
         return halves[0] / halves[1] if halves[1] > 0 else 1.0
+
+    def _half(self, stderr: float, allowance: float, level: float) -> float:
+        wanted = self.looks.level(level, self.totals.n)
+        if wanted < 1.0:
+            return bias_aware_half(stderr, allowance, wanted, max(self.totals.units - 1, 1))
+        # Few rows beside those that the looks are planned for: the level rounds to one, but the width
+        # is known.
+        return allowance + self.looks.critical(level, self.totals.n) * stderr
 
     def wider(self, one: Estimate, level: float) -> tuple[float, float, float, float]:
         """Return the ends of the lift and of the relative lift at another level."""
@@ -311,10 +315,12 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     flags: tuple[str, ...] = ()
     share = all_of.shaky(metric, target)
     if share > NEAR_ZERO:
-        text = (
-            f"the denominator of '{metric.text}' is known to {in_percent(share, 0)} of itself only: the interval "
-            "of the ratio is rough"
+        known = (
+            "not known"
+            if not math.isfinite(share)
+            else f"known to {in_percent(share, 0)} of itself only"
         )
+        text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
         target=target, estimator=top.estimator, value=value.value,

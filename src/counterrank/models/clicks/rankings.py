@@ -215,7 +215,7 @@ def encoded(
     >>> encoded(np.array([[2.0, 1.0]]), ("price", "shop"), {"shop": ("a", "b", "c")}).tolist()
     [[2.0, 1.0, 0.0]]
     """
-    most = int(SETTINGS["labels"].value)
+    most = SETTINGS.labels
     columns: list[Floats] = []
     for j, name in enumerate(names):
         labels, own = categories.get(name, ()), values[..., j]
@@ -227,7 +227,8 @@ def encoded(
         code = own if len(labels) <= most else np.floor((own * 0.6180339887498949) % 1.0 * most)
         first, size = (1, len(labels)) if len(labels) <= most else (0, most)
         columns.extend((code == c).astype(float) for c in range(first, size))
-    return np.stack(columns, axis=-1)
+    # One label for all items says nothing of any.
+    return np.stack(columns, axis=-1) if columns else np.zeros((*values.shape[:-1], 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,7 +261,7 @@ class Scaling:
         out = np.empty(values.shape)
         shape = (values.size // max(len(self.mean), 1), len(self.mean))
         table = np.ascontiguousarray(_logged(values, self.least), dtype=np.float64).reshape(shape)
-        standardise(table, self.mean, 1.0 / self.spread, SETTINGS["far"].value, out.reshape(shape))
+        standardise(table, self.mean, 1.0 / self.spread, SETTINGS.far, out.reshape(shape))
         return out
 
 
