@@ -13,8 +13,8 @@ rare, and nothing cancels. Exact, but for the number of drawn pages and the mode
 
 `iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are taken in the
 same two parts, the second as E_t[(w_k - 1)^2 / w_k E_0[r_k^2 | a_k at k]]. Its inner mean is that of a page
-of the option which holds a_k at k by exchanging it with what stood there, which is the option's own law where places are
-swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
+of the option which holds a_k at k by exchanging it with what stood there, which is the option's own law
+where places are swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
 
 What no number of rows takes away is the allowance: rewards of pages that the option never shows
 (`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
