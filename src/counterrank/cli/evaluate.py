@@ -374,6 +374,8 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 @click.option(
     "--estimators", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
 )
+@reward_option
+@primary_option
 @level_option("level of the intervals")
 @seed_option
 @json_option
@@ -386,8 +388,9 @@ def validate(log: Any, **options: Any) -> None:
 
     read, piped = opened(log, options)
     asked = {name: options[name] for name in ("estimators", "level", "seed")}
+    measured = {name: v for name, v in _metrics(options).items() if name in ("rewards", "primary")}
     with showing_progress(enabled=not options["quiet"]):
-        result = evaluation.validate(log, options["arm"], **asked, **read)
+        result = evaluation.validate(log, options["arm"], **asked, **measured, **read)
     hand_over(result, options, result.to_json, piped=piped)
 
 

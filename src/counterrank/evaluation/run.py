@@ -546,7 +546,7 @@ def evaluate(  # noqa: PLR0913
     wanted, custom = named(estimators)
     against_whom = None if baseline in (None, LOGGER) else baseline
     targets = with_baseline(targets, against_whom)
-    beside = {} if metrics is None or _is_read(log) else {"rewards": metrics.operands}
+    beside = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
     with opened(
         log, targets, position_weights=position_weights, segments=carried, **beside, **reading
     ) as (source, names):
@@ -602,7 +602,7 @@ def metrics_of(
     """
     known = (
         list(log.rewards if isinstance(log, RankingLog) else log.first.rewards)
-        if _is_read(log)
+        if is_read(log)
         else []
     )
     given: dict[str, Any] = {name: name for name in known}
@@ -613,7 +613,7 @@ def metrics_of(
     return Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
 
 
-def _is_read(log: Any) -> bool:
+def is_read(log: Any) -> bool:
     """Return whether a log has been opened, so that no option changes what it holds."""
     return isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first"))
 
