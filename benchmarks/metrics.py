@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -273,49 +273,68 @@ def _level(name: str) -> int:
     return ("insufficient", "directional", "reliable").index(name)
 
 
+FIVE = {
+    "clicks": "clicks",
+    "revenue": "revenue",
+    "any": "any(clicks)",
+    "mrr": "mrr(clicks)",
+    "bought": "any(revenue)",
+}
+
+
 def cost(rows: int, few: int) -> dict[str, float]:
-    """Return how many times as long five metrics take as one, by fixed estimators from a file and by
-    `auto`, with loading of code left out.
+    """Return how many times as long five metrics take as one, with loading of code left out: by fixed
+    estimators from a file with probabilities, by the same from scores of candidates, and by `auto`.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log.parquet")
+        _written(path, rows)
+
+        def from_file(rewards: dict[str, str]) -> Callable[[], Any]:
+            return lambda: cr.evaluate(path, ["new"], rewards=rewards, estimators=FIXED)
+
+        first = _ratio(from_file({"clicks": "clicks"}), from_file(FIVE))
+    found = {"fixed estimators, probabilities in a file": first}
+    for name, estimators, n in (
+        ("fixed estimators, scores", FIXED, 10 * few),
+        ("auto", "auto", few),
+    ):
+        log = log_of(SETTINGS[0], n, 0)
+        alone = cr.RankingLog(
+            action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets,
+            candidates=log.candidates, context=log.context, item_features=log.item_features,
+        )  # fmt: skip
+        more = {key: text for key, text in FIVE.items() if key not in log.rewards}
+        found[name] = _ratio(
+            partial(cr.evaluate, alone, ["new"], estimators=estimators),
+            partial(cr.evaluate, log, ["new"], rewards=more, estimators=estimators),
+        )
+    return found
+
+
+FIXED = "ips,rips,iips"
+
+
+def _written(path: str, rows: int) -> None:
+    """Write a log of eight positions with probabilities, clicks and revenue."""
     rng = np.random.default_rng(1)
     action = rng.integers(10, size=(rows, 8))
     clicked = (rng.random((rows, 8)) < 0.1 + 0.02 * action).astype(float)
-    target = rng.uniform(0.05, 0.15, size=(rows, 8))
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "log.parquet")
-        columns = {
-            "action": action, "click": clicked, "cart": clicked * (rng.random((rows, 8)) < 0.3),
-            "revenue": clicked * rng.exponential(5.0, size=(rows, 8)),
-            "propensity": np.full((rows, 8), 0.1), "new": target,
-        }  # fmt: skip
-        flat = {
-            name: pa.FixedSizeListArray.from_arrays(pa.array(v.ravel()), 8)
-            for name, v in columns.items()
-        }
-        pq.write_table(pa.table(flat), path)
-        del columns, flat
-        five = {
-            "clicks": "click",
-            "cart": "cart",
-            "revenue": "revenue",
-            "any": "any(click)",
-            "mrr": "mrr(click)",
-        }
-
-        def fixed(rewards: dict[str, str]) -> Callable[[], Any]:
-            return lambda: cr.evaluate(path, ["new"], rewards=rewards, estimators="ips,rips,iips")
-
-        first = _ratio(fixed({"clicks": "click"}), fixed(five))
-    log = log_of(SETTINGS[0], few, 0)
-    alone = cr.RankingLog(
-        action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets,
-        candidates=log.candidates, context=log.context, item_features=log.item_features,
-    )  # fmt: skip
-    rewards = {"any": "any(clicks)", "mrr": "mrr(clicks)", "bought": "any(revenue)"}
-    second = _ratio(
-        lambda: cr.evaluate(alone, ["new"]), lambda: cr.evaluate(log, ["new"], rewards=rewards)
-    )
-    return {"fixed estimators": first, "auto": second}
+    columns = {
+        "action": action,
+        "clicks": clicked,
+        "revenue": clicked * rng.integers(1, 100, size=(rows, 8)),
+        "propensity": np.full((rows, 8), 0.1),
+        "new": rng.uniform(0.05, 0.15, size=(rows, 8)),
+        **{f"x_{j}": rng.standard_normal(rows) for j in range(5)},
+    }
+    flat = {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 8)
+        if values.ndim == 2
+        else pa.array(values)
+        for name, values in columns.items()
+    }
+    pq.write_table(pa.table(flat), path)
 
 
 def _ratio(one: Callable[[], Any], five: Callable[[], Any], runs: int = 3) -> float:

@@ -184,8 +184,12 @@ def judge(
         for j, e in zip(run.jobs, estimates, strict=True)
         if run.recommended[j.target] == j.name
     ]
+    # Of further rewards the range is asked only where the verdict looks at it.
+    asked = run.primary or has(first.notes, ESTIMATED)
     ranges = {
         e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged)
+        if asked
+        else None
         for j, e in chosen
     }
     evidence = [
@@ -679,8 +683,13 @@ def evaluate_metrics(
         source = SampledOnce(source)
     measures = [_unchanged] if single else [_measuring(measure) for measure in metrics.measures]
     runs = [
-        Run(source if single else mapped(source, measure), options, primary=index == 0)
-        for index, measure in enumerate(measures)
+        Run(
+            source if single else mapped(source, change),
+            options,
+            primary=index == 0,
+            logged=measure.function is None,
+        )
+        for index, (measure, change) in enumerate(zip(metrics.measures, measures, strict=True))
     ]
     first = runs[0]
     asked = [parse(name) for name in options.estimators]
@@ -809,6 +818,8 @@ class Run:
     options: Options
     #: Whether this is the reward that everything is said of.
     primary: bool = True
+    #: Whether it is a column of the log, not a function of one: then its numbers are audited.
+    logged: bool = True
     jobs: Sequence[Job] = ()
     skipped: tuple[Skipped, ...] = ()
     auditor: Auditor | None = None
@@ -872,7 +883,7 @@ class Run:
     def _checks(self) -> tuple[Check, ...]:
         """Return what the audit looks at: of a further reward, only that reward."""
         if not self.primary:
-            return OF_REWARDS
+            return OF_REWARDS if self.logged else ()
         return VITAL if self.options.audit is False else CHECKS
 
     def findings(self, total: PassState) -> list[Finding]:
@@ -885,8 +896,9 @@ class Run:
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
         by_unit = self.first.unit is not None
         return Pass(
-            list(self.groups.values()), self.main, cuts, by_unit, auditor, self.baseline is not None
-        )
+            list(self.groups.values()), self.main, cuts, by_unit, auditor,
+            self.baseline is not None, self.primary,
+        )  # fmt: skip
 
     def group_estimates(self, total: PassState) -> dict[tuple[str, str, str], Estimate]:
         """Return the recommended estimates by target, column and label of a group."""
