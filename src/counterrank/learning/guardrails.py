@@ -134,43 +134,49 @@ def likely(rails: Sequence[Watched], weight: Callable[[Any], Floats]) -> Callabl
     return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Certifying:
+    """Rows that certify: their weights, sums over units, and what other rows let expect of those.
+
+    `spread` gives the spread and the mean of a guardrail's sums over units; `largest` is the largest
+    weight there can be.
+    """
+
+    weight: Floats
+    largest: float
+    summed: Callable[[Floats], Floats]
+    counts: Floats | None
+    spread: Callable[[Watched], tuple[float, float]]
+
+
 def bounds(
     rails: Sequence[Watched],
-    weight: Floats,
+    rows: Certifying,
     *,
     free: bool,
     delta: float,
-    largest: float,
-    summed: Callable[[Floats], Floats],
-    counts: Floats | None,
-    spread: Callable[[Watched], tuple[float, float]],
     rng: np.random.Generator,
 ) -> tuple[GuardrailBound, ...]:
-    """Return the guardrails with bounds that hold together: each errs with a share of `delta`.
-
-    `spread` gives the spread and the mean of sums over units that other rows let expect.
-    """
+    """Return the guardrails with bounds that hold together: each errs with a share of `delta`."""
     from scipy import special
 
     each = delta / max(len(rails), 1)
     found = []
     for rail in rails:
-        margins = rail.margins(weight)
-        sums = summed(margins)
-        if free and not np.isfinite(rail.lowest(largest)):
-            low = -np.inf
-        elif free:
-            order = rng.permutation(len(sums))
-            expected, around = spread(rail)
-            low = betting_lower_bound(
-                sums[order], rail.lowest(largest), each, spread=expected, around=around,
-                counts=None if counts is None else counts[order],
-            )  # fmt: skip
-        else:
+        margins = rail.margins(rows.weight)
+        sums, lowest = rows.summed(margins), rail.lowest(rows.largest)
+        if not free:
             error = float(sums.std(ddof=1)) * len(sums) ** 0.5 / len(margins)
-            low = (
-                float(margins.mean())
-                - float(special.stdtrit(max(len(sums) - 1, 1), 1 - each)) * error
-            )
-        found.append(rail.bound(weight, low))
+            reach = float(special.stdtrit(max(len(sums) - 1, 1), 1 - each))
+            low = float(margins.mean()) - reach * error
+        elif not np.isfinite(lowest):
+            low = -np.inf
+        else:
+            order = rng.permutation(len(sums))
+            expected, around = rows.spread(rail)
+            low = betting_lower_bound(
+                sums[order], lowest, each, spread=expected, around=around,
+                counts=None if rows.counts is None else rows.counts[order],
+            )  # fmt: skip
+        found.append(rail.bound(rows.weight, low))
     return tuple(found)

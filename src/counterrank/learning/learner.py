@@ -24,7 +24,14 @@ from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.copies import copies_of
-from counterrank.learning.guardrails import GuardrailBound, Watched, bounds, likely, watched
+from counterrank.learning.guardrails import (
+    Certifying,
+    GuardrailBound,
+    Watched,
+    bounds,
+    likely,
+    watched,
+)
 from counterrank.learning.paths import (
     STRENGTHS,
     Drawn,
@@ -622,11 +629,12 @@ def _guarded(
 
     # Best of m has no weight above m; those of other paths have no bound.
     largest = float(choice.step) if isinstance(certifying, Side) else math.inf
-    return bounds(
-        asked.rails[1], weight, free=asked.grade == "free", delta=1.0 - asked.level, largest=largest,
-        summed=lambda values: _summed(values, units), counts=None if units is None else units[1],
-        spread=spread, rng=rng,
+    rows = Certifying(
+        weight, largest, lambda values: _summed(values, units), None if units is None else units[1],
+        spread,
     )  # fmt: skip
+    free, delta = asked.grade == "free", 1.0 - asked.level
+    return bounds(asked.rails[1], rows, free=free, delta=delta, rng=rng)
 
 
 def _measured(
