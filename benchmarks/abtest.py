@@ -1,6 +1,6 @@
 """Is `counterrank abtest` sharper than a difference in means, and as honest? Tests whose lift is known.
 
-Run: python -m benchmarks.abtest [--tests 200] [--rows 2000] [--data FOLDER] [--out FILE]
+Run: python -m benchmarks.abtest [--tests 200] [--rows 2000] [--cells TEXT] [--data FOLDER] [--out FILE]
 
 Simulated tests of two arms: `alike` rankers differ in a fifth of what tells the old scorer from a new
 one, `far` ones in all of it. At `no lift` a coin of each request, unseen, says which scorer is
@@ -351,7 +351,7 @@ def judged(
 def tests_of(given: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[], dict[str, Any]]]]:
     """Yield the cell, the number and the work of every test."""
     for seed in range(given.tests):
-        for one in SETTINGS:
+        for one in (one for one in SETTINGS if given.cells in one.name):
 
             def work(one: Setting = one, seed: int = seed) -> dict[str, Any]:
                 log = simulated(one, given.rows, seed)
@@ -366,7 +366,7 @@ def tests_of(given: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[],
         print(f"no {FILE} under --data: news pages are left out")
         return
     pages = Pages.load(given.data / FILE)
-    for setting in NEWS:
+    for setting in (one for one in NEWS if given.cells in one.name):
         for seed, (log, lift, error) in enumerate(news_tests(setting, pages, given.tests)):
 
             def read(
@@ -412,6 +412,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tests", type=int, default=200)
     parser.add_argument("--rows", type=int, default=2000, help="requests of both arms together")
+    parser.add_argument("--cells", default="", help="only cells with this text in their name")
     parser.add_argument("--data", type=Path, help=f"folder with {FILE}")
     parser.add_argument("--out", default="out/abtest.jsonl")
     given = parser.parse_args()

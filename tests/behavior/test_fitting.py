@@ -1,4 +1,4 @@
-"""Trees fitted to sources: samples, streams, and the interval that knows that models were chosen."""
+"""Trees fitted to sources: samples, and the interval that knows that models were chosen."""
 
 from dataclasses import replace
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import BehaviorTree, Candidate, Limits, fit_source
+from counterrank.behavior import BehaviorTree, Candidate, fit_source
 from counterrank.behavior.pairs import fit_pairs
 from counterrank.data.source import MemorySource
-from counterrank.errors import BehaviorError, ConfigError
 from counterrank.inference import bias_aware_half
 from counterrank.research.simulate import published, true_value
 from counterrank.weights.ratios import ratios_of
@@ -24,31 +23,9 @@ def log():
     return published(4).draw(6000, np.random.default_rng(0)).to_log()
 
 
-def test_streamed_growth_equals_growth_in_memory(log):
-    tree = BehaviorTree(candidates=six(published(4)), limits=Limits(min_gain=0.0))
-    source = MemorySource(log, threads=2)
-    memory = fit_source(source, "new", seed=0, tree=tree).fitted
-    stream = fit_source(source, "new", seed=0, tree=tree, grow_on="stream").fitted
-    assert len(memory.nodes) > 8
-    np.testing.assert_array_equal(memory.nodes, stream.nodes)
-    np.testing.assert_array_equal(memory.model, stream.model)
-    np.testing.assert_allclose(memory.facts[:, [0, 2, 3]], stream.facts[:, [0, 2, 3]], rtol=1e-9)
-
-
 def test_fitting_a_log_and_its_source_is_the_same(log):
     tree = BehaviorTree(candidates=six(published(4)))
     assert str(tree.fit(log, "new")) == str(fit_source(MemorySource(log), "new", seed=0, tree=tree))
-
-
-def test_streams_refuse_what_they_cannot_do(log):
-    source = MemorySource(log)
-    for mse in ("pasif", "su"):
-        with pytest.raises(BehaviorError, match="needs rows in memory"):
-            fit_source(source, "new", seed=0, tree=BehaviorTree(mse=mse), grow_on="stream")
-    with pytest.raises(ConfigError, match="per_position"):
-        fit_source(source, "new", seed=0, tree=BehaviorTree(per_position=False), grow_on="stream")
-    with pytest.raises(ConfigError, match="grow_on is 'disk'"):
-        fit_source(source, "new", seed=0, grow_on="disk")
 
 
 def test_grown_on_a_sample_applied_to_all(log):
@@ -96,13 +73,6 @@ def test_the_interval_allows_for_the_distance_to_all_pairs(log):
     # What is allowed for is allowed for in the lift too, and in shares of what the logger earned.
     assert found.lift.high - found.lift.value > gap
     assert found.lift.relative_high - found.lift.relative > gap / base
-
-
-def test_the_doubt_of_a_stream_is_that_of_memory(log):
-    tree, source = BehaviorTree(candidates=six(published(4))), MemorySource(log)
-    one = fit_source(source, "new", seed=0, tree=tree).fitted.doubt
-    other = fit_source(source, "new", seed=0, tree=tree, grow_on="stream").fitted.doubt
-    assert (one.gap, one.stderr) == pytest.approx((other.gap, other.stderr), rel=1e-9)
 
 
 def test_intervals_hold_though_the_models_were_chosen():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.pairs import PairEstimate, fit_pairs
+from counterrank.behavior.pairs import PairEstimate, fit_pairs, triple_effects
 from counterrank.weights.ratios import ratios_of
 
 LENGTH, ITEMS = 3, 3
@@ -132,3 +132,40 @@ def test_what_knows_no_pairs_has_no_effects(kind):
     weight = ratios.rho[:, :1] if kind == "joint" else ratios.rho
     expected = found.centre + (weight * (log.reward - found.centre)).mean(axis=0)
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), expected, rtol=1e-12)
+
+
+def test_effects_of_triples_are_what_pairs_leave():
+    """With three positions V = V_2 + what triples add, exactly; without triples they add nothing."""
+    rng = np.random.default_rng(3)
+    for reward, some in ((rng.normal(size=RANKINGS.shape), True), (pair_rewards(rng), False)):
+        ratios, value = every_ranking(reward)
+        found = trusting(fit_pairs(ratios))
+        left = value - found.contributions(ratios).mean(axis=0)
+        added = triple_effects(ratios, found.centre).mean(axis=0)
+        np.testing.assert_allclose(added, left, atol=1e-12)
+        assert (np.abs(left).max() > 0.01) == some
+    dependent, _ = every_ranking(reward, "prefix")
+    assert not triple_effects(dependent, np.zeros(LENGTH)).any()
+
+
+@pytest.mark.parametrize("strength", [0.0, 6.0])
+def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
+    rng = np.random.default_rng(4)
+    action = rng.integers(2, size=(400, 3))
+    reward = rng.normal(size=(400, 3)) + strength * action.prod(axis=1, keepdims=True)
+    log = cr.RankingLog(
+        action=action,
+        reward=reward,
+        propensity=np.full((400, 3), 0.5),
+        targets={"new": np.where(action == 1, 0.8, 0.2)},
+    )
+    tree = cr.BehaviorTree(candidates=cr.candidates(3, ["I"])).fit(log, "new", seed=0)
+    ratios = ratios_of(log, "new")
+    pairs = fit_pairs(ratios)
+    value = cr.AIPS(behavior=tree).estimate(log, "new").value
+    without = replace(pairs, trust=1.0).contributions(ratios).sum(axis=1).mean()
+    added = triple_effects(ratios, pairs.centre).sum(axis=1)
+    square = added.mean() ** 2 - added.var() / 400
+    size = np.sqrt(max(square, 0.0))
+    assert tree.fitted.doubt.gap == pytest.approx(abs(value - without) + size, rel=1e-9)
+    assert (size > 1.0) == (strength > 0)

@@ -3,6 +3,7 @@ meant.
 """
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -288,6 +289,18 @@ def test_a_table_of_a_million_columns_is_refused_by_its_first_line(tmp_path, col
     for read in (read_log, scan_log):
         with pytest.raises(LogError, match=message):
             read(path)
+
+
+def test_an_object_of_many_keys_is_refused_before_it_is_parsed(tmp_path):
+    """300,000 keys took minutes; those of objects inside lists are no columns."""
+    row = {"action": [0], "reward": [1.0], "propensity": [0.5]}
+    path = tmp_path / "wide.jsonl"
+    path.write_text(json.dumps(row | {f"k{j}": j for j in range(300_000)}) + "\n")
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="300,003 columns, more than any log"):
+            read(path)
+    path.write_text(json.dumps(row | {"seen": [{"a": 1, "b": 2}] * 12_000}) + "\n")
+    assert both(path).n == 1
 
 
 def test_a_long_text_costs_a_segment_nothing(tmp_path):

@@ -17,8 +17,6 @@ from counterrank.models.clicks.kernels.recursion import (
     forward,
     reading,
     skipped,
-    table_ahead,
-    table_expected,
 )
 from counterrank.models.clicks.model import (
     ClickModel,
@@ -109,7 +107,8 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
     click_expected(attraction, *parts, item, lengths, fold, one)
-    table_expected(chances, lengths, two)
+    for i in range(m):
+        forward(chances[i], lengths[i], np.zeros(K + 1), two[i])
     np.testing.assert_allclose(one, two, atol=1e-14)
     assert not one[item < 0].any()
     gain = rng.normal(size=(m, K))
@@ -118,7 +117,12 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     again = np.zeros((m, K))
     click_history(attraction, *parts, item, lengths, fold, gain, click, again, first)
     np.testing.assert_array_equal(again, one)
-    table_ahead(chances, lengths, gain, click, second)
+    for i in range(m):
+        ahead, state = np.zeros((K + 1, K + 1)), 0
+        backward(chances[i], gain[i], lengths[i], ahead)
+        for k in range(lengths[i]):
+            second[i, k] = ahead[k, state]
+            state = k + 1 if click[i, k] else state
     np.testing.assert_allclose(first, second, atol=1e-14)
     # The value at the start is what is expected.
     np.testing.assert_allclose(first[:, 0], (one * gain).sum(axis=1), atol=1e-12)
@@ -255,14 +259,14 @@ def _by_hand(model, rankings, numbers, fold):
         for k in range(length):
             above = strong[:k]
             others = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0)]
-            known = np.minimum(strong, 1 - SETTINGS["missed"].value)
+            known = np.minimum(strong, 1 - SETTINGS.missed)
             rest = known / (1 - known) / np.sqrt(1 + np.arange(length))
-            shared = np.log(SETTINGS["rest_floor"].value + rest.sum() - rest[k])
+            shared = np.log(SETTINGS.rest_floor + rest.sum() - rest[k])
             others = (np.array([*others, strong[k + 1 :].sum(), shared]) - 0.1) / 0.8
             at = rich.parameters.table[fold[i], numbers[i, k]]
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
-        skipped(strong[None], SETTINGS["missed"].value, np.array([length]), skip[i : i + 1])
+        skipped(strong[None], SETTINGS.missed, np.array([length]), skip[i : i + 1])
     read = model.odds, model.after, skip, model.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 

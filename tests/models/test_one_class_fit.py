@@ -12,7 +12,6 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.doubly_robust import trained
-from counterrank.models.base import ModelKind
 from counterrank.models.choice import Chosen, fit_best
 from counterrank.models.columns import scale_of
 from counterrank.models.mixture.model import Link, MixtureModel, rows_of
@@ -136,17 +135,17 @@ def test_ridge_stays_where_items_do_not_act_on_each_other_and_context_does() -> 
 
 
 @pytest.mark.parametrize("reward", ["pairwise", "multiplicative"])
-@pytest.mark.parametrize("kind", [ModelKind.VISIBILITY, ModelKind.MIXTURE])
+@pytest.mark.parametrize("classes", [False, True])
 def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(
-    kind: ModelKind, reward: str
+    classes: bool, reward: str
 ) -> None:
     log = log_of(reward, form="paper")
     action = log.action.copy()
     action[::3, 3:] = -1
     rewards = np.where(action >= 0, log.reward, 0.0)
     ragged = replace(log, action=action, reward=rewards)
-    model = forced(kind, ragged, Link.PRODUCT if reward == "multiplicative" else Link.SUM)
-    assert model.kind is kind
+    model = forced(classes, ragged, Link.PRODUCT if reward == "multiplicative" else Link.SUM)
+    assert (len(model.examined) > 1) is classes
     whole = model.predict(ragged, "new")
     assert (
         np.isfinite(whole.q).all()
@@ -170,7 +169,7 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
     action = policy.sample(K, rng)[:, 0]
     log = cr.RankingLog(action=action, reward=action * 1.0 + rng.normal(size=(n, K)), propensity=policy,
                         targets={"new": cr.PlackettLuce(np.tile(-scores, (n, 1)))})  # fmt: skip
-    model = replace(forced(ModelKind.VISIBILITY, log, Link.SUM), draws=2000)
+    model = replace(forced(False, log, Link.SUM), draws=2000)
     found = model.predict(log.take(slice(0, 3)), "new").mean
     for i in range(3):
         rankings = np.array(list(permutations(range(3))))
@@ -182,11 +181,11 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
         assert (np.abs(found[i] - chance @ q) < 5 * spread + 1e-9).all()
 
 
-def forced(kind: ModelKind, log: cr.RankingLog, link: Link) -> MixtureModel:
-    """Return the model of this kind and link whatever the losses say."""
+def forced(classes: bool, log: cr.RankingLog, link: Link) -> MixtureModel:
+    """Return the model of this link, with classes of users or without, whatever the losses say."""
     scale, F = scale_of(log), 4
     rows = rows_of(log, scale, F)
     fit = alternate(rows, start(rows, link, 3))
-    if kind is ModelKind.MIXTURE:
+    if classes:
         fit = improved(rows, first_classes(rows, fit, 0.0, np.random.default_rng(1)), 3)
     return MixtureModel(by_fold(fit, rows, F), fit.examined, fit.tilt, fit.shares, link, scale)

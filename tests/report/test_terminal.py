@@ -33,15 +33,15 @@ def test_answer_evidence_estimates_flags_segments_audit() -> None:
 def test_narrow_terminals_lose_columns_not_digits() -> None:
     text = shown(sample.model(), 80)
     assert "±" not in text.split("Estimates")[1].split("Lift")[0]
-    assert "1.300" in text and "1.280 to 1.320" in text
+    assert "1.300" in text and "+0.082 to +0.118" in text
     assert "…" not in text.split("Lift")[0]
 
 
-def test_very_narrow_terminals_keep_value_and_interval_whole() -> None:
+def test_very_narrow_terminals_keep_lift_and_interval_whole() -> None:
     text = shown(sample.model(), width=44)
     table = text[text.index("Estimates") :]
     table = table[: table.index("Lift by segment")]
-    assert re.search(r"★ auto +1\.300 +\S+ to \S+", table) and "…" not in table
+    assert re.search(r"★ auto +\+0\.100 +\+0\.082 to \+0\.118", table) and "…" not in table
 
 
 def test_markup_and_escape_codes_in_names_are_shown_not_obeyed() -> None:
@@ -95,4 +95,4 @@ def test_huge_and_tiny_amounts_leave_the_table_whole(factor, unit, value, width)
     text = shown(_scaled(sample.model(), factor), width)
     assert f"Estimates{unit} (★ recommended)" in text and f"Lift by segment{unit}" in text
     assert "…" not in text[text.index("Estimates") : text.index("Audit")]
-    assert re.search(rf"★ auto +{re.escape(value)} ", text)
+    assert re.search(rf"★ auto .*% +{re.escape(value)} ", text)

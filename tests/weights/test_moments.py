@@ -13,7 +13,6 @@ from counterrank.kernels import hashing
 from counterrank.weights.diagnostics import bin_edges
 from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.moments import (
-    Moments,
     moments_of,
     moments_of_ratios,
     moments_of_weights,
@@ -178,15 +177,6 @@ def test_layout_does_not_matter():
     other, _ = moments_of(*(np.asfortranarray(a) for a in (rho * r, rho, r)), alpha, full=True)
     for name in ("positions", "rows", "gram"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_moments_survive_shipping():
-    rho, r, alpha, _ = batch(50, 3, 2)
-    one, _ = moments_of(rho * r, rho, r, alpha, full=True, bucket=np.arange(50))
-    back = Moments.from_arrays(one.arrays())
-    assert back.n == one.n
-    for name in ("alpha", "positions", "rows", "peaks", "histogram", "gram", "buckets"):
-        np.testing.assert_array_equal(getattr(back, name), getattr(one, name))
 
 
 def test_covariance_needs_the_gram_matrix():

@@ -33,7 +33,6 @@ class Pairs:
     """
 
     name: str = "pairs"
-    streams: bool = True
 
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
@@ -51,13 +50,12 @@ class DirectBias:
     densest weights are in every bias: where they are heavy, so is its noise.
     """
 
-    delta: float = SU_DELTA.value
+    delta: float = SU_DELTA
     name: str = "su"
-    streams: bool = False
 
     def objective(self, position: Position) -> Objective:
         """Add the squared upper bound of the bias to the variance."""
-        rows = position.rows_in_memory(self.name)
+        rows = position.memory
         dense = rows.y[rows.rows, position.densest]
         logs = float(np.log(2.0 / self.delta)) / len(dense)
         bound = float(
@@ -92,7 +90,6 @@ class Oracle:
     sample: RankingLog | None = None
     noise: float = 0.0
     name: str = "oracle"
-    streams: bool = False
 
     def objective(self, position: Position) -> Objective:
         """Hold the expectation against the truth."""
@@ -102,7 +99,7 @@ class Oracle:
         weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
         fresh = np.empty((0, 0))
         if self.sample is not None:
-            rows = position.rows_in_memory(self.name)
+            rows = position.memory
             fresh = np.zeros((1, len(rows.rows)))
             fresh[0, -self.sample.n :] = 1.0 / self.sample.n
         return Objective(

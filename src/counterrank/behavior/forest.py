@@ -26,8 +26,9 @@ class Doubt:
     """How far an estimate may be off because its models were chosen on its own rows.
 
     `gap` is its distance to the value from all pairs of items (`PairEstimate`), for which no model
-    was chosen, and how far triples moved that value: effects of more items may move it as far
-    again. `stderr` is the standard error of that value.
+    was chosen, and the size of what triples add to that value, less what is their noise: so large
+    is what is left out, be it the triples themselves or, where these were counted, effects of more
+    items. `stderr` is the standard error of that value.
     """
 
     gap: float
@@ -43,7 +44,10 @@ def doubt_of(growers: Sequence[Grower], data: TrainingSet) -> Doubt:
     ]
     values = data.all_pairs.mean(axis=0) if data.pair_values is None else data.pair_values
     error = float((data.all_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_grow)
-    gap = abs(float(alpha @ (np.array(own) - values))) + abs(float(alpha @ data.step))
+    triples = data.more @ alpha
+    # E mean^2 = effect^2 + variance of the mean.
+    square = float(triples.mean()) ** 2 - float(triples.var()) / max(len(triples), 1)
+    gap = abs(float(alpha @ (np.array(own) - values))) + math.sqrt(max(square, 0.0))
     return Doubt(gap, error)
 
 

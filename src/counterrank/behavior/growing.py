@@ -212,8 +212,7 @@ class Grower:
     `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `goes_left` (nodes, bins);
     `stats` (nodes, L) the sums of each node; `scores` (nodes,) the objective of the whole
     assignment once the node was decided, `gains` (nodes,) what its split took off, `totals` (C,)
-    the channels of the whole assignment. Histograms may be summed by somebody else (`start` and
-    `split`, for logs that are streamed) or here, on rows in memory (`grow`).
+    the channels of the whole assignment.
     """
 
     def __init__(
@@ -349,11 +348,6 @@ class Grower:
                 waiting += zip(self.tree[1:3, at].tolist(), self.sides(at, some), strict=True)
         return found
 
-    def histograms(self, rows: Rows, wanted: Ints) -> Floats:
-        """Return the histograms (nodes, d, bins, L) of some leaves."""
-        bins, at = self.goes_left.shape[1], self.leaf_rows(rows)
-        return np.stack([at[leaf].histogram(bins) for leaf in wanted.tolist()])
-
     def node_sums(self, rows: Rows) -> Floats:
         """Return the sums of the rows' statistics in every node (nodes, L)."""
         sums = np.zeros((self.count, rows.width))
@@ -421,7 +415,7 @@ def prune(tree: Ints, gains: Floats, channels: Floats, goal: Goal, share: float)
                 totals, changed = merged, True
 
 
-def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS.value) -> None:
+def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS) -> None:
     """Choose each leaf's model again, in turn, until no change lowers the score of the channels
     (nodes, M, C).
     """

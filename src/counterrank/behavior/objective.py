@@ -178,9 +178,5 @@ class MSEEstimate(Protocol):
     def name(self) -> str:
         """Name in `BehaviorTree(mse=...)`."""
 
-    @property
-    def streams(self) -> bool:
-        """Whether it needs sums only, so that the tree can be grown on a streamed log."""
-
     def objective(self, position: Position) -> Objective:
         """Return what the tree minimises at one position."""

@@ -74,12 +74,25 @@ def of_three(ratios: Ratios) -> Floats:
     return out
 
 
+def triple_effects(ratios: Ratios, centre: Floats) -> Floats:
+    """Return what effects of three items add to the value from pairs, row by row (n, K); zeros where
+    positions depend on each other.
+    """
+    if ratios.kind != "factored":
+        return np.zeros(ratios.rho.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = of_three(ratios) * (ratios.batch.reward - centre)
+    # Effects beyond all numbers are not known.
+    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+
+
 def fit_pairs(ratios: Ratios) -> PairEstimate:
     """Return the estimate whose centres and trust suit these rows.
 
     The evidence t^2 is the mean over positions of (effect of all other items / its error)^2, about
     one where there are no effects. The trust rises from zero at t^2 = c to one beyond it, as
-    1 - (c / t^2)^p; that in triples by the evidence for their effects.
+    1 - (c / t^2)^p; that in triples by the evidence for their effects, of which pairs may show
+    nothing.
     """
     base, reward = base_weights(ratios), ratios.batch.reward
     weight = base.sum(axis=0)
@@ -89,8 +102,10 @@ def fit_pairs(ratios: Ratios) -> PairEstimate:
     # Effects beyond all numbers are not known, and get no trust.
     with np.errstate(over="ignore", invalid="ignore"):
         trust = _trust(base * others(ratios) * (reward - centre))
-        independent = trust > 0 and ratios.kind == "factored"
+        independent = ratios.kind == "factored"
         triples = _trust(of_three(ratios) * (reward - centre)) if independent else 0.0
+    # Where three items matter together, so may two of them: what is left out would be their bias.
+    trust = max(trust, triples)
     return PairEstimate(centre, trust, triples)
 
 
@@ -101,6 +116,6 @@ def _trust(effects: Floats) -> float:
     evidence = (
         float((effects.mean(axis=0)[known] ** 2 / error[known]).mean()) if known.any() else 0.0
     )
-    if evidence <= PAIRS_EVIDENCE.value:
+    if evidence <= PAIRS_EVIDENCE:
         return 0.0
-    return 1.0 - float((PAIRS_EVIDENCE.value / evidence) ** PAIRS_STEEPNESS.value)
+    return 1.0 - float((PAIRS_EVIDENCE / evidence) ** PAIRS_STEEPNESS)

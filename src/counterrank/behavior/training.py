@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
-from counterrank.behavior.pairs import PairEstimate, fit_pairs
+from counterrank.behavior.pairs import PairEstimate, fit_pairs, triple_effects
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.kernels import weights
@@ -88,10 +88,8 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
-    if len(context) > settings.QUANTILE_ROWS.value:
-        context = context[
-            rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)
-        ]
+    if len(context) > settings.QUANTILE_ROWS:
+        context = context[rng.choice(len(context), size=settings.QUANTILE_ROWS, replace=False)]
     edges = []
     for f in range(context.shape[1]):
         values = context[:, f]
@@ -298,7 +296,7 @@ def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
     if p0 is None or p1 is None:
         plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
         return np.maximum(plain, 0.0)
-    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS.value)))
+    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
     # A mean over contexts: a sample of the rows gives it.
     few, many = p0[rows], p1[rows]
     safe = np.where(few > 0, few, 1.0)
@@ -319,8 +317,8 @@ class Position:
     `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
     items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
     factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` is None when the log
-    is streamed.
+    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` has the
+    rows.
     """
 
     index: int
@@ -332,7 +330,7 @@ class Position:
     n_apply: int
     moments: Callable[[], tuple[Floats, Floats]]
     pair_value: Callable[[], float]
-    memory: "PositionRows | None" = None
+    memory: "PositionRows"
     seed: int = 0
 
     @property
@@ -344,15 +342,6 @@ class Position:
         """Return the variance of one contribution (M,), its tail corrected."""
         mean, second = self.moments()
         return np.maximum(self.tails * second - mean**2, 0.0)
-
-    def rows_in_memory(self, name: str) -> "PositionRows":
-        """Return the rows, or say that a stream has none."""
-        if self.memory is None:
-            raise BehaviorError(
-                f"mse='{name}' needs rows in memory; grow on a sample (grow_on='sample') or use "
-                "mse='pairs'"
-            )
-        return self.memory
 
 
 class Part(NamedTuple):
@@ -384,7 +373,7 @@ class TrainingSet:
     pairs: PairEstimate
     by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
     all_pairs: Floats  # (n, T), the same with every effect of pairs, whatever the evidence for it
-    step: Floats  # (T,) by how much triples changed the values
+    more: Floats  # (n, T) what all effects of triples add, whatever the evidence for them
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
@@ -537,8 +526,8 @@ def prepare(
     pairs = fit_pairs(ratios)
     # One column a tree.
     alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
-    trusted = pairs.trusted.contributions(ratios) @ alpha
-    without = replace(pairs.trusted, triples=0.0)
+    without = replace(pairs.trusted, triples=0.0).contributions(ratios) @ alpha
+    triples = triple_effects(ratios, pairs.centre) @ alpha
     return TrainingSet(
         log=log,
         target=target,
@@ -549,8 +538,8 @@ def prepare(
         y=y,
         pairs=pairs,
         by_pairs=pairs.contributions(ratios) @ alpha,
-        all_pairs=trusted,
-        step=(trusted - without.contributions(ratios) @ alpha).mean(axis=0),
+        all_pairs=without + pairs.triples * triples,
+        more=triples,
         tails=inflation(log, target, ratios, candidates, seen),
         context=context,
         ratios=ratios,

@@ -376,7 +376,7 @@ def auto(e: Evidence) -> Found:
             WARNED,
             f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
             "'auto' would say of this log is not known",
-            f"add it: {say('--estimators', f'{name},auto')}",
+            f"run 'auto' as well: {say('--estimators', f'{name},auto')}",
         )
 
 

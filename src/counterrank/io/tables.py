@@ -1,6 +1,7 @@
 """Arrow tables from files of any format: whole, or in batches."""
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -295,12 +296,16 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
         raise LogError(f"{file.path} is not text: its first line holds zero bytes")
     delimiter = max(",\t;|", key=text.count)
     names = next(csv.reader([text], delimiter=delimiter), [])
-    if len(names) > MOST_COLUMNS:
+    _refuse_wide(file, len(names))
+    return delimiter, names
+
+
+def _refuse_wide(file: DataFile, columns: int) -> None:
+    if columns > MOST_COLUMNS:
         raise LogError(
-            f"{file.path} has {len(names):,} columns, more than any log ({MOST_COLUMNS:,}): is it "
+            f"{file.path} has {columns:,} columns, more than any log ({MOST_COLUMNS:,}): is it "
             "turned around, or without its line ends?"
         )
-    return delimiter, names
 
 
 def _csv(file: DataFile, columns: Columns) -> pa.Table:
@@ -333,16 +338,17 @@ def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
 
 
 def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
-    from pyarrow import json
+    from pyarrow import json as arrow_json
 
     first_line = 0
     for block in _line_blocks(file):
         if first_line == 0 and block.lstrip()[:1] == b"[":
             raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
         _refuse_deep(block, file, first_line)
-        options = json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
+        _refuse_keys(block, file)
+        options = arrow_json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
         try:
-            table = json.read_json(pa.BufferReader(block), read_options=options)
+            table = arrow_json.read_json(pa.BufferReader(block), read_options=options)
         except pa.ArrowInvalid as problem:
             where = f"in the block that starts at line {first_line + 1}"
             raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
@@ -374,6 +380,19 @@ def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
                 f"{file.path}, line {number}: lists and objects are nested more than "
                 f"{MOST_LEVELS} deep"
             )
+
+
+def _refuse_keys(block: bytes, file: DataFile) -> None:
+    """Raise for an object of more keys than a log has columns: Arrow's parser takes minutes over it."""
+    longest = max(block.split(b"\n"), key=len)
+    # Keys of objects inside lists are no columns; only where there is doubt are they told apart.
+    if longest.count(b'":') <= MOST_COLUMNS:
+        return
+    try:
+        found = json.loads(longest)
+    except ValueError:
+        return  # Arrow's parser says where it is no JSON.
+    _refuse_wide(file, len(found) if isinstance(found, dict) else 0)
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:

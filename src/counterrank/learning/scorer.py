@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.errors import PolicyError, require
-from counterrank.learning.settings import SETTINGS
+from counterrank.errors import PolicyError
+from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
     AmountModel,
-    BoostedModel,
     ClickModel,
     Encoding,
     ListModel,
@@ -27,55 +26,12 @@ from counterrank.models import (
     Scaling,
     Similarity,
     Variant,
-    described,
-    fit_list_models,
     number_table,
-    with_place,
 )
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-def fit_trees(
-    rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int
-) -> BoostedModel:
-    """Return cross-fitted trees on top of the plain click model."""
-    lightgbm = require("lightgbm", extra="boosting")
-    first = fit_list_models(rankings, reward, fold, folds=folds, variants=(Variant(),), seed=seed)[
-        0
-    ]
-    row, k = np.nonzero(rankings.item >= 0)
-    columns = with_place(described(first, rankings, fold)[row, k], k, np.full(len(row), -1))
-    value = reward[row, k]
-    options = {
-        "objective": "binary" if np.isin(value, (0.0, 1.0)).all() else "regression",
-        "num_leaves": int(SETTINGS["leaves"].value),
-        "min_data_in_leaf": int(SETTINGS["leaf_rows"].value),
-        "learning_rate": SETTINGS["rate"].value,
-        "deterministic": True,
-        # `deterministic` rests on it: LightGBM else times both layouts and takes the faster.
-        "force_row_wise": True,
-        "num_threads": 1,
-        "seed": seed,
-        "verbose": -1,
-    }
-    trees = []
-    for f in (*range(folds), ALL):
-        used = fold[row] != f
-        data = lightgbm.Dataset(columns[used], value[used])
-        booster = lightgbm.train(options, data, num_boost_round=int(SETTINGS["trees"].value))
-        # The text is what is stored: predicting with what was read from it makes both agree to the
-        # last digit.
-        trees.append(Trees.from_text(booster.model_to_string()))
-    details = {
-        "model": "boosting",
-        "first": first.details,
-        "trees": int(SETTINGS["trees"].value),
-        **options,
-    }
-    return BoostedModel(first, tuple(trees), clicks=False, details=details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +91,7 @@ class Scorer:
             }
         if isinstance(self.model, ClickModel):
             return {"model": "click-history", "predictor": _written(self.model.predictor)}
-        if isinstance(self.model, BoostedModel) and isinstance(self.model.trees[ALL], Trees):
+        if isinstance(self.model, BoostedModel):
             first = Scorer(self.model.first).to_dict()
             return {
                 "model": "boosting",
@@ -151,9 +107,7 @@ class Scorer:
         try:
             if data["model"] == "boosting":
                 first = cls.from_dict(data["first"]).model
-                return cls(
-                    BoostedModel(first, (Trees.from_text(data["trees"]),), clicks=False, details={})
-                )
+                return cls(BoostedModel(first, (Trees.from_text(data["trees"]),), details={}))
             predictor = _read(data["predictor"])
             if data["model"] == "click-history":
                 return cls(ClickModel(predictor))

@@ -1,9 +1,8 @@
 """Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""
 
-from counterrank.models.base import ModelKind, Prediction, RewardModel
+from counterrank.models.base import Prediction, RewardModel
 from counterrank.models.choice import fit_best, fit_close
 from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
-from counterrank.models.clicks.boosting import BoostedModel, described, fit_boosting, with_place
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.model import (
     ClickModel,
@@ -13,15 +12,20 @@ from counterrank.models.clicks.model import (
     Similarity,
     number_table,
     place_discount,
+    rivalry,
 )
 from counterrank.models.clicks.rankings import (
     ALL,
+    History,
+    Kind,
     ListModel,
     PageModel,
     Rankings,
     Scaling,
     Variant,
+    by_row,
     encoded,
+    plain_history,
     rankings_of,
     squared_loss,
     variants_for,
@@ -52,8 +56,9 @@ __all__ = [
     "CLICK_SETTINGS",
     "MOST_LABELS",
     "AmountModel",
-    "BoostedModel",
     "Encoding",
+    "History",
+    "Kind",
     "Means",
     "NumberModel",
     "PageModel",
@@ -64,6 +69,8 @@ __all__ = [
     "Similarity",
     "number_table",
     "place_discount",
+    "plain_history",
+    "rivalry",
     "encoded",
     "encoded_context",
     "ALL",
@@ -71,18 +78,16 @@ __all__ = [
     "LinearModel",
     "ListModel",
     "MixtureModel",
-    "ModelKind",
     "Prediction",
     "Rankings",
     "RewardModel",
     "Training",
     "Variant",
+    "by_row",
     "can_sample",
     "context_columns",
-    "described",
     "factored_draws",
     "fit_best",
-    "fit_boosting",
     "fit_close",
     "fit_history",
     "fit_learner",
@@ -97,5 +102,4 @@ __all__ = [
     "variants_for",
     "train",
     "whole_distribution",
-    "with_place",
 ]

@@ -1,12 +1,11 @@
 """What a reward model is: its value on the logged ranking and its mean under the target.
 
-A new model is one file: a fitted class with `kind`, `details` and `predict`, and a line in
+A new model is one file: a fitted class with `details` and `predict`, and a line in
 `choice.py` if logs should get it by default; without one, `DM(model=fitted)` and `DR(model=fitted)`
 take it as it is.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,23 +15,6 @@ from counterrank.data.log import RankingLog
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
-
-
-class ModelKind(StrEnum):
-    """What a model can see of a ranking: what is left for weights to see depends on it, never on a
-    name.
-    """
-
-    #: Own items and those beside them, position by position.
-    LINEAR = "linear"
-    #: Pairs of items, as far as users examine them: all alike but for their context.
-    VISIBILITY = "visibility"
-    #: Pairs of items, examined differently by classes of users.
-    MIXTURE = "mixture"
-    #: Three items at a time as well.
-    TRIPLES = "triples"
-    #: Whatever a regressor from elsewhere sees.
-    LEARNED = "learned"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,10 +30,6 @@ class Prediction:
 @runtime_checkable
 class RewardModel(Protocol):
     """A fitted, cross-fitted model of E[r_k | x, a_1..a_K]."""
-
-    @property
-    def kind(self) -> ModelKind:
-        """What the model can see."""
 
     @property
     def details(self) -> Json:

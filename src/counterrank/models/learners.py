@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
-from counterrank.models.base import ModelKind, Prediction
+from counterrank.models.base import Prediction
 from counterrank.models.columns import context_columns, whole_distribution
 from counterrank.models.linear import factored_draws, policy_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
@@ -36,11 +36,6 @@ class LearnedModel:
     seed: int
     draws: int = DRAWS
     details: Json = field(default_factory=dict)
-
-    @property
-    def kind(self) -> ModelKind:
-        """What a regressor from elsewhere sees."""
-        return ModelKind.LEARNED
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and the drawn mean of q under the target."""

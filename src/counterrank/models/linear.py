@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
-from counterrank.models.base import ModelKind, Prediction
+from counterrank.models.base import Prediction
 from counterrank.models.columns import (
     Arrays,
     Block,
@@ -87,11 +87,6 @@ class LinearModel:
     details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
-
-    @property
-    def kind(self) -> ModelKind:
-        """Linear, whatever the link: position by position."""
-        return ModelKind.LINEAR
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and E_pi q of a batch."""

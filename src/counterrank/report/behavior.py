@@ -251,11 +251,7 @@ FEWEST = 6
 def behavior(reading: Reading) -> Section | None:
     """Return for each target the groups as cards, what decides, and the whole forest as a table."""
     found = [one for one in by_target(reading.result.behavior) if groups(one)]
-    lead = (
-        "Which items act on which, for whom. In a matrix a row is the reward at a position; the "
-        "full colour is its own item, a paler one another item that matters to it, empty one that "
-        "does not."
-    )
+    lead = "Whose rewards depend on which items of the page."
     if len(found) > 1:
         lead += (
             " Users are the same whichever policy is judged; each policy's groups are those "
@@ -273,12 +269,18 @@ def _of_target(reading: Reading, described: "ForestDescription", most: int) -> M
     look = style_of(reading, target).look
     people = _people(reading, described)
     cards = (_card(reading, group, look) for group in groups(described)[:most])
-    shown = tag("div", *cards, class_="groups")
+    shown = tag("p", _MATRIX, class_="aid") + tag("div", *cards, class_="groups")
     shown += grid(_features(reading, target if several else "", described))
     remarks, data = bullets(described.notes), twin(_forest_table(described))
     # One picture says it; the groups of every position are for those who want to know more.
     shown = people + folded("Show every group", shown) if people else shown
     return title + shown + remarks + data
+
+
+_MATRIX = (
+    "In a matrix a row is the reward at a position; the full colour is its own item, a paler one "
+    "another item that matters to it, empty one that does not."
+)
 
 
 def _people(reading: Reading, described: "ForestDescription") -> Markup:
@@ -290,21 +292,20 @@ def _people(reading: Reading, described: "ForestDescription") -> Markup:
         return Markup("")
     cards = []
     for rule, share, sees in found:
-        off = np.array(sees) * ~np.eye(len(sees), dtype=bool)
-        kind = _kind(share, np.clip(off, 0.0, 1.0), 1.0)
-        part = (
-            f" ({percent(kind.share, digits=0)} of {reading.words()[1]}s)"
-            if rule != EVERYONE
-            else ""
-        )
-        words = f"{rule[:1].upper()}{rule[1:]}{part}: what counts is {kind.looks_at}"
-        cells = _Grid(min(_SIDE / len(sees), _CELL), left=20.0, top=18.0)
-        drawn = cells.numbered(_shades(kind, cells, 1.0), len(sees), words)
-        cards.append(tag("div", tag("p", words), drawn, class_="kind mark", data_tip=words))
-    picture = tag("div", *cards, class_="kinds chart", role="group", tabindex="0")
+        off = np.clip(np.array(sees) * ~np.eye(len(sees), dtype=bool), 0.0, 1.0)
+        kind = _kind(share, off, 1.0)
+        part = f"{percent(kind.share, digits=0)} of {reading.words()[1]}s"
+        who = "Everyone" if rule == EVERYONE else f"{part}: {rule}"
+        words = f"What a place earns depends on {_on_what(off)}."
+        cells = _Grid(min(_WIDE / len(sees), _BROAD), left=20.0, top=18.0)
+        drawn = cells.numbered(_shades(kind, cells, 1.0), len(sees), f"{who}. {words}")
+        told = tag("p", tag("strong", who)) + tag("p", words)
+        cards.append(tag("div", told, drawn, class_="kind mark", data_tip=f"{who}\n{words}"))
+    picture = tag("div", *cards, class_="kinds wide chart", role="group", tabindex="0")
     aid = (
-        "A row is the reward at a position, a column the item at another. The fuller the colour, "
-        f"the more {reading.words()[1]}s for which that item counts; the darkest is the item itself."
+        "A row is a place on the page, a column the place of an item. A filled square: that item "
+        f"changes what the row's place earns, the fuller for the more {reading.words()[1]}s. Empty: it "
+        "does not. The darkest squares are the place's own item."
     )
     head = ("who", "reward at", *(f"item at {m + 1}" for m in range(len(found[0][2]))))
     lines = [
@@ -313,6 +314,18 @@ def _people(reading: Reading, described: "ForestDescription") -> Markup:
         for k, row in enumerate(sees)
     ]
     return grid(figure("Which items count, and for whom", aid, picture, table(head, lines)))
+
+
+def _on_what(sees: Floats) -> str:
+    """Return what a reward depends on, in words that follow "depends on": a simple model, or how
+    many other items.
+    """
+    length = len(sees)
+    plain_words = simple_model(sees, 1.0)
+    if plain_words is not None:
+        return plain_words
+    count = round(float(sees.sum()) / length)
+    return f"its own item and about {count} of the {length - 1} others"
 
 
 def _card(reading: Reading, group: Group, look: str) -> Markup:
@@ -530,6 +543,15 @@ def seen(sees: Floats, scale: float) -> Bools:
     return np.asarray((sees >= 0.5 * best) & off)
 
 
+def simple_model(sees: Floats, scale: float) -> str | None:
+    """Return the simple behaviour model that agrees best, in words; None where none agrees well."""
+    length, shown = len(sees), seen(sees, scale)
+    off = ~np.eye(length, dtype=bool)
+    agreement = {words: float((shown == mask)[off].mean()) for words, mask in _simple(length)}
+    best = max(agreement, key=lambda words: agreement[words])
+    return best if agreement[best] >= ALIKE else None
+
+
 def looks_at(sees: Floats, scale: float) -> str:
     """Return what is seen, in words that follow "look at": the simple behaviour model that agrees
     best, or how much.
@@ -537,14 +559,9 @@ def looks_at(sees: Floats, scale: float) -> str:
     >>> looks_at(np.tri(4, k=-1), 1.0), looks_at(np.eye(4, k=1) + np.eye(4, k=-1), 1.0)
     ('what stands above', 'direct neighbours')
     """
-    length = len(sees)
-    shown = seen(sees, scale)
-    off = ~np.eye(length, dtype=bool)
-    agreement = {words: float((shown == mask)[off].mean()) for words, mask in _simple(length)}
-    best = max(agreement, key=lambda words: agreement[words])
-    if agreement[best] >= ALIKE:
-        return best
-    share = shown[off].mean()
+    if (simple := simple_model(sees, scale)) is not None:
+        return simple
+    share = seen(sees, scale)[~np.eye(len(sees), dtype=bool)].mean()
     if share >= 0.6:
         return "most things, with gaps"
     return "few things here and there" if share < 0.3 else "some things here and there"
@@ -572,6 +589,8 @@ def _simple(length: int) -> Iterator[tuple[str, Bools]]:
 
 #: The side of a kind's whole matrix, and of its cells at most.
 _SIDE, _CELL = 124.0, 22.0
+#: The same where two of them stand alone.
+_WIDE, _BROAD = 200.0, 32.0
 #: Shades that are told apart, and the opacity of the last: an own item is darker still.
 _STEPS, _FULL = 20, 0.85
 #: The share from which others are mentioned, and how exact visibilities are written.

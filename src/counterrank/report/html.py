@@ -16,7 +16,7 @@ from counterrank._version import __version__
 from counterrank.report import metrics, sentences
 from counterrank.report.behavior import behavior, visibility
 from counterrank.report.estimates import agreement, order_path, values
-from counterrank.report.numbers import count, percent, plain
+from counterrank.report.numbers import count, percent, plain, span
 from counterrank.report.parts import Section, tag
 from counterrank.report.provenance import provenance
 from counterrank.report.reading import Reading, family
@@ -155,8 +155,8 @@ def _lines(reading: Reading, target: str) -> list[dict[str, object]]:
                 "dim": family(e.estimator) == "biased",
                 "estimator": e.estimator,
                 "value": plain(e.value, error),
-                "interval": f"{plain(e.low, error)} to {plain(e.high, error)}",
                 "lift": plain(e.lift.value, spread, sign=True),
+                "interval": span(e.lift.low, e.lift.high, spread, sign=True),
                 "relative": percent(e.lift.relative, sign=True),
                 "ess": count(e.ess),
                 "flags": e.flags,

@@ -148,7 +148,7 @@ class _Estimates:
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
         shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
         shown.add_column("estimator", no_wrap=True)
-        names = ("value", "± se", interval, "lift", "rel.", "eff. rows")
+        names = ("lift", "± se", interval, "rel.", "value", "eff. rows")
         for column in columns:
             shown.add_column(names[column], justify="right", no_wrap=True)
         flagged = bool(numbers) and len(columns) > 2
@@ -174,7 +174,7 @@ class _Estimates:
         style = "bold" if best else "dim" if family(name) == "biased" else ""
         # One column, one number of digits: those that the recommended estimate's errors support.
         first = self.reading.best(target)
-        cells = _cells(found, unit, unit.size_of(first), unit.size_of(first.lift))
+        cells = _cells(found, unit, unit.size_of(first.lift), unit.size_of(first))
         shown = (self.marked(target, name), *(cells[column] for column in columns))
         return [safe(cell, style) for cell in shown]
 
@@ -183,8 +183,8 @@ class _Estimates:
         return f"{'★' if name == self.reading.recommended(target) else ' '} {name}"
 
 
-#: Of value, error, interval, lift, relative lift and effective rows: all, what most ask for, what
-#: fits on a phone.
+#: Of lift, its error and interval, relative lift, value and effective rows: all, what most ask for,
+#: what fits on a phone. The lift comes first: it is what a team decides on.
 _COLUMNS = ((0, 1, 2, 3, 4, 5), (0, 2, 3, 4), (0, 2))
 
 
@@ -192,16 +192,16 @@ def _cells(
     found: "Estimate", unit: "_Unit", error: float | None, spread: float | None
 ) -> tuple[str, ...]:
     """Return the cells of an estimate with the digits that the recommended one's errors support."""
-    value, own, low, high = unit.of(found)
-    lift, lift_error, _, _ = unit.of(found.lift)
-    error, spread = error or own, spread or lift_error
+    lift, own, low, high = unit.of(found.lift)
+    value, value_error, _, _ = unit.of(found)
+    error, spread = error or own, spread or value_error
     return (
-        plain(value, error),
+        plain(lift, error, sign=True),
         # A small error is not rounded to nothing.
         plain(own, min(own, error) if known(own) and known(error) else own),
-        span(low, high, error) or NONE,
-        plain(lift, spread, sign=True),
+        span(low, high, error, sign=True) or NONE,
         percent(found.lift.relative, sign=True),
+        plain(value, spread),
         count(found.ess),
     )
 

@@ -1,7 +1,7 @@
 """Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -81,21 +81,6 @@ class Moments:
         if self.gram is None:
             raise ValueError("these moments were made without the Gram matrix")
         return spread(self.gram / self.n, np.outer(self.columns, self.columns), self.n)
-
-    def arrays(self) -> dict[str, Floats]:
-        """Return plain arrays, for shipping between machines."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            name: np.asarray(value, dtype=np.float64)
-            for name, value in values.items()
-            if value is not None
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, Floats]) -> Self:
-        """Rebuild what `arrays` gave."""
-        rest = {name: value for name, value in arrays.items() if name != "n"}
-        return cls(n=int(arrays["n"]), **rest)
 
 
 def _both(one: Floats | None, other: Floats | None) -> Floats | None:

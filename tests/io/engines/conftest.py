@@ -69,6 +69,29 @@ def write_scores(folder):
     return folder
 
 
+def write_ties(folder):
+    """Write PARTS files of a ranker that swaps two neighbours now and then; every tenth row has equal
+    scores where they decide, and so has every row of the third file.
+    """
+    folder.mkdir()
+    rng = np.random.default_rng(6)
+    swap = parse_policy("swap:probability=0.3")
+    for part in range(PARTS):
+        scores = np.sort(rng.normal(size=(ROWS, 4)))[:, ::-1].copy()
+        action = swap.bind(scores=scores).sample(3, rng)[:, 0]
+        scores[:: 1 if part == 2 else 10, 1:3] = 0.0
+        columns = {
+            "action": action.tolist(),
+            "reward": (rng.random(action.shape) < 0.3).astype(float).tolist(),
+            "candidates": [[0, 1, 2, 3]] * ROWS,
+            "propensity_scores": scores.tolist(),
+            "new_scores": (scores * [1.0, 2.0, 1.0, 1.0]).tolist(),
+            "unit": [f"user-{u}" for u in rng.integers(0, 700, ROWS)],
+        }
+        pq.write_table(pa.table(columns), folder / f"part-{part}.parquet")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
     home = tmp_path_factory.mktemp("logs")
@@ -76,6 +99,7 @@ def folders(tmp_path_factory):
         "unit": write_folder(home / "unit", unit=True),
         "plain": write_folder(home / "plain", unit=False),
         "scored": write_scores(home / "scored"),
+        "tied": write_ties(home / "tied"),
         "poisoned": write_folder(home / "poisoned", unit=True, poison=3),
     }
 

@@ -45,6 +45,7 @@ def test_fixed_estimators_and_clustered_errors_equal_those_in_memory(make, in_me
 
 SCORED = {"logger": "plackett-luce:temperature=0.7", "policies": {"new": "plackett-luce"}}
 UNKNOWN = {"require_propensity": False, "policies": {"new": "plackett-luce"}}
+TIED = {"logger": "swap:probability=0.3", "policies": {"new": "plackett-luce"}, "drop_ties": True}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -52,6 +53,16 @@ def test_scores_of_candidates_equal_those_in_memory(make, in_memory, engine):
     wanted = ["ips", "snips", "rips", "iips"]
     expected = in_memory("scored", SCORED, estimators=wanted)
     found = cr.evaluate(make(engine, "scored", **SCORED), ["new"], estimators=wanted)
+    np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
+    assert found.log["fingerprint"] == expected.log["fingerprint"]
+
+
+@pytest.mark.parametrize("engine", ["files", "dask-frame", "spark-frame"])
+def test_rows_in_which_ties_decide_are_left_out_as_in_memory(make, in_memory, engine):
+    """Of one part nothing is left."""
+    expected = in_memory("tied", TIED, estimators=["ips", "rips"])
+    assert expected.log["n"] == (PARTS - 1) * ROWS * 9 // 10
+    found = cr.evaluate(make(engine, "tied", **TIED), ["new"], estimators=["ips", "rips"])
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
     assert found.log["fingerprint"] == expected.log["fingerprint"]
 

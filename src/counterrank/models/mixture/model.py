@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from counterrank.data.log import RankingLog
-from counterrank.models.base import ModelKind, Prediction
+from counterrank.models.base import Prediction
 from counterrank.models.columns import (
     Scale,
     blocks_of,
@@ -262,13 +262,6 @@ class MixtureModel:
     details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
-
-    @property
-    def kind(self) -> ModelKind:
-        """Three-way effects, a mixture of classes, or one class that examines more or less."""
-        if self.effects.triple.shape[1]:
-            return ModelKind.TRIPLES
-        return ModelKind.MIXTURE if len(self.examined) > 1 else ModelKind.VISIBILITY
 
     @property
     def exact(self) -> bool:

@@ -110,24 +110,6 @@ def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
 
 
 @jit
-def table_expected(chances: Floats, lengths: Ints, out: Floats) -> None:
-    """Write P(click at k) (m, K) into out, from chances (m, K, K + 1)."""
-    state = np.zeros(chances.shape[2])
-    for i in range(len(chances)):
-        forward(chances[i], lengths[i], state, out[i])
-
-
-@jit
-def table_ahead(chances: Floats, lengths: Ints, gain: Floats, click: Floats, out: Floats) -> None:
-    """Write V_k at the observed last click (m, K + 1) into out, from chances (m, K, K + 1)."""
-    K = chances.shape[1]
-    ahead = np.zeros((K + 1, K + 1))
-    for i in range(len(chances)):
-        backward(chances[i], gain[i], lengths[i], ahead)
-        _observed(ahead, click[i], lengths[i], out[i])
-
-
-@jit
 def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, others: Floats,
                 context: Floats, at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
     """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of

@@ -1,0 +1,161 @@
+"""Gradient boosting on top of a fitted reward model.
+
+Trees of LightGBM read the first model's log odds of each item, so that item ids cost nothing, and
+what it does not see: products of context, features and place. A row of fold g is always described by
+the model that left g out, in training and after.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import require
+from counterrank.learning.settings import SETTINGS
+from counterrank.learning.trees import Trees
+from counterrank.models import (
+    ALL,
+    History,
+    Kind,
+    ListModel,
+    Rankings,
+    Variant,
+    by_row,
+    fit_list_models,
+    plain_history,
+    rivalry,
+)
+from counterrank.records import Json
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: Rankings whose slots are predicted at once.
+_CHUNK = 8_192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoostedModel:
+    """Trees by fold left out (the last: all rows) on the columns of `described`."""
+
+    first: ListModel
+    trees: tuple[Trees, ...]
+    details: Json
+
+    @property
+    def kind(self) -> Kind:
+        """What the model is made of."""
+        return Kind.BOOSTING
+
+    @property
+    def variant(self) -> Variant:
+        """Which further columns it has."""
+        return Variant(extra=self.first.variant.extra, competition=True)
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.first.folds
+
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the expected reward of each slot (m, K)."""
+        out = np.zeros(rankings.item.shape)
+        folds = by_row(fold, self.folds, rankings.m)
+        for start in range(0, rankings.m, _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            out[rows] = self._expected(rankings.take(rows), folds[rows])
+        return out
+
+    def _expected(self, rankings: Rankings, folds: Ints) -> Floats:
+        columns, out = described(self.first, rankings, folds), np.zeros(rankings.item.shape)
+        row, k = np.nonzero(rankings.item >= 0)
+        table, value = with_place(columns[row, k], k), np.zeros(len(row))
+        for f in np.unique(folds):
+            own = folds[row] == f
+            value[own] = self.trees[f].predict(table[own])
+        out[row, k] = value
+        return out
+
+    def history(
+        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+    ) -> History:
+        """Return expected rewards and their plain residuals."""
+        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
+
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the first model's strengths (m, K)."""
+        return self.first.strength(rankings, fold)
+
+    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+        """Return what the trees expect of each item alone in the first place (m, K), -inf in the
+        padding.
+        """
+        m, C = rankings.item.shape
+        alone = rankings.take(np.repeat(np.arange(m), C))
+        picked = np.tile(np.arange(C), m)
+        parts = [
+            None if v is None else v[np.arange(m * C), picked][:, None]
+            for v in (alone.features, alone.extra)
+        ]
+        item = alone.item[np.arange(m * C), picked][:, None]
+        single = Rankings(item, alone.x, row=alone.row, features=parts[0], extra=parts[1])
+        value = self.expected(single, np.repeat(by_row(fold, self.folds, m), C)).reshape(m, C)
+        return np.where(rankings.item >= 0, value, -np.inf)
+
+
+def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
+    """Return what trees read of each slot but its place (m, K, p): the first model's key, rivals,
+    context, features.
+    """
+    key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
+    others = rivalry(first.strength(rankings, fold), rankings.lengths)
+    assert rankings.row is not None
+    x = np.broadcast_to(
+        rankings.x[rankings.row][:, None, :], (rankings.m, rankings.K, rankings.x.shape[1])
+    )
+    given = [part for part in (rankings.features, rankings.extra) if part is not None]
+    return np.concatenate([key[..., None], others, x, *given], axis=2)
+
+
+def with_place(columns: Floats, k: Ints) -> Floats:
+    """Return rows for trees: the place, a column of zeros, and the columns (N, p)."""
+    # Policy files count the columns of their trees with the empty one.
+    return np.concatenate([k[:, None].astype(float), np.zeros((len(k), 1)), columns], axis=1)
+
+
+def fit_trees(
+    rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int
+) -> BoostedModel:
+    """Return cross-fitted trees on top of the plain click model."""
+    lightgbm = require("lightgbm", extra="boosting")
+    [first] = fit_list_models(rankings, reward, fold, folds=folds, variants=(Variant(),), seed=seed)
+    row, k = np.nonzero(rankings.item >= 0)
+    columns = with_place(described(first, rankings, fold)[row, k], k)
+    value = reward[row, k]
+    options = {
+        "objective": "binary" if np.isin(value, (0.0, 1.0)).all() else "regression",
+        "num_leaves": SETTINGS.leaves,
+        "min_data_in_leaf": SETTINGS.leaf_rows,
+        "learning_rate": SETTINGS.rate,
+        "deterministic": True,
+        # `deterministic` rests on it: LightGBM else times both layouts and takes the faster.
+        "force_row_wise": True,
+        "num_threads": 1,
+        "seed": seed,
+        "verbose": -1,
+    }
+    trees = []
+    for f in (*range(folds), ALL):
+        used = fold[row] != f
+        data = lightgbm.Dataset(columns[used], value[used])
+        booster = lightgbm.train(options, data, num_boost_round=SETTINGS.trees)
+        # The text is what is stored: predicting with what was read from it makes both agree to the
+        # last digit.
+        trees.append(Trees.from_text(booster.model_to_string()))
+    details = {
+        "model": "boosting",
+        "first": first.details,
+        "trees": SETTINGS.trees,
+        **options,
+    }
+    return BoostedModel(first, tuple(trees), details)
