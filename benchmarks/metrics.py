@@ -1,6 +1,6 @@
 """Do several metrics hold together, are guardrails safe, and what do five metrics cost?
 
-Run: python -m benchmarks.metrics [--logs 100] [--rows 4000] [--out FILE] [--cost]
+Run: python -m benchmarks.metrics [--logs 100] [--rows 4000] [--estimators NAMES] [--out FILE] [--cost]
 
 Worlds in which metrics move in different directions: the new ranker follows what is clicked and shies
 away from what is dear, or the other way round. Five metrics of each log: clicks and revenue by
@@ -198,7 +198,9 @@ def evaluated(log: cr.RankingLog, guardrails: list[str], estimators: str | None)
     )  # fmt: skip
 
 
-def judged(setting: Setting, n: int, seed: int) -> dict[str, Any]:
+def judged(
+    setting: Setting, n: int, seed: int, estimators: str = "auto,rips,ips"
+) -> dict[str, Any]:
     """Return what became of one log: coverage, false calls and the decision."""
     lifts, relative, error = truth(setting)
     others = [name for name in METRICS if name != "clicks"]
@@ -210,7 +212,7 @@ def judged(setting: Setting, n: int, seed: int) -> dict[str, Any]:
     log = log_of(setting, n, seed)
     broken = [f'"{name}" >= {relative[name] + 1e-9:.12f}' for name in others]
     safe = [f'"{name}" >= {relative[name] - margin[name]:.12f}' for name in others]
-    found = evaluated(log, [*broken, *safe], "auto,rips,ips")
+    found = evaluated(log, [*broken, *safe], estimators)
     # Two families are judged apart, each as it would be alone.
     alone = [evaluated_rails(found, rails) for rails in (broken, safe)]
     held = [_covers(found, name, lifts[name]) for name in METRICS]
@@ -238,11 +240,11 @@ def _covers(found: cr.Evaluation, name: str, lift: float) -> tuple[bool, bool]:
     return joint.adjusted_low <= lift <= joint.adjusted_high, own.low <= lift <= own.high
 
 
-def judge(logs: int, rows: int) -> list[dict[str, Any]]:
+def judge(logs: int, rows: int, estimators: str) -> list[dict[str, Any]]:
     """Return a row for each setting, printing it as it is made."""
     table = []
     for setting in SETTINGS:
-        found = [judged(setting, rows, seed) for seed in range(logs)]
+        found = [judged(setting, rows, seed, estimators) for seed in range(logs)]
         decides = found[0]["ab decides"]
         chance = [one["open"] or not one["primary up"] for one in found]
         shippable = [
@@ -355,13 +357,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=100)
     parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--estimators", default="auto,rips,ips", help="the first is judged")
     parser.add_argument("--out")
     parser.add_argument("--cost", action="store_true", help="only the ratios of times")
     asked = parser.parse_args()
     if asked.cost:
         print(json.dumps(cost(300_000, asked.rows)))
         return
-    table = judge(asked.logs, asked.rows)
+    table = judge(asked.logs, asked.rows, asked.estimators)
     if asked.out:
         with open(asked.out, "w") as file:
             json.dump(table, file, indent=1)

@@ -684,7 +684,7 @@ def evaluate_metrics(
     measures = [_unchanged] if single else [_measuring(measure) for measure in metrics.measures]
     runs = [
         Run(
-            source if single else mapped(source, change),
+            source if single else MappedSource(source, change),
             options,
             primary=index == 0,
             logged=measure.function is None,
@@ -697,10 +697,10 @@ def evaluate_metrics(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(first.first, lambda: first.probe, options.targets, by_model=by_model)
-    if not single:
+    # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
+    if not single and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
         probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
-        if probe.n == source.n:
-            refuse_constant(probe, metrics.measures)
+        refuse_constant(probe, metrics.measures)
     for run, measure in zip(runs, metrics.measures, strict=True):
         try:
             run.prepare(custom, tree)
