@@ -194,6 +194,7 @@ class FileSource:
                 for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
                     drawn.add(log)
             sample = drawn.log()
+        _give_back()
         if sample.n > _KEPT_ROWS:
             self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
         return sample
@@ -223,9 +224,10 @@ def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
 def _give_back() -> None:
     """Return freed memory to the system, where the C library can be asked to.
 
-    Each thread has a pool of its own: what this one has freed after a fit, hundreds of megabytes, the
-    workers would not use.
+    Each thread has a pool of its own, and Arrow has another: what a sample or a fit has freed, hundreds
+    of megabytes, the next would not use.
     """
+    pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
