@@ -194,6 +194,11 @@ def estimate_from(
         interval_at=interval_at,
         allowance=decision.allowance,
         basis=decision.basis,
+        weighted=sum(
+            abs(float(w))
+            for name, w in zip(summary.members, decision.weights, strict=True)
+            if name not in (MODELS, AIMED)
+        ),
     )
     reason = _unknown(summary)
     return found.without_evidence(reason) if reason else found
