@@ -116,7 +116,7 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
     low_t = (
         found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
     )
-    if found.rows["certify"] < SETTINGS["many"].value:
+    if found.rows["certify"] < SETTINGS.many:
         low_t = -np.inf  # refused at this grade
     low_t = low_t if found.agreed else min(low_t, 0.0)
     row |= {

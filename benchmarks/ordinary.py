@@ -98,6 +98,11 @@ def learned(case: Case, **options: Any) -> Any:
     return cr.learn(made.table, despite_audit=True, **options, **made.reading)
 
 
+def planned(case: Case, **options: Any) -> Any:
+    made = case.made()
+    return cr.plan(made.log(), ["new"], **{"ask_auto": False, **options})
+
+
 def command(case: Case, *arguments: str, kind: str = "parquet", arms: bool = False) -> str:
     """Return what the command printed; the log is its first argument."""
     made = case.made(arms=arms)
@@ -189,6 +194,11 @@ _LEARNABLE = {
     "reward": ["clicks", "booleans", "one a page", "rare", "amounts"],
     "features": ["numbers", "categories", "NaN in some", "constant"],
 }
+#: Logs with scores; a plan fits models and draws pages, which takes seconds a log.
+_PLANNED = {
+    "size": ["60", "9", "400"],
+    "logger": ["plackett-luce", "top", "swap", "plackett-luce, sharp", "factored", "epsilon"],
+}
 #: Everything but the longest logs, which are for `make fuzz`.
 _SHORT = {"size": ["1", "2", "9", "60", "400", "1,500"]}
 
@@ -214,6 +224,10 @@ WAYS: dict[str, Way] = {
     "$ learn": Way(lambda case: command(case, "learn", "--despite-audit", *case.files("--out")), _LEARNABLE),
     "$ validate": Way(lambda case: command(case, "validate", "--arm=arm", *case.files(), arms=True), _LONG),
     "$ abtest": Way(lambda case: command(case, "abtest", "--arm=arm", *case.files(), arms=True), _LONG),
+    "plan": Way(planned, _PLANNED),
+    "$ plan": Way(
+        lambda case: command(case, "plan", "--no-auto", "--time=day", *case.files("--out")), _PLANNED
+    ),
     "$ run": Way(job),
 }  # fmt: skip
 

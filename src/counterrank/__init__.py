@@ -55,6 +55,10 @@ if TYPE_CHECKING:
         position_curve,
         validate,
     )
+    from counterrank.exploration import (
+        ExplorationPlan,
+        plan,
+    )
     from counterrank.io import (
         Query,
         read_log,
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
     )
     from counterrank.policies import (
         Autoregressive,
+        BelowFold,
         BestOf,
         Candidates,
         Deterministic,
@@ -106,6 +111,7 @@ __all__ = [
     "Auto",
     "Autoregressive",
     "BehaviorTree",
+    "BelowFold",
     "BestOf",
     "Candidate",
     "Candidates",
@@ -120,6 +126,7 @@ __all__ = [
     "EpsilonGreedy",
     "Estimate",
     "Evaluation",
+    "ExplorationPlan",
     "Factored",
     "FairPairs",
     "Greedy",
@@ -159,6 +166,7 @@ __all__ = [
     "load_policy",
     "page_metric",
     "parse_policy",
+    "plan",
     "pooled",
     "position_curve",
     "rank_by",
@@ -207,11 +215,13 @@ if not TYPE_CHECKING:
                 "position_curve",
                 "validate",
             ],
+            "exploration": ["ExplorationPlan", "plan"],
             "io": ["Query", "read_log", "scan_log"],
             "learning": ["Learned", "LearnedPolicy", "learn"],
             "metrics": ["page_metric", "register_metric"],
             "policies": [
                 "Autoregressive",
+                "BelowFold",
                 "BestOf",
                 "Candidates",
                 "Deterministic",

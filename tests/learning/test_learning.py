@@ -400,8 +400,7 @@ def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
     """The others alone would certify this log; a smaller bound holds too."""
     from counterrank.learning import learner
 
-    agree = replace(learner.SETTINGS["agree"], value=1e6)
-    monkeypatch.setitem(learner.SETTINGS, "agree", agree)
+    monkeypatch.setattr(learner, "SETTINGS", replace(learner.SETTINGS, agree=1e6))
     found = learn(log).certificate
     assert found.value > 0 and found.low == 0.0 and not found.certified and not found.agreed
     assert "too little to be told from chance" in str(found) and found.more_rows > 0

@@ -235,14 +235,14 @@ def test_warm_folds_are_where_long_fits_end(behavior, start, monkeypatch):
     rows or some, does not matter.
     """
     n = 1_000
-    monkeypatch.setitem(
-        SETTINGS, "start_slots", replace(SETTINGS["start_slots"], value=float(start))
+    monkeypatch.setattr(
+        "counterrank.models.clicks.fit.SETTINGS", replace(SETTINGS, start_slots=start)
     )
     item, x, click, _ = _draw(behavior, n, np.random.default_rng(6))
     fold, rankings = np.arange(n) % 4, Rankings(item, x)
     warm = fit_history(rankings, click, fold, folds=4)
-    for name, value in (("enough", 1e-9), ("inner", 300.0), ("start_slots", 1e9)):
-        monkeypatch.setitem(SETTINGS, name, replace(SETTINGS[name], value=value))
+    exact = replace(SETTINGS, enough=1e-9, inner=300, start_slots=10**9)
+    monkeypatch.setattr("counterrank.models.clicks.fit.SETTINGS", exact)
     long = fit_history(rankings, click, fold, folds=4)
     for one, two in zip(warm, long, strict=True):
         away = one.expected(rankings, fold) - two.expected(rankings, fold)

@@ -259,14 +259,14 @@ def _by_hand(model, rankings, numbers, fold):
         for k in range(length):
             above = strong[:k]
             others = [above.sum(), above[-1] if k else 0.0, above.max(initial=0.0)]
-            known = np.minimum(strong, 1 - SETTINGS["missed"].value)
+            known = np.minimum(strong, 1 - SETTINGS.missed)
             rest = known / (1 - known) / np.sqrt(1 + np.arange(length))
-            shared = np.log(SETTINGS["rest_floor"].value + rest.sum() - rest[k])
+            shared = np.log(SETTINGS.rest_floor + rest.sum() - rest[k])
             others = (np.array([*others, strong[k + 1 :].sum(), shared]) - 0.1) / 0.8
             at = rich.parameters.table[fold[i], numbers[i, k]]
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
-        skipped(strong[None], SETTINGS["missed"].value, np.array([length]), skip[i : i + 1])
+        skipped(strong[None], SETTINGS.missed, np.array([length]), skip[i : i + 1])
     read = model.odds, model.after, skip, model.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 

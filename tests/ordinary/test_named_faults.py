@@ -2,13 +2,17 @@
 
 import contextlib
 import io
+import warnings
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, EstimatorError, LogError
+from counterrank.io import scan_log
 from counterrank.progress import reporting_to
 from counterrank.propensity_models.estimate import estimated_source
 from counterrank.report.charts import Scale
@@ -83,6 +87,26 @@ def test_rewards_whose_squares_are_no_numbers(scale, word):
     log = cr.RankingLog(action=np.zeros((4, 2), int), reward=half * scale, propensity=half)
     with pytest.raises(LogError, match=word):
         cr.evaluate(log, {"new": half})
+
+
+@pytest.mark.parametrize("name", ["ips", "aips", "auto"])
+def test_one_such_reward_late_in_a_file(tmp_path, name):
+    rng = np.random.default_rng(0)
+    third = np.full((3000, 3), 1 / 3).tolist()
+    reward = rng.random((3000, 2))
+    reward[2500] = 1e160
+    table = pa.table(
+        {
+            "action": rng.integers(0, 3, (3000, 2)).tolist(), "reward": reward.tolist(),
+            "propensity": np.full((3000, 2), 1 / 3).tolist(), "new": np.full((3000, 2), 1 / 3).tolist(),
+            "propensity_dist": third, "new_dist": third,
+        }
+    )  # fmt: skip
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=500)
+    source = scan_log(tmp_path / "log.parquet", targets="new")
+    with warnings.catch_warnings(), pytest.raises(LogError, match=r"1e\+160.*overflow"):
+        warnings.simplefilter("error")
+        cr.evaluate(source, ["new"], estimators=[name])
 
 
 def test_weights_without_spread_have_no_z():

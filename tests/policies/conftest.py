@@ -32,6 +32,17 @@ def luce(scores):
     return step
 
 
+def below_fold(scores, after):
+    order = [int(a) for a in np.argsort(-scores, kind="stable") if scores[a] > -np.inf]
+
+    def step(prefix):
+        if len(prefix) < after:
+            return np.eye(len(scores))[order[len(prefix)]]
+        return luce(scores)(prefix)
+
+    return step
+
+
 def slot_epsilon(scores, epsilon):
     def step(prefix):
         left = [
@@ -145,6 +156,15 @@ def scored_cases(scores):
             collect(swaps(r[:K], 0.4 * np.triu(np.ones((3, 3)), 1) / 3, K, places=3), K)
             for r in orders
         ],
+        "swap:probability=0.4,places=4,first=3": [
+            collect([(r, 0.6), ([*r[:2], r[3], r[2]], 0.4)], K) for r in orders
+        ],
+        "shuffle": [by_steps(luce(np.where(s > -np.inf, 0.0, s)), A, K) for s in table],
+        "below:after=2,temperature=2": [by_steps(below_fold(s / 2, 2), A, K) for s in table],
+        "0.7*top+0.3*plackett-luce:temperature=2": [
+            mixed([{tuple(r[:K]): 1.0}, by_steps(luce(s / 2), A, K)], [0.7, 0.3])
+            for r, s in zip(orders, table, strict=True)
+        ],
     }
     return [
         Case(f"scored-{spec}", scored(spec, lists, table), tables, storable=False)
@@ -205,6 +225,11 @@ def build_cases():
             cp.PlackettLuce(scores, max_states=1, rtol=4e-3, max_samples=20_000),
             luces,
             sampled=True,
+        ),
+        Case(
+            "below-fold",
+            cp.BelowFold(scores, after=2),
+            [by_steps(below_fold(s, 2), A, K) for s in scores],
         ),
         Case("uniform-permutation", cp.UniformPermutation(A), uniforms),
         Case(

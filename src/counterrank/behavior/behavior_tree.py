@@ -70,9 +70,9 @@ class BehaviorTree:
         """Return what trees grow on, and notes about candidates that had to be left out."""
         wanted = candidates(log.K, self.candidates)
         usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
-        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD.value:
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
             raise BehaviorError(
-                f"no tree can be grown: squares of rewards above {MOST_REWARD.value:.0e} overflow"
+                f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
         data = prepare(
             log,

@@ -50,7 +50,7 @@ class DirectBias:
     densest weights are in every bias: where they are heavy, so is its noise.
     """
 
-    delta: float = SU_DELTA.value
+    delta: float = SU_DELTA
     name: str = "su"
 
     def objective(self, position: Position) -> Objective:

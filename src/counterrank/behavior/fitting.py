@@ -27,7 +27,7 @@ def fit_source(
     *,
     seed: int,
     tree: BehaviorTree | None = None,
-    rows: int = SAMPLE_ROWS.value,
+    rows: int = SAMPLE_ROWS,
 ) -> BehaviorTree:
     """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log."""
     plan = BehaviorTree() if tree is None else tree

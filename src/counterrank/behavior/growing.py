@@ -415,7 +415,7 @@ def prune(tree: Ints, gains: Floats, channels: Floats, goal: Goal, share: float)
                 totals, changed = merged, True
 
 
-def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS.value) -> None:
+def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS) -> None:
     """Choose each leaf's model again, in turn, until no change lowers the score of the channels
     (nodes, M, C).
     """

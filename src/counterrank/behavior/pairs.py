@@ -116,6 +116,6 @@ def _trust(effects: Floats) -> float:
     evidence = (
         float((effects.mean(axis=0)[known] ** 2 / error[known]).mean()) if known.any() else 0.0
     )
-    if evidence <= PAIRS_EVIDENCE.value:
+    if evidence <= PAIRS_EVIDENCE:
         return 0.0
-    return 1.0 - float((PAIRS_EVIDENCE.value / evidence) ** PAIRS_STEEPNESS.value)
+    return 1.0 - float((PAIRS_EVIDENCE / evidence) ** PAIRS_STEEPNESS)

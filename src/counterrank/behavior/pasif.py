@@ -59,8 +59,8 @@ class PasIf:
     carry the weight: rho is near one there, and D_1 is no longer what the target shows.
     """
 
-    share: float = PASIF_SHARE.value
-    splits: int = PASIF_SPLITS.value
+    share: float = PASIF_SHARE
+    splits: int = PASIF_SPLITS
     name: str = "pasif"
 
     def objective(self, position: Position) -> Objective:
@@ -155,7 +155,7 @@ def part_weights(
     share = 1.0 - stay.sum() / max(use.sum(), 1)
     sample = np.flatnonzero(use)
     # The rest of a weight is averaged over a sample: it enters through a slowly varying quotient.
-    sample = sample[:: max(1, -(-len(sample) // PASIF_REST_ROWS.value))]
+    sample = sample[:: max(1, -(-len(sample) // PASIF_REST_ROWS))]
     out = np.zeros((ratios.rho.shape[1], len(candidates), len(odds)))
     given = np.empty(len(odds))
     for logs, users in _sets(ratios, candidates):

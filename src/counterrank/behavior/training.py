@@ -88,10 +88,8 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
-    if len(context) > settings.QUANTILE_ROWS.value:
-        context = context[
-            rng.choice(len(context), size=settings.QUANTILE_ROWS.value, replace=False)
-        ]
+    if len(context) > settings.QUANTILE_ROWS:
+        context = context[rng.choice(len(context), size=settings.QUANTILE_ROWS, replace=False)]
     edges = []
     for f in range(context.shape[1]):
         values = context[:, f]
@@ -298,7 +296,7 @@ def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
     if p0 is None or p1 is None:
         plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
         return np.maximum(plain, 0.0)
-    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS.value)))
+    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
     # A mean over contexts: a sample of the rows gives it.
     few, many = p0[rows], p1[rows]
     safe = np.where(few > 0, few, 1.0)

@@ -24,7 +24,7 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "run": ("run", "Run what a job file describes: an evaluation, a test, or learning."),
+    "run": ("run", "Run what a job file describes: an evaluation, a test, learning, or a plan."),
     "check": ("evaluate", "Audit a log and its propensities."),
     "validate": (
         "evaluate",
@@ -32,6 +32,7 @@ _COMMANDS = {
     ),
     "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
+    "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),

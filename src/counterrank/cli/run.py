@@ -1,4 +1,4 @@
-"""counterrank run: an evaluation, a test or learning in one file, for a job that runs every night."""
+"""counterrank run: an evaluation, a test, learning or a plan in one file, for a nightly job."""
 
 import difflib
 import os
@@ -12,6 +12,7 @@ from counterrank import stores
 from counterrank.cli.abtest import abtest
 from counterrank.cli.evaluate import evaluate
 from counterrank.cli.learn import learn
+from counterrank.cli.plan import plan
 from counterrank.errors import ConfigError
 
 _EPILOG = """A job file:
@@ -33,9 +34,9 @@ _EPILOG = """A job file:
   [columns]
   action = "items"
 
-Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn] or [abtest] stands for
-that command: its options are keys of that table, how to read the log is said outside. Paths are relative to the file;
-in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of the command.
+Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn], [abtest] or [plan] stands
+for that command: its options are keys of that table, how to read the log is said outside. Paths are relative to the
+file; in them {date} and {yesterday} are days like 2026-01-31 (UTC). Exit codes are those of the command.
 """
 
 #: A list reads better under the plural; both are understood.
@@ -44,7 +45,7 @@ _PLURALS = {
     "guardrails": "guardrail",
 }  # fmt: skip
 #: Commands that a table of their name stands for.
-_TABLES = {"learn": learn, "abtest": abtest}
+_TABLES: dict[str, click.Command] = {"learn": learn, "abtest": abtest, "plan": plan}
 _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
 
 
@@ -54,7 +55,7 @@ _WRITTEN = ("json", "html", "out", "onnx", "weights-out")
     "--dry-run", is_flag=True, help="Print the command that the file stands for, and do nothing."
 )
 def run(job: str, dry_run: bool) -> None:
-    """Run what JOB describes, a TOML file with every option of `evaluate`, `learn` or `abtest`."""
+    """Run what JOB describes, a TOML file with every option of `evaluate`, or of another command."""
     import shlex
 
     from counterrank.io import check_outputs, load_toml

@@ -156,15 +156,15 @@ def rewards(
     return array
 
 
-def refuse_scale(rewards: Floats) -> None:
-    """Raise where rewards are so large or small that their squares are no numbers.
+def refuse_scale(rewards: Floats, *, small: bool = True) -> None:
+    """Raise where rewards are so large, or where asked so `small`, that their squares are no numbers.
 
     Logs hold any number; what is estimated from them are means and variances.
     """
     largest = max(float(rewards.max(initial=0.0)), -float(rewards.min(initial=0.0)))
     if largest > _LARGEST_REWARD:
         fault = "overflow; give them in larger units"
-    elif 0.0 < largest < 1.0 / _LARGEST_REWARD:
+    elif small and 0.0 < largest < 1.0 / _LARGEST_REWARD:
         fault = "vanish; give them in smaller units"
     else:
         return

@@ -1,6 +1,7 @@
 """The estimators; `names` takes their names apart, `registry` makes them by name."""
 
 from counterrank.estimators.auto.auto import Auto
+from counterrank.estimators.auto.nuisances import attraction, score_table, shares_of
 from counterrank.estimators.base import (
     Estimate,
     Estimator,
@@ -62,6 +63,7 @@ __all__ = [
     "Switch",
     "View",
     "Workspace",
+    "attraction",
     "balance_weights",
     "can_model",
     "estimator_names",
@@ -75,5 +77,7 @@ __all__ = [
     "prefix_log_probs",
     "read_position_curve",
     "refuse_unserved",
+    "score_table",
+    "shares_of",
     "with_position_curve",
 ]

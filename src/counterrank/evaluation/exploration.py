@@ -14,6 +14,7 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
 from counterrank.evaluation.tables import Detectable, Exploration, RowsNeeded, SamplePlan
+from counterrank.inference import bias_aware_half, detectable, rows_for, sensible
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.weights.diagnostics import ItemShare, Support
@@ -215,25 +216,6 @@ def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> S
 MULTIPLES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 30.0, 100.0)
 #: Relative lifts for which the needed rows are listed.
 RELATIVE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-POWER = 0.8
-
-
-def detectable(
-    stderr: float, *, allowance: float = 0.0, level: float = 0.95, power: float = POWER
-) -> float:
-    """Return the smallest true lift that the interval tells from zero with probability `power`.
-
-    h + z_power stderr, h the half-length of the interval, (z_{1-alpha/2} + z_power) stderr where no
-    bias is allowed for (Cohen 1988); the other tail's chance is ignored.
-
-    >>> round(detectable(1.0), 3), round(detectable(1.0, allowance=10.0), 3)
-    (2.802, 12.486)
-    """
-    from scipy import special
-
-    from counterrank.inference import bias_aware_half
-
-    return bias_aware_half(stderr, allowance, level) + float(special.ndtri(power)) * stderr
 
 
 def plan_for(
@@ -259,8 +241,6 @@ def plan_for(
     """
     from scipy import special
 
-    from counterrank.inference import bias_aware_half
-
     def lift_of(multiple: float) -> float:
         return detectable(stderr / math.sqrt(multiple), allowance=allowance, level=level)
 
@@ -271,50 +251,18 @@ def plan_for(
     # One row or unit has no error to plan with.
     counts = scale > 0 and not math.isnan(lift)
     wanted = sorted({*RELATIVE, *([practical] if practical else [])})
-    ab_rows = _sensible(4 * n * (logged_stderr / precision) ** 2, n) if precision > 0 else None
+    ab_rows = sensible(4 * n * (logged_stderr / precision) ** 2, n) if precision > 0 else None
     return SamplePlan(
         detectable_lift=lift,
         detectable_relative=lift / scale if scale > 0 else math.nan,
         curve=tuple(Detectable(max(round(n * m), 1), lift_of(m)) for m in MULTIPLES),
         ab_rows=ab_rows,
         rows_for=tuple(
-            RowsNeeded(r, _rows(n, lift_of, r * scale, allowance))
+            RowsNeeded(r, rows_for(r * scale, n, stderr, allowance=allowance, level=level))
             for r in (wanted if counts else ())
         ),
         allowance_relative=allowance / scale if scale > 0 else math.nan,
     )
-
-
-def _rows(n: int, lift_of: Callable[[float], float], wanted: float, allowance: float) -> int | None:
-    """Return the rows from which the detectable lift is the wanted one; None where the allowance alone
-    is larger.
-    """
-    from scipy.optimize import brentq
-
-    if not allowance:
-        return _sensible(n * (lift_of(1.0) / wanted) ** 2, n)
-
-    def above(logarithm: float) -> float:
-        return lift_of(math.exp(logarithm)) - wanted
-
-    # With rows the lift falls to the allowance: a wanted one below it is never reached.
-    ends = [side * 46.0 for side in (-1, 1)]
-    if above(ends[0]) <= 0 or above(ends[1]) >= 0:
-        return None
-    return _sensible(n * math.exp(brentq(above, *ends, xtol=1e-9)), n)
-
-
-#: More times as many rows than this are no plan.
-ABSURD = 1000.0
-
-
-def _sensible(rows: float, n: int) -> int | None:
-    """Return a number of rows, None where nobody would log so many.
-
-    >>> _sensible(2500.2, 1000), _sensible(8.1e9, 4000)
-    (2501, None)
-    """
-    return math.ceil(rows) if rows <= ABSURD * n else None
 
 
 EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

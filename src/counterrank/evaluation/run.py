@@ -32,7 +32,7 @@ from counterrank.behavior import (
 )
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import SampledOnce, Source, mapped
+from counterrank.data.source import MappedSource, MemorySource, SampledOnce, Source, mapped
 from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import ConfigError, CounterrankError
@@ -688,11 +688,10 @@ def evaluate_metrics(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(first.first, lambda: first.probe, options.targets, by_model=by_model)
-    probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
-    for run in runs:
-        refuse_scale(run.probe.reward)
-    if not single and probe.n == source.n:
-        refuse_constant(probe, metrics.measures)
+    if not single:
+        probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
+        if probe.n == source.n:
+            refuse_constant(probe, metrics.measures)
     for run, measure in zip(runs, metrics.measures, strict=True):
         try:
             run.prepare(custom, tree)
@@ -801,6 +800,22 @@ def _refuse_flat(total: JointState, metrics: Metrics) -> None:
             raise constant(measure.text, float(part.totals.sums[0] / part.totals.n))
 
 
+def _squarable(batch: RankingLog) -> RankingLog:
+    refuse_scale(batch.reward, small=False)
+    return batch
+
+
+class _Looked(MappedSource):
+    """A source that refuses rewards which cannot be squared as soon as it meets them."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return a sample that models can be fitted on."""
+        found = super().sample(rows, rng)
+        # A batch may hold small rewards only; so many rows of a log that also has others do not.
+        refuse_scale(found.reward)
+        return found
+
+
 @dataclass
 class Run:
     """One evaluation under way: the source, what will run on it, and a sample of rows to look at."""
@@ -856,6 +871,12 @@ class Run:
 
     def prepare(self, custom: Mapping[str, Estimator], tree: BehaviorTree | None = None) -> None:
         """Fit what needs fitting, and get the audit ready for the pass."""
+        if isinstance(self.source, MemorySource):
+            refuse_scale(self.probe.reward)
+        else:
+            # A sample of a file is a pass over it: no look of our own before the larger one that a tree
+            # or a model is fitted on, of which it is then a part.
+            self.source = _Looked(self.source, _squarable)
         self.jobs, self.skipped = make_jobs(
             self.source, self.options, custom, tree, required=self.primary
         )

@@ -210,12 +210,16 @@ class Together:
 
     def stretch(self, lift: Lift, allowance: float, level: float) -> float:
         """Return how many times longer a lift's interval is at another level."""
-        df = max(self.totals.units - 1, 1)
-        halves = [
-            bias_aware_half(lift.stderr, allowance, self.looks.level(wanted, self.totals.n), df)
-            for wanted in (level, self.level)
-        ]
+        halves = [self._half(lift.stderr, allowance, wanted) for wanted in (level, self.level)]
         return halves[0] / halves[1] if halves[1] > 0 else 1.0
+
+    def _half(self, stderr: float, allowance: float, level: float) -> float:
+        wanted = self.looks.level(level, self.totals.n)
+        if wanted < 1.0:
+            return bias_aware_half(stderr, allowance, wanted, max(self.totals.units - 1, 1))
+        # Few rows beside those that the looks are planned for: the level rounds to one, but the width
+        # is known.
+        return allowance + self.looks.critical(level, self.totals.n) * stderr
 
     def wider(self, one: Estimate, level: float) -> tuple[float, float, float, float]:
         """Return the ends of the lift and of the relative lift at another level."""

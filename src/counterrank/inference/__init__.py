@@ -15,6 +15,7 @@ from counterrank.inference.intervals import (
     unavailable,
 )
 from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
+from counterrank.inference.power import detectable, rows_for, sensible
 from counterrank.inference.simultaneous import correlation_of, ellipse, together
 from counterrank.weights.variance import (
     clustered_variances,
@@ -40,11 +41,14 @@ __all__ = [
     "correlation_of",
     "critical_value",
     "degrees_of_freedom",
+    "detectable",
     "ellipse",
     "holm",
     "interval",
     "mean_of",
     "normal_interval",
+    "rows_for",
+    "sensible",
     "together",
     "two_sided",
     "unavailable",

@@ -184,15 +184,27 @@ class FileSource:
         if len(parts) > _SAMPLED_PARTS:
             chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
             parts = tuple(parts[i] for i in chosen)
-        known = self.n if parts is self.parts else None
-        drawn = _Reservoir(rows, rng) if known is None else _Chosen(rows, known, rng)
-        for part in parts:
-            for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
-                drawn.add(log)
-        sample = drawn.log()
+        if self.n is not None and parts is self.parts:
+            sample = self._chosen(_chosen(rows, self.n, rng))
+        else:
+            drawn = _Reservoir(rows, rng)
+            for part in parts:
+                for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
+                    drawn.add(log)
+            sample = drawn.log()
         if sample.n > _KEPT_ROWS:
             self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
         return sample
+
+    def _chosen(self, rows: NDArray[np.int64]) -> RankingLog:
+        """Return the rankings of these numbers, which every worker knows before it reads."""
+
+        def read(part: Part) -> list[RankingLog]:
+            pick = _Picked(rows, part.start)
+            return list(read_part(part, self.spec, where=self.where, pick=pick))
+
+        found = map_in_order(self.parts, read, threads=self.workers)
+        return concat([log for logs in found for log in logs])
 
     def _read_first(self) -> RankingLog:
         rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
@@ -206,28 +218,22 @@ def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
     return log.take(np.sort(rng.choice(log.n, rows, replace=False)))
 
 
-class _Chosen:
-    """Rows of a log of known length, chosen before any is read: the same as of a log in memory."""
+def _chosen(rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return numbers of rankings, sorted, as they are drawn from a log in memory."""
+    return np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
 
-    def __init__(self, rows: int, n: int, rng: np.random.Generator) -> None:
-        self.rows = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
-        self.logs: list[RankingLog] = []
-        self.seen = 0
 
-    def pick(self, n: int) -> NDArray[np.int64]:
-        """Return which of the next n rankings were chosen."""
+class _Picked:
+    """Tells which of the next rankings are among those of given numbers, from a start on."""
+
+    def __init__(self, rows: NDArray[np.int64], start: int) -> None:
+        self.rows, self.seen = rows, start
+
+    def __call__(self, n: int) -> NDArray[np.int64]:
         first, last = np.searchsorted(self.rows, [self.seen, self.seen + n])
         picked: NDArray[np.int64] = self.rows[first:last] - self.seen
         self.seen += n
         return picked
-
-    def add(self, log: RankingLog) -> None:
-        """Take the rankings that were picked last."""
-        self.logs.append(log)
-
-    def log(self) -> RankingLog:
-        """Return the sample, in the order of the log."""
-        return concat(self.logs)
 
 
 class _Reservoir:

@@ -15,7 +15,7 @@ from counterrank.errors import ConfigError, LogError, MissingColumnError, Propen
 from counterrank.io import values
 from counterrank.io.spec import FEATURE, ROLES, CandidateSpec, Field, LogSpec, ReadOptions
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
-from counterrank.policies import PolicySpec
+from counterrank.policies import PolicySpec, spec_in_file
 from counterrank.texts import listed, suggestion
 
 #: Rows looked at to tell text that holds lists from text that holds names.
@@ -424,15 +424,16 @@ class _Resolver:
 
     def scored_policies(self, logger: PolicySpec | None) -> dict[str, PolicySpec]:
         """Return how scores become policies, by name; the logger is `LOGGING`."""
+        logger = None if logger is None else spec_in_file(logger)
         if logger is not None and not logger.needs_scores:
             raise ConfigError(
-                "the logger's scores stand in the log: give its kind, such as plackett-luce, and "
-                "no file"
+                "the logger's scores stand in the log: give its kind, such as plackett-luce, or "
+                "the file of `counterrank plan --out`, and no other file"
             )
         named = self.options.policies
         wanted = named if self.options.targets is None else self.options.targets
         first = {} if logger is None else {LOGGING: logger}
-        return first | {name: named[name] for name in wanted if name in named}
+        return first | {name: spec_in_file(named[name]) for name in wanted if name in named}
 
     def features(self, long: bool) -> tuple[Field, ...]:
         """Return the columns z_... with one entry a candidate."""

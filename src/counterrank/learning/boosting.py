@@ -134,9 +134,9 @@ def fit_trees(
     value = reward[row, k]
     options = {
         "objective": "binary" if np.isin(value, (0.0, 1.0)).all() else "regression",
-        "num_leaves": int(SETTINGS["leaves"].value),
-        "min_data_in_leaf": int(SETTINGS["leaf_rows"].value),
-        "learning_rate": SETTINGS["rate"].value,
+        "num_leaves": SETTINGS.leaves,
+        "min_data_in_leaf": SETTINGS.leaf_rows,
+        "learning_rate": SETTINGS.rate,
         "deterministic": True,
         # `deterministic` rests on it: LightGBM else times both layouts and takes the faster.
         "force_row_wise": True,
@@ -148,14 +148,14 @@ def fit_trees(
     for f in (*range(folds), ALL):
         used = fold[row] != f
         data = lightgbm.Dataset(columns[used], value[used])
-        booster = lightgbm.train(options, data, num_boost_round=int(SETTINGS["trees"].value))
+        booster = lightgbm.train(options, data, num_boost_round=SETTINGS.trees)
         # The text is what is stored: predicting with what was read from it makes both agree to the
         # last digit.
         trees.append(Trees.from_text(booster.model_to_string()))
     details = {
         "model": "boosting",
         "first": first.details,
-        "trees": int(SETTINGS["trees"].value),
+        "trees": SETTINGS.trees,
         **options,
     }
     return BoostedModel(first, tuple(trees), details)

@@ -262,11 +262,11 @@ class _Scorer:
     def _rest_of_page(self, strength: str) -> str:
         """Return what the other slots ask for (n, K), as the click models have it."""
         g, settings = self.graph, CLICK_SETTINGS
-        known = g.add("Min", [strength, g.constant(1.0 - settings["missed"].value)])
+        known = g.add("Min", [strength, g.constant(1.0 - settings.missed)])
         odds = g.add("Div", [known, g.add("Sub", [g.constant(1.0), known])])
         odds = g.add("Mul", [odds, g.constant(place_discount(self.K))])
         others = g.add("Sub", [g.total(odds, 1, keep=True), odds])
-        return g.add("Log", [g.add("Add", [others, g.constant(settings["rest_floor"].value)])])
+        return g.add("Log", [g.add("Add", [others, g.constant(settings.rest_floor)])])
 
     def _stacked(self, parts: Sequence[str]) -> str:
         return self.graph.add("Concat", [self.graph.wider(part, 2) for part in parts], axis=2)
@@ -306,7 +306,7 @@ class _Scorer:
         if first is None:
             return [ones] * self.K, [ones] * self.K
         strength = g.add("Sigmoid", [self._linear(first)])
-        least = g.constant(CLICK_SETTINGS["missed"].value)
+        least = g.constant(CLICK_SETTINGS.missed)
         missed = g.add("Max", [g.add("Sub", [g.constant(1.0), strength]), least])
         nothing, path, left, product = [ones], [ones], None, ones
         for k in range(1, self.K):
@@ -354,7 +354,7 @@ class _Scorer:
 
     def _scaled(self, values: str, scaling: Scaling) -> str:
         """Return (values - mean) / spread, at most `far` from zero; missing is zero."""
-        g, far = self.graph, CLICK_SETTINGS["far"].value
+        g, far = self.graph, CLICK_SETTINGS.far
         away = g.add("Sub", [values, g.constant(scaling.mean)])
         found = g.add("Mul", [away, g.constant(1.0 / scaling.spread)])
         # After scaling: a missing value is then the mean, as in the fit.
@@ -368,11 +368,7 @@ class _Scorer:
 
     def _encoded_features(self) -> str | None:
         names, given = self.policy.feature_names, self.policy.feature_categories
-        return (
-            self._encoded("features", names, given, int(CLICK_SETTINGS["labels"].value))
-            if names
-            else None
-        )
+        return self._encoded("features", names, given, CLICK_SETTINGS.labels) if names else None
 
     def _encoded(
         self, value: str, names: Sequence[str], given: Mapping[str, Sequence[str]], most: int

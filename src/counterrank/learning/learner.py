@@ -184,7 +184,7 @@ def learn(  # noqa: PLR0913 - the options of a run
         steps = _ladder()
         # The control variate ends at the cap, and how low a lift can be depends on it: fixed on the
         # learning rows, before the others are seen.
-        cap = float(np.quantile(learning.drawn.own, SETTINGS["cap"].value))
+        cap = float(np.quantile(learning.drawn.own, SETTINGS.cap))
     known = whole.unit is not None and shared_contexts(whole) is None
     asked = Asked(grade, level, known or independent_rows)
     certificate = _certified(*sides, steps, cap, asked, rng)
@@ -290,22 +290,22 @@ def _audited(log: RankingLog) -> None:
 def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
     """Return which rows learn: whole units, by their buckets."""
     buckets = np.unique(log.bucket)
-    chosen = rng.permutation(buckets)[: max(1, round(SETTINGS["learn_share"].value * len(buckets)))]
+    chosen = rng.permutation(buckets)[: max(1, round(SETTINGS.learn_share * len(buckets)))]
     side: Bools = np.isin(log.bucket, chosen)
     for name, rows in (("learn", side), ("certify", ~side)):
         units = len(np.unique(log.unit[rows])) if log.unit is not None else int(rows.sum())
-        if units < SETTINGS["fewest"].value:
+        if units < SETTINGS.fewest:
             raise LogError(f"{units} units are left to {name} on; with fewer than "
-                           f"{SETTINGS['fewest'].value:.0f} nothing can be said")  # fmt: skip
+                           f"{SETTINGS.fewest:.0f} nothing can be said")  # fmt: skip
     return side
 
 
 def _refuse_few(rest: RankingLog) -> None:
     units = rest.n if rest.unit is None else len(np.unique(rest.unit))
-    if units < SETTINGS["many"].value:
+    if units < SETTINGS.many:
         raise LogError(
             f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
-            f"least {SETTINGS['many'].value:.0f}. Grade 'free' holds for any number"
+            f"least {SETTINGS.many:.0f}. Grade 'free' holds for any number"
         )
 
 
@@ -332,7 +332,7 @@ def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tu
 
 def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     """Return the model of this kind with the least held-out loss, and the fold of each row."""
-    folds = int(SETTINGS["folds"].value)
+    folds = SETTINGS.folds
     # By rank, not bucket mod folds: few units might leave a fold empty.
     _, fold = np.unique(part.bucket, return_inverse=True)
     fold = (fold % folds).astype(np.int64)
@@ -365,7 +365,7 @@ def _side(
 ) -> Side:
     rewards = _rewards(part, ranges)
     value = list_value(part, model, fold, rewards.shift)
-    count = int(SETTINGS["draws"].value)
+    count = SETTINGS.draws
     return Side(part, rewards, draw(part, logger, value, count, source.seeds, source.keep))
 
 
@@ -425,7 +425,7 @@ def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        count = int(SETTINGS["likely_draws"].value)
+        count = SETTINGS.likely_draws
         value = _likelihood(logger)
         found.append(draw(side.log, logger, value, count, source.seeds, source.keep))
     for drawn in found:
@@ -461,13 +461,13 @@ def _misplaced(drawn: Drawn, units: tuple[Ints, Floats] | None) -> bool:
         law, values = of(ranks), of(drawn.below)
         away = _summed(values - law.mean(), units)
         error = math.sqrt(max(len(values) * float(law.var()), float(away @ away)))
-        if abs(float(away.sum())) > SETTINGS["wrong_sampler"].value * error:
+        if abs(float(away.sum())) > SETTINGS.wrong_sampler * error:
             return True
     return False
 
 
 def _ladder() -> list[int]:
-    return [2**j for j in range(int(SETTINGS["largest_m"].value).bit_length())]
+    return [2**j for j in range(SETTINGS.largest_m.bit_length())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,7 +493,7 @@ class Choice:
     @property
     def agreed(self) -> bool:
         """Whether the learning rows show a gain too: fixed before the others are looked at."""
-        return self.lift > SETTINGS["agree"].value * self.error
+        return self.lift > SETTINGS.agree * self.error
 
 
 def _chosen(
@@ -508,7 +508,7 @@ def _chosen(
         # The mean of these rows alone would choose by luck, and models expect too much.
         expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
         # Spread is of sums over units, lifts are of rows: divided by the rows of a unit.
-        away = SETTINGS["caution"].value * reach * spread[step] / (n / len(found))
+        away = SETTINGS.caution * reach * spread[step] / (n / len(found))
         promise[step] = expected - away / math.sqrt(size)
     # The first step of either path is the logger itself, whose lift is 0: nothing to certify.
     best = max(steps[1:], key=lambda step: promise[step])
@@ -586,7 +586,7 @@ def _heaviest(part: RankingLog) -> Heaviest | None:
     labels, counts = np.unique(part.unit, return_counts=True)
     most = int(np.argmax(counts))
     share = float(counts[most] / part.n)
-    return Heaviest(str(labels[most]), share) if share > SETTINGS["heavy"].value else None
+    return Heaviest(str(labels[most]), share) if share > SETTINGS.heavy else None
 
 
 def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
@@ -639,7 +639,7 @@ def _more_rows(
     spread = stderr * math.sqrt(rows)
     # Twice the least number: at the least one the bound is above zero half of the time.
     certify = 2.0 * (reach * spread / value) ** 2
-    needed = certify / (1.0 - SETTINGS["learn_share"].value)
+    needed = certify / (1.0 - SETTINGS.learn_share)
     return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
 
 
@@ -699,7 +699,7 @@ def _sorted(
     """Return the lift that the model expects of sorting by score; None where items are too few to
     fill the page.
     """
-    n = min(side.log.n, int(SETTINGS["exposed"].value))
+    n = min(side.log.n, SETTINGS.exposed)
     part = side.log.take(slice(0, n))
     least = part.K if part.candidates is None else int(part.candidates.counts.min())
     if min(part.n_actions, least) < part.K:

@@ -411,7 +411,7 @@ def exposure(
     Before is what the rows showed, after a draw of the policy for each. Groups are the labels of
     the first categorical item feature, where there is one; else items stand for themselves.
     """
-    rows = part.take(slice(0, min(part.n, int(SETTINGS["exposed"].value))))
+    rows = part.take(slice(0, min(part.n, SETTINGS.exposed)))
     size = part.n_actions + 1
     served = cut(policy.bind(rows).sample(rows.K, rng), rows.lengths)
     # Index -1, the padding, is the last entry and is left out.

@@ -3,6 +3,7 @@
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
+from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, settled
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.enumerated import Enumerated
@@ -24,16 +25,24 @@ from counterrank.policies.scored import CandidateFit, Scored, candidate_fit
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import (
     PolicySpec,
+    mixture_of,
     parse_named_policy,
     parse_policy,
     policy_from_table,
 )
-from counterrank.policies.storage import kinds, load_policy, save_policy
+from counterrank.policies.storage import (
+    exploration_file,
+    kinds,
+    load_policy,
+    save_policy,
+    spec_in_file,
+)
 
 __all__ = [
     "CAPABILITIES",
     "ArrayPolicy",
     "Autoregressive",
+    "BelowFold",
     "BestOf",
     "cut",
     "drawn_weight",
@@ -67,10 +76,12 @@ __all__ = [
     "UniformPermutation",
     "candidate_fit",
     "epsilon_mixture",
+    "exploration_file",
     "from_callable",
     "from_classifier",
     "kinds",
     "load_policy",
+    "mixture_of",
     "parse_named_policy",
     "parse_policy",
     "policy_from_table",
@@ -78,5 +89,6 @@ __all__ = [
     "position_matrix",
     "save_policy",
     "settled",
+    "spec_in_file",
     "superset_mask",
 ]

@@ -58,6 +58,10 @@ class Scored(Policy):
         >>> Scored(sets, [3.0, 1.0, 1.0, 3.0, 3.0, 1.0], parse_policy("top")).tied(1).tolist()
         [False, True]
         """
+        if self.spec.parts:
+            parts = [self._as(part).tied(length) for share, part in self.spec.parts if share > 0]
+            some: Bools = np.any(parts, axis=0)
+            return some
         options, kind = self.spec.options, self.spec.kind
         # Between the places `first` and `last`, from 0, and the one below each. Others draw between
         # equals.
@@ -66,6 +70,8 @@ class Scored(Policy):
             first, last = int(options["n"]) - 1, int(options["n"])
         elif kind == "swap":
             last = max(int(options.get("places", length)), length)
+        elif kind == "below":
+            last = min(int(options["after"]), length)
         elif kind not in ("top", "epsilon"):
             return np.zeros(self.n_rows, dtype=bool)
         counts, offsets = self.candidates.counts, self.candidates.offsets
@@ -80,6 +86,12 @@ class Scored(Policy):
             np.bincount(row[equal & (first <= place) & (place < last)], minlength=self.n_rows) > 0
         )
         return found
+
+    def _as(self, spec: PolicySpec) -> Self:
+        """Return another kind of policy by the same scores."""
+        other = copy.copy(self)
+        other.spec = spec
+        return other
 
     @property
     def n_rows(self) -> int:
@@ -197,12 +209,13 @@ class Scored(Policy):
         # more column, of score -inf, answers for items that are no candidates.
         width = max(int(rows.counts.max()), length) + 1
         table = rows.dense(self.scores[ends[0] : ends[1]], -np.inf, width)
-        if self.spec.kind == "swap":
-            self._check_swaps(table, length)
+        for spec in (self.spec, *(part for _, part in self.spec.parts)):
+            if spec.kind == "swap":
+                self._check_swaps(table, length, spec)
         return self.spec.dense(table, length)
 
-    def _check_swaps(self, table: Floats, length: int) -> None:
-        reach = max(int(self.spec.options.get("places", length)), length)
+    def _check_swaps(self, table: Floats, length: int, spec: PolicySpec) -> None:
+        reach = max(int(spec.options.get("places", length)), length)
         eligible = (table > -np.inf).sum(axis=1)
         if (eligible < reach).any():
             row = int(np.argmax(eligible < reach))

@@ -1,5 +1,5 @@
 """How scores become a policy, said in one line: `plackett-luce:temperature=0.5`, `top`,
-`policy.json`.
+`0.98*top+0.02*shuffle`, `policy.json`.
 
 One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and
 options) and Python. Parsing is pure; `bind` makes the policy of some rows.
@@ -8,7 +8,7 @@ options) and Python. Parsing is pure; `bind` makes the policy of some rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 
 from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.base import Floats, Ints, Policy
+from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.candidates import Candidates
-from counterrank.policies.factored import Softmax
+from counterrank.policies.factored import SUM_TOLERANCE, Softmax
+from counterrank.policies.mixture import Mixture
 from counterrank.policies.plackett_luce import PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
@@ -50,18 +52,29 @@ KINDS: dict[str, dict[str, Option]] = {
     "swap": {
         "probability": _SHARE,
         "places": Option("a whole number from 2", lambda n: n >= 2, whole=True, optional=True),
+        "first": Option("a whole number from 1", lambda n: n >= 1, whole=True, optional=True),
+    },
+    "shuffle": {},
+    "below": {
+        "after": Option("a whole number from 1", lambda n: n >= 1, whole=True),
+        "temperature": _TEMPERATURE,
     },
 }
 
 #: Kinds whose positions are independent given the scores: an item may be shown twice.
 FACTORED_KINDS = frozenset({"softmax"})
 FILE = "file"
+#: Several kinds, each for a share of the traffic.
+MIXTURE = "mixture"
+#: Between two parts of a mixture; the + of a number such as 1e+05 is followed by no share.
+_PLUS = re.compile(r"\+(?=[^+*:,=]*\*)")
 _FILES = (".json", ".npz")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """A kind of `KINDS` with its options, or the path of a policy file (kind "file").
+    """A kind of `KINDS` with its options, the path of a policy file (kind "file"), or several kinds
+    with their shares of the traffic (kind "mixture").
 
     >>> parse_policy("plackett-luce").options
     {'temperature': 1.0}
@@ -70,6 +83,7 @@ class PolicySpec:
     kind: str
     options: Mapping[str, float] = field(default_factory=dict)
     path: str | None = None
+    parts: tuple[tuple[float, PolicySpec], ...] = ()
 
     @property
     def needs_scores(self) -> bool:
@@ -80,6 +94,9 @@ class PolicySpec:
     def deterministic(self) -> bool:
         """Whether the policy always shows one ranking: weights then say nothing."""
         idle = {"epsilon": "epsilon", "swap": "probability"}
+        if self.kind == MIXTURE:
+            # Two lists by the same scores are one list; of any other pair one is drawn.
+            return all(part.deterministic for share, part in self.parts if share > 0)
         return self.kind == "top" or (self.kind in idle and self.options[idle[self.kind]] == 0)
 
     @property
@@ -87,8 +104,9 @@ class PolicySpec:
         """The spec in the grammar of `parse_policy`."""
         if self.path is not None:
             return self.path
-        # 17 digits: what is written into a spec and read again is the same number.
-        options = ",".join(f"{name}={value:.17g}" for name, value in self.options.items())
+        if self.kind == MIXTURE:
+            return "+".join(f"{_digits(share)}*{part.text}" for share, part in self.parts)
+        options = ",".join(f"{name}={_digits(value)}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
 
     def bind(
@@ -110,7 +128,7 @@ class PolicySpec:
             raise PolicyError(
                 f"'{name}' must be (n, A), one score an item, or be given with candidates"
             )
-        if self.kind != "swap":
+        if "swap" not in (self.kind, *(part.kind for _, part in self.parts)):
             return self.dense(table, table.shape[1])
         # A swap moves the places that are shown, and how many those are is known only when it is
         # asked.
@@ -122,8 +140,17 @@ class PolicySpec:
         """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of
         `length`.
         """
+        if self.kind == MIXTURE:
+            return Mixture(
+                [part.dense(scores, length) for _, part in self.parts],
+                [share for share, _ in self.parts],
+            )
         if self.kind == "plackett-luce":
             return PlackettLuce(scores, self.options["temperature"])
+        if self.kind == "shuffle":
+            return PlackettLuce(np.where(scores > -np.inf, 0.0, -np.inf))
+        if self.kind == "below":
+            return BelowFold(scores, int(self.options["after"]), self.options["temperature"])
         if self.kind == "softmax":
             return Softmax(scores, self.options["temperature"])
         if self.kind == "epsilon":
@@ -133,9 +160,19 @@ class PolicySpec:
             return Deterministic(ranking, C)
         if self.kind == "rand-top-n":
             return RandTopN(ranking, int(self.options["n"]), C)
-        places = int(self.options.get("places", length))
+        places, first = int(self.options.get("places", length)), int(self.options.get("first", 1))
         reach = max(places, length)
-        return RandomSwap(ranking[:, :reach], _swaps(reach, places, self.options["probability"]), C)
+        chances = _swaps(reach, places, self.options["probability"], first)
+        return RandomSwap(ranking[:, :reach], chances, C)
+
+
+def _digits(value: float) -> str:
+    """Return the shortest text that is read again as the same number.
+
+    >>> _digits(0.1), _digits(2.0)
+    ('0.1', '2')
+    """
+    return repr(float(value)).removesuffix(".0")
 
 
 def by_score(scores: Floats) -> Ints:
@@ -146,16 +183,21 @@ def by_score(scores: Floats) -> Ints:
     return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
 
 
-def _swaps(reach: int, places: int, probability: float) -> Floats:
-    """Return swap weights (reach, reach): one pair of the first `places`, all equally likely.
+def _swaps(reach: int, places: int, probability: float, first: int = 1) -> Floats:
+    """Return swap weights (reach, reach): one pair of the places `first` to `places`, all equally
+    likely.
 
     >>> _swaps(1, 1, 0.5)
     array([[0.]])
+    >>> np.argwhere(_swaps(4, 4, 0.5, first=3)).tolist()
+    [[2, 3]]
     """
     weights = np.zeros((reach, reach))
-    if places < 2:
+    if places - first < 1:
         return weights
-    weights[:places, :places] = np.triu(np.ones((places, places)), 1)
+    weights[first - 1 : places, first - 1 : places] = np.triu(
+        np.ones((places - first + 1, places - first + 1)), 1
+    )
     chances: Floats = weights * (probability / weights.sum())
     return chances
 
@@ -166,7 +208,8 @@ def parse_policy(text: str) -> PolicySpec:
     Parameters
     ----------
     text
-        What `--policy NAME=` takes: "plackett-luce:temperature=2", "top", or the path of a policy file.
+        What `--policy NAME=` takes: "plackett-luce:temperature=2", "top", several of them with their
+        shares of the traffic ("0.98*top+0.02*shuffle"), or the path of a policy file.
 
     Returns
     -------
@@ -181,11 +224,15 @@ def parse_policy(text: str) -> PolicySpec:
     Examples
     --------
     >>> parse_policy("epsilon:epsilon=0.1")
-    PolicySpec(kind='epsilon', options={'epsilon': 0.1}, path=None)
+    PolicySpec(kind='epsilon', options={'epsilon': 0.1}, path=None, parts=())
+    >>> [share for share, part in parse_policy("0.9*top+0.1*shuffle").parts]
+    [0.9, 0.1]
     """
     text = text.strip()
     if text.endswith(_FILES):
         return PolicySpec(FILE, path=text)
+    if "*" in text:
+        return _mixture(text)
     kind, colon, rest = text.partition(":")
     given: dict[str, Any] = {}
     for part in rest.split(",") if colon else ():
@@ -201,6 +248,43 @@ def parse_policy(text: str) -> PolicySpec:
     return _spec(kind.strip(), given, f"policy '{text}'")
 
 
+def mixture_of(parts: Iterable[tuple[float, PolicySpec]]) -> PolicySpec:
+    """Return the policy that serves each part to its share of the traffic; parts of no traffic are
+    left out, and a single one stands for itself.
+
+    >>> mixture_of([(0.0, parse_policy("top")), (1.0, parse_policy("shuffle"))]).text
+    'shuffle'
+    """
+    used = tuple((float(share), part) for share, part in parts if share > 0)
+    return used[0][1] if len(used) == 1 else PolicySpec(MIXTURE, parts=used)
+
+
+def _mixture(text: str) -> PolicySpec:
+    parts = []
+    for piece in _PLUS.split(text):
+        number, _, rest = piece.partition("*")
+        try:
+            share = float(number)
+        except ValueError:
+            share = np.nan
+        if not 0 <= share <= 1:
+            raise ConfigError(
+                f"policy '{text}': '{number.strip()}' is no share of the traffic, 0 to 1; write "
+                "0.98*top+0.02*shuffle"
+            )
+        part = parse_policy(rest)
+        if part.kind in (FILE, *FACTORED_KINDS):
+            raise ConfigError(
+                f"policy '{text}': '{rest.strip()}' cannot be mixed with others; known are "
+                f"{', '.join(kind for kind in KINDS if kind not in FACTORED_KINDS)}"
+            )
+        parts.append((share, part))
+    total = sum(share for share, _ in parts)
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ConfigError(f"policy '{text}': the shares sum to {total:.6g}, not to 1")
+    return mixture_of(parts)
+
+
 def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
     """Return name and spec of NAME=KIND[:option=value,...].
 
@@ -209,7 +293,7 @@ def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
     """
     name, equals, rest = text.partition("=")
     # "epsilon:epsilon=0.1" has an equals sign too: a name holds no colon.
-    if not (name.strip() and equals and rest.strip()) or re.search(r"[:,]", name):
+    if not (name.strip() and equals and rest.strip()) or re.search(r"[:,*]", name):
         raise ConfigError(
             f"'{text}' names no policy; write NAME=KIND, such as new=top or new=plackett-luce"
         )
@@ -232,7 +316,7 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
                 f"{where}: a policy file takes no options, got {', '.join(map(str, given))}"
             )
         return PolicySpec(FILE, path=kind)
-    if ":" in kind and not given:
+    if (":" in kind or "*" in kind) and not given:
         return parse_policy(kind)
     return _spec(kind, given, where)
 

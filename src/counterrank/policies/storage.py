@@ -14,13 +14,16 @@ import numpy as np
 
 from counterrank import plugins, stores
 from counterrank.atomic import replacing
-from counterrank.errors import PolicyError
+from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
+from counterrank.policies.specs import PolicySpec, parse_policy
 from counterrank.records import Json
 
 FORMAT = "counterrank/policy/1"
+#: A spec in a file, for the server that draws by it and the log that is read by it.
+EXPLORATION = "counterrank/exploration/1"
 
 #: What damaged archives raise in zipfile, zlib, NumPy and JSON.
 _DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError,
@@ -40,6 +43,7 @@ REGISTRY = {
     "Greedy": "factored",
     "Uniform": "factored",
     "PlackettLuce": "plackett_luce",
+    "BelowFold": "below_fold",
     "UniformPermutation": "plackett_luce",
     "Mixture": "mixture",
     "SlotEpsilonGreedy": "slot_epsilon_greedy",
@@ -158,30 +162,70 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
         ) from problem
 
 
-def _from_json(path: str | os.PathLike[str]) -> Any:
-    """Return the policy of a JSON file, by the format that its schema names: a learned policy, or a
-    plug-in's.
-    """
+def _json(path: str | os.PathLike[str]) -> Any:
     try:
         if stores.stamp(path)[0] > _HARMLESS:
             raise PolicyError(f"{path} is larger than any policy")
-        data = json.loads(stores.read_bytes(path))
+        return json.loads(stores.read_bytes(path))
     except PolicyError:
         raise
     except OSError as problem:
         raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ValueError, RecursionError) as problem:
         raise PolicyError(f"{path} is no policy file: {problem}") from problem
+
+
+def _from_json(path: str | os.PathLike[str]) -> Any:
+    """Return the policy of a JSON file, by the format that its schema names: an exploration, a learned
+    policy, or a plug-in's.
+    """
+    data = _json(path)
     schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == EXPLORATION:
+        return _exploration(data, path)
     formats = plugins.found(plugins.POLICY_FILES)
     if not isinstance(schema, str) or schema not in formats:
         raise PolicyError(
-            f"{path} is no policy file: schema {schema!r}, known are {', '.join(formats)}"
+            f"{path} is no policy file: schema {schema!r}, known are "
+            f"{', '.join([EXPLORATION, *formats])}"
         )
     try:
         return plugins.load(formats[schema], PolicyError).from_dict(data)
     except PolicyError as problem:
         raise PolicyError(f"{path}: {problem}") from problem
+
+
+def _exploration(data: Json, path: str | os.PathLike[str]) -> PolicySpec:
+    text = data.get("policy")
+    try:
+        spec = parse_policy(text) if isinstance(text, str) else None
+    except ConfigError as problem:
+        raise PolicyError(f"{path}: {problem}") from problem
+    if spec is None or spec.path is not None:
+        raise PolicyError(f"{path}: 'policy' must say how scores become a ranking; got {text!r}")
+    return spec
+
+
+def spec_in_file(spec: PolicySpec) -> PolicySpec:
+    """Return the spec that stands in an exploration file; any other as it is.
+
+    Those files are the ones a log's scores are needed for: other policy files bring a scorer.
+    """
+    if spec.path is None or not spec.path.lower().endswith(".json"):
+        return spec
+    data = _json(spec.path)
+    known = isinstance(data, dict) and data.get("schema") == EXPLORATION
+    return _exploration(data, spec.path) if known else spec
+
+
+def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
+    """Return the text of an exploration file; `about` is for people, and nothing reads it.
+
+    >>> json.loads(exploration_file(parse_policy("0.9*top+0.1*shuffle")))["policy"]
+    '0.9*top+0.1*shuffle'
+    """
+    told = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
+    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
 
 def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:

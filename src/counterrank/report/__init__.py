@@ -19,6 +19,8 @@ from counterrank.report.learning import (
 )
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, style_of, table
+from counterrank.report.plan import plan_fragment, plan_page, plan_picture, plan_terminal
+from counterrank.report.plan import sentences as plan_sentences
 from counterrank.report.provenance import describe, made_with
 from counterrank.report.reading import Reading
 from counterrank.report.sentences import EVIDENCE, SIGNS, headline, relative_ends
@@ -63,6 +65,11 @@ __all__ = [
     "page",
     "percent",
     "plain",
+    "plan_fragment",
+    "plan_page",
+    "plan_picture",
+    "plan_sentences",
+    "plan_terminal",
     "relative_ends",
     "render",
     "span",

@@ -176,7 +176,7 @@ def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> Kind:
     if np.isin(values, (0.0, 1.0)).all():
         return Kind.HISTORY
     zeros = float((values == 0.0).mean())
-    return Kind.AMOUNT if zeros >= SETTINGS["zeros"].value and values.min() >= 0.0 else Kind.LINEAR
+    return Kind.AMOUNT if zeros >= SETTINGS.zeros and values.min() >= 0.0 else Kind.LINEAR
 
 
 def fit_list_models(

@@ -177,7 +177,7 @@ class Prior:
         sd^2 = sum of squares / sum of H / (H + 1/sd^2), the effects that the rows decide; the start
         counts as `prior_weight` effects, so that few effects do not collapse.
         """
-        weight = SETTINGS["prior_weight"].value
+        weight = SETTINGS.prior_weight
         decided = diagonal / (diagonal + self.precision)
         squares = (theta - self.mean) ** 2
         count = np.bincount(self.group, decided, len(self.spread))
@@ -185,7 +185,7 @@ class Prior:
         start = _STARTS**2
         # sd^2 (effects decided) = sum of squares: with few decided effects the start prevails.
         found = np.sqrt((total + weight * start) / (count + weight))
-        found = np.clip(found, SETTINGS["least_sd"].value, SETTINGS["most_sd"].value)
+        found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
         self.spread = np.where(self.free, found, self.spread)
 
 
@@ -193,7 +193,7 @@ _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
     "rival", "item", "slope", "bend",
 )  # fmt: skip
-_STARTS = np.array([SETTINGS[f"{name}_sd"].value for name in _GROUPS])
+_STARTS = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
 _FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
 
 
@@ -220,7 +220,7 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family == CLICKS:
-        examined = SETTINGS["examined"].value
+        examined = SETTINGS.examined
         mean[:K] = examined
         # Rate = examination x attraction: the rate of clicks over the examination assumed at first.
         attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
@@ -229,7 +229,7 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
         level = _level(rows)
     else:
         level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
-        spread[0] = SETTINGS["number_sd"].value
+        spread[0] = SETTINGS.number_sd
     mean[group == _GROUPS.index("constant")] = level
     return Prior(mean, group, spread, _FREE)
 
@@ -270,7 +270,7 @@ def prepared(
 ) -> Rows:
     """Return the checked rows of a fit, a sample of them where there are many."""
     rankings, reward, fold = checked(rankings, reward, fold, folds)
-    most = int(SETTINGS["rows"].value)
+    most = SETTINGS.rows
     if rankings.m > most:
         rows = np.sort(
             np.random.default_rng([seed, STREAMS["training rows"]]).choice(
@@ -368,12 +368,12 @@ def _fitted(
     climb = Climb(rows, prior, x, rows.dispersion)
     if before is None:
         theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        rounds, near = int(SETTINGS["rounds"].value), False
+        rounds, near = SETTINGS.rounds, False
     else:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
         theta, rounds, near = _widened(before.parameters, p), 1, True
     start, whole, steps = theta[-1].copy(), seen[-1], []
-    apart = len(whole.y) // int(SETTINGS["start_slots"].value)
+    apart = len(whole.y) // SETTINGS.start_slots
     if apart > 1 and (before is None or variant.competition):
         # The way from nothing is long, and so is that to competition: some of the rows show most of it.
         some = whole.take(whole.row % apart == 0)
@@ -466,9 +466,9 @@ class Climb:
         self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
     ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        steps, inner = (SETTINGS[name].value for name in ("steps", "inner"))
+        steps, inner = SETTINGS.steps, SETTINGS.inner
         # Many parameters are allowed more nats in all: each adds its own bit of slack.
-        enough = SETTINGS["enough"].value * (1 + len(theta) / 500)
+        enough = SETTINGS.enough * (1 + len(theta) / 500)
         K, items = self.rows.rankings.K, self.rows.encoding.items
         own = np.ascontiguousarray(columns[slots.row, slots.k].T)
         bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
@@ -526,7 +526,7 @@ class Climb:
             return common[:0], self.inverse
         if not len(self.inverse):
             # It only scales: some of the slots say it well enough.
-            apart = 1 + len(slots.y) // int(SETTINGS["block_slots"].value)
+            apart = 1 + len(slots.y) // SETTINGS.block_slots
             some = np.flatnonzero(slots.row % apart == 0)
             row = slots.row[some]
             k = self.rows.rankings.places[row, slots.k[some]]

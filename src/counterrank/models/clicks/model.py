@@ -79,7 +79,7 @@ def learned(
     left its fold out.
     """
     folds, size = odds.shape[0] - 1, after.shape[1]
-    if not 3 < size <= SETTINGS["similar_items"].value:
+    if not 3 < size <= SETTINGS.similar_items:
         return None
     slope, bend = np.zeros((folds, size, size)), np.zeros((folds, size, size))
     pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
@@ -99,14 +99,14 @@ def learned(
 
 def _standard(slope: Floats, bend: Floats) -> Floats:
     """Return residuals of pairs in standard errors; pairs with little evidence are drawn to zero."""
-    out: Floats = slope / np.sqrt(bend + SETTINGS["pair_weight"].value)
+    out: Floats = slope / np.sqrt(bend + SETTINGS.pair_weight)
     return out
 
 
 def _leading(table: Floats) -> tuple[Floats, Floats]:
     """Return the eigenvalues that are largest in size, and their vectors."""
     values, vectors = np.linalg.eigh(table)
-    order = np.argsort(-np.abs(values), kind="stable")[: int(SETTINGS["similar_rank"].value)]
+    order = np.argsort(-np.abs(values), kind="stable")[: SETTINGS.similar_rank]
     return values[order], vectors[:, order]
 
 
@@ -120,7 +120,7 @@ def _ranked(table: Floats) -> tuple[int, float]:
     rank = 0
     while True:
         noise = _noise(table - (vectors[:, :rank] * values[:rank]) @ vectors[:, :rank].T)
-        found = int((np.abs(values) > SETTINGS["evidence"].value * noise).sum())
+        found = int((np.abs(values) > SETTINGS.evidence * noise).sum())
         if found <= rank:
             return rank, noise
         rank = found
@@ -156,9 +156,7 @@ def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Float
         inside > 0, plain * np.maximum(1 - level / np.maximum(plain**2, 1e-300), 0.0), 0.0
     )
     row = bend.sum(axis=1)
-    evidence = np.sqrt(
-        row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS["pair_weight"].value)
-    )
+    evidence = np.sqrt(row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS.pair_weight))
     return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
 
 
@@ -212,9 +210,9 @@ class Encoding:
         ]
         # Every item has its own slopes in the context while that is few numbers; in large
         # catalogues the context acts through features instead.
-        slopes = len(seen) * rankings.x.shape[1] <= SETTINGS["slopes"].value
+        slopes = len(seen) * rankings.x.shape[1] <= SETTINGS.slopes
         squared = np.empty(0, dtype=np.int64)
-        if rankings.bends and slopes and rankings.x.shape[1] <= SETTINGS["squares"].value:
+        if rankings.bends and slopes and rankings.x.shape[1] <= SETTINGS.squares:
             # The square of an indicator is the indicator.
             squared = np.flatnonzero([len(np.unique(one)) > 2 for one in rankings.x.T])
         return cls(
@@ -265,13 +263,13 @@ class Encoding:
         if self.features is None:
             return 0
         count = len(self.context.mean) * len(self.features.mean)
-        return count if count <= SETTINGS["products"].value else 0
+        return count if count <= SETTINGS.products else 0
 
     @property
     def placed(self) -> int:
         """Number of features that also stand multiplied by the logarithm of the place."""
         count = 0 if self.features is None or not self.by_place else len(self.features.mean)
-        return count if count <= SETTINGS["placed"].value else 0
+        return count if count <= SETTINGS.placed else 0
 
     @property
     def bent(self) -> tuple[int, int]:
@@ -624,7 +622,7 @@ def skips(rankings: Rankings, strength: Floats | None) -> Floats:
     """Return what skipping items of these strengths says of having left (m, K, 2), or nothing."""
     out = np.zeros((rankings.m, rankings.K, 2))
     if strength is not None:
-        skipped(strength, SETTINGS["missed"].value, rankings.lengths, out)
+        skipped(strength, SETTINGS.missed, rankings.lengths, out)
     return out
 
 
@@ -642,7 +640,7 @@ def rivalry(strength: Floats, lengths: Ints) -> Floats:
 
 def place_discount(K: int) -> Floats:
     """Return how much a slot counts in the rest of a page (K,): 1 / sqrt(place)."""
-    out: Floats = np.power(1.0 + np.arange(K), -SETTINGS["rest_discount"].value)
+    out: Floats = np.power(1.0 + np.arange(K), -SETTINGS.rest_discount)
     return out
 
 
@@ -654,8 +652,8 @@ def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
     [[-0.097, 0.182, 0.0]]
     """
     shown = np.arange(strength.shape[1]) < lengths[:, None]
-    known = np.minimum(strength, 1.0 - SETTINGS["missed"].value)
+    known = np.minimum(strength, 1.0 - SETTINGS.missed)
     odds = np.where(shown, known / (1.0 - known), 0.0) * place_discount(strength.shape[1])
     others = odds.sum(axis=1, keepdims=True) - odds
-    out: Floats = np.where(shown, np.log(SETTINGS["rest_floor"].value + others), 0.0)
+    out: Floats = np.where(shown, np.log(SETTINGS.rest_floor + others), 0.0)
     return out

@@ -254,7 +254,7 @@ def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
     one = none * (chance / (1.0 - chance)).sum(axis=1)
     several = float((1.0 - none - one).sum())
     varies = float((chance * (1.0 - chance)).sum())
-    few = SETTINGS["exclude"].value
+    few = SETTINGS.exclude
     return bool(
         m * count.var() < few * varies
         # Fewer than a handful of pages would say nothing.

@@ -215,7 +215,7 @@ def encoded(
     >>> encoded(np.array([[2.0, 1.0]]), ("price", "shop"), {"shop": ("a", "b", "c")}).tolist()
     [[2.0, 1.0, 0.0]]
     """
-    most = int(SETTINGS["labels"].value)
+    most = SETTINGS.labels
     columns: list[Floats] = []
     for j, name in enumerate(names):
         labels, own = categories.get(name, ()), values[..., j]
@@ -260,7 +260,7 @@ class Scaling:
         out = np.empty(values.shape)
         shape = (values.size // max(len(self.mean), 1), len(self.mean))
         table = np.ascontiguousarray(_logged(values, self.least), dtype=np.float64).reshape(shape)
-        standardise(table, self.mean, 1.0 / self.spread, SETTINGS["far"].value, out.reshape(shape))
+        standardise(table, self.mean, 1.0 / self.spread, SETTINGS.far, out.reshape(shape))
         return out
 
 

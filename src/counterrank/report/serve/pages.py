@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import ABTest, Evaluation, ValidationReport
+from counterrank.exploration import ExplorationPlan
 from counterrank.learning import LearningReport
 from counterrank.report import (
     EVIDENCE,
@@ -38,6 +39,8 @@ from counterrank.report import (
     page,
     percent,
     plain,
+    plan_page,
+    plan_sentences,
     relative_ends,
     render,
     span,
@@ -77,6 +80,8 @@ def report(entry: Entry) -> str:
         return validation_page(entry.result, back="/")
     if isinstance(entry.result, ABTest):
         return abtest_page(entry.result, back="/")
+    if isinstance(entry.result, ExplorationPlan):
+        return plan_page(entry.result, back="/")
     return render(reading_of(entry).result, back="/")
 
 
@@ -114,6 +119,8 @@ def _other_line(entry: Entry) -> Line:
         kind, headline = "validation", validation_sentences(found)[0]
     elif isinstance(found, ABTest):
         kind, headline = "A/B test", next(iter(abtest_sentences(found)), "")
+    elif isinstance(found, ExplorationPlan):
+        kind, headline = "plan", plan_sentences(found)[0]
     else:
         kind, headline = "damaged file", "It cannot be read; write it anew."
     return {

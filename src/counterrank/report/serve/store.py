@@ -18,19 +18,26 @@ from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate
 from counterrank.evaluation import ABTest, Evaluation, ValidationReport
+from counterrank.exploration import ExplorationPlan
 from counterrank.learning import LearningReport
 from counterrank.records import Json
 from counterrank.report import known
 
 OUTCOME = "counterrank/outcome/1"
-Result = Evaluation | ABTest | LearningReport | ValidationReport
+Result = Evaluation | ABTest | ExplorationPlan | LearningReport | ValidationReport
 #: Results that have a page, by their schema.
 KINDS: dict[
-    str, type[Evaluation] | type[ABTest] | type[LearningReport] | type[ValidationReport]
+    str,
+    type[Evaluation]
+    | type[ABTest]
+    | type[ExplorationPlan]
+    | type[LearningReport]
+    | type[ValidationReport],
 ] = {
     "counterrank/abtest/1": ABTest,
     "counterrank/evaluation/1": Evaluation,
     "counterrank/learning/1": LearningReport,
+    "counterrank/plan/1": ExplorationPlan,
     "counterrank/validation/1": ValidationReport,
 }
 SUFFIX = ".outcome.json"

@@ -126,8 +126,10 @@ class World:
         text = repr([getattr(self, item.name) for item in fields(self) if item.name != "name"])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def draw(self, n: int, rng: np.random.Generator, *, policy: Which = "logging") -> "DrawnWorld":
-        """Return n rankings shown by the logger, or by the target."""
+    def draw(
+        self, n: int, rng: np.random.Generator, *, policy: Which | PolicySpec = "logging"
+    ) -> "DrawnWorld":
+        """Return n rankings shown by the logger, the target, or any policy by the logger's scores."""
         whole("n", n, 1)
         return _draw(self, n, rng, policy)
 
@@ -242,7 +244,7 @@ class DrawnWorld:
     q: Floats
     kind: Ints
     feature: Floats  # (A, FEATURES)
-    drawn_by: Which = "logging"
+    drawn_by: Which | PolicySpec = "logging"
 
     @property
     def action(self) -> Ints:
@@ -261,7 +263,7 @@ class DrawnWorld:
         """
         return self._conditional("target")
 
-    def _conditional(self, which: Which) -> Floats:
+    def _conditional(self, which: Which | PolicySpec) -> Floats:
         total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(
             self.choice
         )
@@ -273,11 +275,11 @@ class DrawnWorld:
             possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0
         )
 
-    def policy(self, which: Which) -> Policy:
+    def policy(self, which: Which | PolicySpec) -> Policy:
         """Return a policy over the items of the catalogue, bound to these rows."""
         return self._policy(which, self._candidates())
 
-    def _policy(self, which: Which, sets: Candidates | None) -> Policy:
+    def _policy(self, which: Which | PolicySpec, sets: Candidates | None) -> Policy:
         if sets is None:
             return _bound(
                 self.world,
@@ -292,8 +294,8 @@ class DrawnWorld:
             lambda spec, scores: spec.bind(candidates=sets, scores=scores.reshape(-1)),
         )
 
-    def _scores(self, which: Which) -> Floats:
-        return self.old_scores if which == "logging" else self.new_scores
+    def _scores(self, which: Which | PolicySpec) -> Floats:
+        return self.new_scores if which == "target" else self.old_scores
 
     def _candidates(self) -> Candidates | None:
         """Return what each row could show, where that is not the whole catalogue."""
@@ -323,9 +325,14 @@ EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
 
 
 def _bound(
-    world: World, which: Which, scores: Floats, bind: Callable[[PolicySpec, Floats], Policy]
+    world: World,
+    which: Which | PolicySpec,
+    scores: Floats,
+    bind: Callable[[PolicySpec, Floats], Policy],
 ) -> Policy:
     """Return the world's logger or target of these scores; `bind` says over what."""
+    if isinstance(which, PolicySpec):
+        return bind(which, scores)
     spec = world.specs.get(LOGGING if which == "logging" else TARGET)
     if spec is not None:
         return bind(parse_policy(spec), scores)
@@ -334,12 +341,12 @@ def _bound(
     return Mixture([sharp, shuffled], [1 - SHUFFLED, SHUFFLED])
 
 
-def _among_candidates(world: World, which: Which, scores: Floats) -> Policy:
+def _among_candidates(world: World, which: Which | PolicySpec, scores: Floats) -> Policy:
     """Return the policy over places among the candidates: what rows are drawn with."""
     return _bound(world, which, scores, lambda spec, table: spec.dense(table, world.K))
 
 
-def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> DrawnWorld:
+def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | PolicySpec) -> DrawnWorld:
     made = parameters(world)
     context = rng.standard_normal((n, CONTEXT))
     ids = np.broadcast_to(np.arange(world.items), (n, world.items)).copy()
@@ -348,7 +355,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which) -> Draw
     old, new = (
         clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
     )
-    shown_by = _among_candidates(world, policy, old if policy == "logging" else new)
+    shown_by = _among_candidates(world, policy, new if policy == "target" else old)
     choice = shown_by.sample(world.K, rng)[:, 0, :]
     shown = np.take_along_axis(ids, choice, axis=1)
     appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)

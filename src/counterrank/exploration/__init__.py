@@ -1,0 +1,6 @@
+"""What to randomise: which exploration lets next rankers be evaluated, and what it costs."""
+
+from counterrank.exploration.planner import plan
+from counterrank.exploration.result import Cost, DetectableLift, ExplorationPlan, Option
+
+__all__ = ["Cost", "DetectableLift", "ExplorationPlan", "Option", "plan"]

@@ -1,0 +1,133 @@
+"""What could be randomised: kinds of exploration, each tuned to costs around the budget.
+
+Every kind has one knob: a temperature, a share of the traffic, a probability. Its cost by the models is
+drawn as a curve over the knob, and the knob is read off where the curve meets a wanted cost, so that
+kinds are compared at equal loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.exploration.settings import SETTINGS
+from counterrank.policies import PolicySpec, mixture_of, parse_policy
+
+Floats = NDArray[np.float64]
+#: Returns the loss of a policy by the models, relative to what production earns.
+Loss = Callable[[PolicySpec], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A kind of exploration and the policy that does it."""
+
+    kind: str
+    spec: PolicySpec
+
+
+def fold_of(length: int) -> int:
+    """Return the number of places above the fold, at least 1 and less than the page.
+
+    >>> [fold_of(length) for length in (2, 3, 5, 10)]
+    [1, 1, 2, 3]
+    """
+    return max(1, min(round(SETTINGS.fold * length), length - 1))
+
+
+def options(
+    today: PolicySpec, length: int, widest: int, spread: float, budget: float, loss: Loss
+) -> Iterator[Tried]:
+    """Yield what is tried: today's policy, then each kind at several costs.
+
+    `widest` is the largest number of candidates of a request, `spread` that of scores on a page.
+    """
+    yield Tried("as today", today)
+    temperature = today.options.get("temperature", 0.0) if today.kind == "plackett-luce" else 0.0
+    coldest = max(temperature, SETTINGS.coldest * spread)
+    heat = np.geomspace(coldest, SETTINGS.hottest * spread, SETTINGS.points)
+    levels = [budget * level for level in SETTINGS.levels]
+    for value in knob(
+        lambda t: parse_policy(f"plackett-luce:temperature={t:.6g}"), heat, levels, loss
+    ):
+        yield Tried("Plackett-Luce", value)
+    shares = np.geomspace(1e-4, 1.0, SETTINGS.points)
+    yield from _shares("a share shuffled", today, parse_policy("shuffle"), levels, loss)
+    for value in knob(lambda e: parse_policy(f"epsilon:epsilon={e:.6g}"), shares, levels, loss):
+        yield Tried("epsilon at slots", value)
+    top = min(3, length, widest)
+    if top >= 2:
+        spec = parse_policy(f"rand-top-n:n={top}")
+        yield from _shares(f"random top {top}", today, spec, levels, loss)
+    if length >= 2 and widest >= length:
+        spec = parse_policy("swap:probability=1")
+        yield from _shares("one swap, any places", today, spec, levels, loss)
+    if length - fold_of(length) >= 2 and widest >= length:
+        spec = parse_policy(f"swap:probability=1,first={fold_of(length) + 1},places={length}")
+        yield from _shares("one swap below the fold", today, spec, levels, loss)
+    if length >= 2:
+        made = f"below:after={fold_of(length)},temperature="
+        for value in knob(lambda t: parse_policy(f"{made}{t:.6g}"), heat, levels, loss):
+            yield Tried("below the fold", value)
+
+
+def parts(today: PolicySpec, length: int, spread: float) -> list[PolicySpec]:
+    """Return the policies that an optimum may mix: today's, lists drawn at several temperatures, all of
+    the page or below the fold, and shuffled ones.
+    """
+    temperature = today.options.get("temperature", 0.0) if today.kind == "plackett-luce" else 0.0
+    low = max(2 * temperature, 0.03 * spread)
+    heat = np.geomspace(low, max(3 * spread, 4 * low), 8)
+    texts = [f"plackett-luce:temperature={t:.4g}" for t in heat]
+    if length >= 2:
+        fold = fold_of(length)
+        texts += [f"below:after={fold},temperature={t:.4g}" for t in heat[2::2]]
+    return [today, *(parse_policy(text) for text in [*texts, "shuffle"])]
+
+
+def knob(
+    make: Callable[[float], PolicySpec], grid: Floats, levels: list[float], loss: Loss
+) -> Iterator[PolicySpec]:
+    """Yield the policy at each level of loss that the knob reaches.
+
+    >>> [spec.text for spec in knob(lambda e: parse_policy(f"epsilon:epsilon={e:.2g}"),
+    ...     np.geomspace(0.01, 1.0, 5), [0.05], lambda spec: spec.options["epsilon"] / 2)]
+    ['epsilon:epsilon=0.1']
+    """
+    curve = np.maximum.accumulate([loss(make(float(value))) for value in grid])
+    for level in levels:
+        if not curve[0] < level <= curve[-1]:
+            continue
+        # Losses are powers of the knob over short stretches: straight lines of their logarithms.
+        floor = np.log(np.maximum(curve, 1e-3 * level))
+        yield make(math.exp(float(np.interp(math.log(level), floor, np.log(grid)))))
+
+
+def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
+    """Return the mixture with four decimals a share, so that it can be read and typed; what rounding
+    leaves is the largest one's.
+
+    >>> rounded([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
+    '0.3333*top+0.6667*shuffle'
+    """
+    kept = np.round(np.asarray(shares, dtype=np.float64), 4)
+    most = int(kept.argmax())
+    kept[most] = round(1.0 - float(np.delete(kept, most).sum()), 4)
+    return mixture_of(zip(kept.tolist(), specs, strict=True))
+
+
+def _shares(
+    kind: str, today: PolicySpec, spec: PolicySpec, levels: list[float], loss: Loss
+) -> Iterator[Tried]:
+    """Yield today's policy mixed with another one: what it loses grows with the share, exactly."""
+    whole = loss(spec)
+    for level in levels:
+        share = level / whole if whole > 0 else math.inf
+        if share <= 1:
+            yield Tried(kind, rounded([1 - share, share], [today, spec]))
+    if whole <= levels[0]:
+        yield Tried(kind, spec)

@@ -1,0 +1,530 @@
+"""The plan: from a log with scores to what should be randomised, at which cost, and what it buys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.columns import epoch_unit
+from counterrank.data.log import RankingLog
+from counterrank.errors import ConfigError, LogError
+from counterrank.estimators import score_table
+from counterrank.exploration.costs import Costs
+from counterrank.exploration.optimum import pruned, shares_at_budget
+from counterrank.exploration.options import Tried, options, parts, rounded
+from counterrank.exploration.predictions import (
+    Drawn,
+    Prediction,
+    alone,
+    drawn,
+    joint,
+    own_places,
+    whole_pages,
+)
+from counterrank.exploration.rankers import Family, families, spread_of
+from counterrank.exploration.result import DetectableLift, ExplorationPlan, Option
+from counterrank.exploration.rewards import Pages, Rewards, fit_rewards
+from counterrank.exploration.settings import SETTINGS
+from counterrank.exploration.simulated import by_auto
+from counterrank.inference import check_level, detectable, rows_for, sensible
+from counterrank.messages import say
+from counterrank.policies import (
+    Candidates,
+    Deterministic,
+    PlackettLuce,
+    Policy,
+    PolicySpec,
+    Scored,
+    parse_policy,
+)
+from counterrank.weights.thresholds import THRESHOLDS
+
+if TYPE_CHECKING:
+    from counterrank.io import LogLike, OpenOptions
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: An option that never shows this share of what a target would is no evidence of it.
+MISSING = 0.05
+#: Effective rows below which evidence is insufficient, whatever an interval says.
+FEWEST = float(THRESHOLDS["ess"].directional)
+
+
+def plan(  # noqa: PLR0913 - each is a question of its own
+    log: LogLike,
+    targets: Sequence[str] = (),
+    *,
+    detect: float = 0.01,
+    budget: float = 0.01,
+    level: float = 0.95,
+    rows_per_week: float | None = None,
+    time: str | None = None,
+    ask_auto: bool = True,
+    seed: int = 0,
+    **reading: Unpack[OpenOptions],
+) -> ExplorationPlan:
+    """Return what to randomise so that next rankers can be evaluated, and what it costs.
+
+    Parameters
+    ----------
+    log
+        Anything that `evaluate` takes, with the scores of all candidates (`logger="top"`,
+        `logger="plackett-luce"`, ...). The logger may be deterministic.
+    targets
+        Names of candidate policies that have to be told from production; those given with
+        `policies=` by default. Without any, the families of future rankers count.
+    detect
+        The relative lift that is wanted: 0.01 is 1 %.
+    budget
+        The relative loss that is allowed.
+    level
+        Confidence of intervals.
+    rows_per_week
+        Rankings that are served in a week; with it, weeks are told.
+    time
+        Column of days or timestamps, from which `rows_per_week` follows.
+    ask_auto
+        Whether to draw logs from the chosen option and ask `auto` what it would say; takes a while.
+    seed
+        Seed of everything random.
+    **reading
+        Options of the reader.
+
+    Returns
+    -------
+    ExplorationPlan
+        Options with cost and detectable lifts, the frontier, and the chosen one.
+
+    Raises
+    ------
+    LogError
+        The log has no scores, nothing to choose from, or no reward.
+    ConfigError
+        A lift, budget, level or number of rows that is none.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> found = cr.plan("log.parquet", logger="top", budget=0.01)  # doctest: +SKIP
+    >>> found.spec  # doctest: +SKIP
+    '0.93*top+0.05*plackett-luce:temperature=0.2+0.02*plackett-luce:temperature=0.8'
+
+    References
+    ----------
+    Oosterhuis and de Rijke, "Taking the counterfactual online: efficient and unbiased online
+    evaluation for ranking", ICTIR 2020.
+    """
+    from counterrank.io import opened
+
+    _check(detect, budget, rows_per_week)
+    check_level(level)
+    given: dict[str, Any] = {"require_propensity": False, **reading}
+    segments = () if time is None else (time,)
+    with opened(log, tuple(targets), needs_targets=False, segments=segments, **given) as (
+        source,
+        names,
+    ):
+        rng = np.random.default_rng([seed, 10])
+        sample = source.sample(SETTINGS.rows, rng)
+        n = source.n if source.n is not None else source.reduce(_count, label="counting")
+    names = tuple(targets) or names
+    if time is not None and rows_per_week is None:
+        rows_per_week = _weekly(sample, time, n)
+    asked = Asked(n, detect, budget, level, rows_per_week, seed, ask_auto)
+    return _planned(sample, names, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of a plan."""
+
+    n: int
+    detect: float
+    budget: float
+    level: float
+    rows_per_week: float | None
+    seed: int
+    ask_auto: bool
+
+
+def _planned(log: RankingLog, names: tuple[str, ...], asked: Asked) -> ExplorationPlan:
+    logger = production(log)
+    _refuse(log, logger)
+    bench = Bench.of(log, logger, names, asked)
+    costs = bench.costs
+    spread = spread_of(logger)
+    widest = int(logger.candidates.counts.max())
+    tried = list(options(logger.spec, log.K, widest, spread, asked.budget, costs.loss))
+    tried += bench.optima(parts(logger.spec, log.K, spread))
+    found = [bench.judged(one) for one in _distinct(tried)]
+    counted = names or tuple(family.name for family in bench.families)
+    front = frontier(found, counted)
+    chosen, reached = choose(found, counted, asked.detect, asked.budget)
+    if asked.ask_auto:
+        found[chosen] = bench.with_auto(found[chosen])
+    return ExplorationPlan(
+        options=tuple(found),
+        frontier=front,
+        chosen=chosen,
+        reached=reached,
+        judged=counted,
+        rows=asked.n,
+        rows_per_week=asked.rows_per_week,
+        detect=asked.detect,
+        budget=asked.budget,
+        level=asked.level,
+        value=costs.value,
+        notes=_notes(log, logger, bench),
+    )
+
+
+def production(log: RankingLog) -> Scored:
+    """Return the policy that wrote the log, as scores of candidates and how they become a ranking."""
+    policy = log.propensity
+    if isinstance(policy, Scored):
+        if policy.factored:
+            raise LogError(
+                "the logger draws each position by itself and may show an item twice; a plan is made "
+                "for rankings without repeats",
+                remedy=f"give how it ranks, such as {say('--logger', 'plackett-luce')}",
+            )
+        return policy
+    listed = isinstance(policy, (PlackettLuce, Deterministic))
+    table = score_table(policy) if listed else None
+    if table is None:
+        raise LogError(
+            "the log has no scores, and what is randomised is chosen by them",
+            remedy="log the scores of all candidates in 'propensity_scores' and say how they rank, "
+            f"such as {say('--logger', 'top')} or {say('--logger', 'plackett-luce')}",
+        )
+    table = np.broadcast_to(table, (log.n, table.shape[1]))
+    n, A = table.shape
+    every = Candidates(np.arange(n + 1) * A, np.tile(np.arange(A, dtype=np.int32), n))
+    spec = parse_policy("top" if isinstance(policy, Deterministic) else "plackett-luce")
+    return Scored(every, table.reshape(-1), spec)
+
+
+def _refuse(log: RankingLog, logger: Scored) -> None:
+    """Raise where no plan can be made."""
+    sets = logger.candidates
+    eligible = np.add.reduceat(np.isfinite(logger.scores), sets.offsets[:-1])
+    if (eligible <= 1).all():
+        raise LogError(
+            "every row has one candidate: there is nothing to randomise",
+            remedy="list all candidates that could have been shown, with their scores",
+        )
+    if log.K > SETTINGS.longest:
+        raise LogError(
+            f"pages of {log.K} positions are too long for the models of a plan (at most "
+            f"{SETTINGS.longest})",
+            remedy="plan for the first positions",
+        )
+    if not float((log.reward @ log.position_weights).mean()) > 0:
+        raise LogError(
+            "production earns nothing in this log, so that no loss or lift is a share of it",
+            remedy="give rewards with a positive mean",
+        )
+
+
+def _check(detect: float, budget: float, rows_per_week: float | None) -> None:
+    for name, value in (("detect", detect), ("budget", budget)):
+        if not (math.isfinite(value) and 0 < value < 1):
+            raise ConfigError(
+                f"{say(f'--{name}', python=name)} is a share between 0 and 1, such as 0.01 for 1 %; "
+                f"got {value:g}"
+            )
+    if rows_per_week is not None and not (math.isfinite(rows_per_week) and rows_per_week > 0):
+        raise ConfigError(
+            f"{say('--rows-per-week', python='rows_per_week')} is a positive number; got "
+            f"{rows_per_week:g}"
+        )
+
+
+def _weekly(sample: RankingLog, time: str, n: int) -> float:
+    """Return rankings per week from the days that the log spans."""
+    values = sample.columns[time]
+    try:
+        if values.dtype.kind in "iuf":
+            numbers = values.astype(np.float64)
+            unit = epoch_unit(numbers)
+            per_day = {"ns": 8.64e13, "us": 8.64e10, "ms": 8.64e7, "s": 8.64e4, None: 1.0}[unit]
+            days = float(np.nanmax(numbers) - np.nanmin(numbers)) / per_day
+        else:
+            texts = values if values.dtype.kind == "M" else [str(text)[:19] for text in values]
+            times = np.asarray(texts, dtype="datetime64[s]")
+            days = float((times.max() - times.min()) / np.timedelta64(1, "D"))
+    except ValueError:
+        raise ConfigError(
+            f"column '{time}' holds no days or timestamps, such as 2026-01-31; the first is "
+            f"'{values[0]}'"
+        ) from None
+    if not days > 0:
+        raise ConfigError(
+            f"all rows have the same time in column '{time}': say how many there are in a week with "
+            f"{say('--rows-per-week', 'N', python='rows_per_week=N')}"
+        )
+    # Whole days count from their beginning to their end.
+    return n / (days + (1.0 if days == round(days) else 0.0)) * 7.0
+
+
+def _count(batch: RankingLog) -> int:
+    return batch.n
+
+
+def _distinct(tried: Sequence[Tried]) -> list[Tried]:
+    return list({one.spec.text: one for one in reversed(tried)}.values())[::-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """The requests that pages are drawn for, the models, and the targets' pages."""
+
+    log: RankingLog
+    logger: Scored
+    requests: RankingLog
+    models: Pages
+    rewards: Rewards
+    costs: Costs
+    families: list[Family]
+    #: Pages of each target, several rankers of a family together.
+    targets: dict[str, list[Drawn]]
+    design: float
+    asked: Asked
+
+    @classmethod
+    def of(cls, log: RankingLog, logger: Scored, names: tuple[str, ...], asked: Asked) -> Bench:
+        """Fit the models, and draw the pages of all targets."""
+        rewards = fit_rewards(log, logger, asked.seed)
+        # Evenly spread rather than the first: logs change over time.
+        chosen = np.linspace(0, log.n - 1, min(log.n, SETTINGS.requests)).astype(np.int64)
+        requests, few = log.take(chosen), logger.take(chosen)
+        models = rewards.on(requests, few)
+        costs = Costs(log, logger, requests, models, SETTINGS.draws, asked.level, asked.seed)
+        near = families(few, log.K, SETTINGS.changes, asked.seed)
+        rng = np.random.default_rng([asked.seed, 14])
+
+        def pages(policy: Policy) -> Drawn:
+            return drawn(policy, models, requests.lengths, log.K, 4, rng)
+
+        targets = {name: [pages(_target(requests, name))] for name in names}
+        for family in near:
+            rankers = [family.draw(few, rng) for _ in range(SETTINGS.rankers)]
+            targets[family.name] = [pages(ranker) for ranker in rankers]
+        if not targets:
+            raise LogError(
+                "no ranker near production shows anything else: every page shows all it has in one "
+                "order",
+                remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
+            )
+        return cls(
+            log, logger, requests, models, rewards, costs, near, targets, _design(log), asked
+        )
+
+    def option(self, spec: PolicySpec) -> Drawn:
+        """Return pages drawn from an option."""
+        few = self.models.logger
+        policy = Scored(few.candidates, few.scores, spec)
+        rng = np.random.default_rng([self.asked.seed, 15])
+        return drawn(policy, self.models, self.requests.lengths, self.log.K, SETTINGS.draws, rng)
+
+    def judged(self, tried: Tried) -> Option:
+        """Return an option with its cost and what it buys."""
+        shown = self.option(tried.spec)
+        found = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
+        return Option(tried.kind, tried.spec.text, self.costs.cost(tried.spec), found)
+
+    def predicted(self, shown: Drawn, name: str) -> list[Prediction]:
+        """Return what each estimator will know of a target, means over the rankers of a family."""
+        alpha = self.log.position_weights
+        ways = (
+            [whole_pages] if self.log.K == 1 or self.log.page_reward else [whole_pages, own_places]
+        )
+        # The optimum prepares for several rankers of a family; two of them say how large errors are.
+        pages = self.targets[name][:2]
+        return [_mean([way(shown, one, self.models, alpha) for one in pages]) for way in ways]
+
+    def optima(self, mixed: list[PolicySpec]) -> list[Tried]:
+        """Return the best mixtures at the budget: for weights of whole pages, and of own places."""
+        few, K = self.models.logger, self.log.K
+        policies = [Scored(few.candidates, few.scores, spec) for spec in mixed]
+        loss = np.array([self.costs.loss(spec) for spec in mixed])
+        every = [one for name in self.targets for one in self.targets[name]]
+        kinds = [("optimum for whole pages", self._needs_pages, joint)]
+        if K > 1 and not self.log.page_reward:
+            kinds.append(("optimum for places", self._needs_places, alone))
+        found = []
+        for kind, needs, asks in kinds:
+            weight = np.concatenate([needs(one).ravel() for one in every])
+            weight = weight / max(float(weight.sum()), 1e-300)
+            probs = np.stack(
+                [
+                    np.concatenate([np.exp(asks(p, one.pages)).ravel() for one in every])
+                    for p in policies
+                ]
+            )
+            for level in SETTINGS.levels:
+                budget = self.asked.budget * level
+                shares = shares_at_budget(probs, weight, loss, budget, SETTINGS.steps)
+                shares = pruned(probs, weight, loss, shares, budget)
+                found.append(Tried(kind, rounded(shares.tolist(), mixed)))
+        return found
+
+    def _needs_pages(self, target: Drawn) -> Floats:
+        """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
+        alpha, rewards = self.log.position_weights, self.rewards
+        weighed = target.q * alpha
+        products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
+        square = target.q @ (alpha**2 * rewards.own) + products
+        needs: Floats = np.exp(target.log_prob) * square
+        return needs
+
+    def _needs_places(self, target: Drawn) -> Floats:
+        """Return pi(a_k at k) E[r_k^2] (n, S, K), without places that hold production's item."""
+        alpha, own = self.log.position_weights, self.rewards.own
+        needs: Floats = np.exp(target.at_place) * target.q * alpha**2 * own
+        return needs
+
+    def with_auto(self, option: Option) -> Option:
+        """Return an option with what `auto` would say of its logs."""
+        rows = np.linspace(0, self.log.n - 1, min(self.log.n, SETTINGS.log_rows)).astype(np.int64)
+        log, logger = self.log.take(rows), self.logger.take(rows)
+        rng = np.random.default_rng([self.asked.seed, 16])
+        targets: dict[str, Policy] = {
+            name: _target(log, name) for name in self.targets if name in self.log.targets
+        }
+        targets |= {one.name: one.draw(logger, rng) for one in self.families}
+        spec = parse_policy(option.spec)
+        said = by_auto(log, logger, self.rewards, spec, targets, self.asked.seed)
+        # `auto` rests on models where weights say little: its allowance, not its rows, tells.
+        auto = tuple(
+            self._detectable(name, [Prediction("auto", 0.0, spread, allowed, 1.0, 0.0)])
+            for name, (spread, allowed) in said.items()
+        )
+        return replace(option, auto=auto)
+
+    def _detectable(self, target: str, predictions: list[Prediction]) -> DetectableLift:
+        """Return the best that an estimator can do for a target."""
+        asked, value = self.asked, self.costs.value
+        n = asked.n
+
+        def lift(one: Prediction, rows: float) -> float:
+            error = one.spread * self.design / value / math.sqrt(rows)
+            return detectable(error, allowance=one.allowance / value, level=asked.level)
+
+        reached = [one for one in predictions if one.missing <= MISSING]
+        # With few effective rows errors are larger than anybody's formula says.
+        enough = [one for one in reached if one.share * n >= FEWEST]
+        best = min(enough or reached or predictions, key=lambda one: lift(one, n))
+        error = best.spread * self.design / value / math.sqrt(n)
+        allowance = best.allowance / value
+        needed = (
+            rows_for(asked.detect, n, error, allowance=allowance, level=asked.level)
+            if error > 0
+            else n
+        )
+        if not reached:
+            needed = None
+        elif needed is not None and best.share * needed < FEWEST:
+            needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
+        week = asked.rows_per_week
+        return DetectableLift(
+            target=target,
+            lift=lift(best, n) if enough else None,
+            rows=n,
+            estimator=best.estimator,
+            stderr=error if enough else None,
+            allowance=allowance,
+            effective=best.share * n,
+            rows_needed=needed,
+            weekly=lift(best, week) if week and best.share * week >= FEWEST else None,
+        )
+
+
+def _target(log: RankingLog, name: str) -> Policy:
+    found = log.target(name)
+    if not isinstance(found, Policy):
+        raise LogError(
+            f"of '{name}' the log has numbers, from which no pages can be drawn",
+            remedy=f"give its scores and {say('--policy', f'{name}=top')}",
+        )
+    return found
+
+
+def _design(log: RankingLog) -> float:
+    """Return by how much rows of the same unit widen errors: the root of the design effect of rewards."""
+    if log.unit is None:
+        return 1.0
+    y = log.reward @ log.position_weights
+    y = y - y.mean()
+    _, unit = np.unique(log.unit, return_inverse=True)
+    over_units = float((np.bincount(unit, y) ** 2).sum())
+    return math.sqrt(max(over_units / max(float(y @ y), 1e-300), 1.0))
+
+
+def _mean(found: list[Prediction]) -> Prediction:
+    """Return the mean of predictions for several rankers: variances are averaged."""
+    return Prediction(
+        found[0].estimator,
+        float(np.mean([one.lift for one in found])),
+        float(np.sqrt(np.mean([one.spread**2 for one in found]))),
+        float(np.mean([one.allowance for one in found])),
+        float(np.mean([one.share for one in found])),
+        float(np.mean([one.missing for one in found])),
+    )
+
+
+def frontier(options: Sequence[Option], targets: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the options that no other beats in cost and detectable lift, the cheapest first."""
+    order = sorted(
+        range(len(options)), key=lambda i: (options[i].cost.value, options[i].worst(targets))
+    )
+    front, best = [], math.inf
+    for index in order:
+        worst = options[index].worst(targets)
+        if worst < best:
+            front.append(index)
+            best = worst
+    return tuple(front)
+
+
+def choose(
+    options: Sequence[Option], targets: tuple[str, ...], detect: float, budget: float
+) -> tuple[int, bool]:
+    """Return the cheapest option that shows the wanted lift of all targets, and whether there is one;
+    else the one that shows most within the budget.
+    """
+    order = sorted(range(len(options)), key=lambda i: options[i].cost.value)
+    for index in order:
+        if options[index].worst(targets) <= detect:
+            return index, True
+    # Tuned to the budget by the models, an option may cost a little more by the log.
+    within = [i for i in order if options[i].cost.value <= 1.1 * budget] or order[:1]
+    # What needs fewest rows; where none ever gets there, what shows most.
+    return min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets))), False
+
+
+def _notes(log: RankingLog, logger: Scored, bench: Bench) -> tuple[str, ...]:
+    shares = ", ".join(f"{family.share:.0%}".replace("%", " %") for family in bench.families)
+    notes = []
+    if bench.families:
+        notes.append(
+            f"Future rankers add noise to production's scores until {shares} of the shown places hold "
+            "another item; they stand for rankers that nobody has trained yet."
+        )
+    notes.append(
+        "A lift is detectable when its interval leaves zero out in four of five logs. It holds an "
+        "allowance for bias: rewards of pages that the option never shows, and what weights of single "
+        "places (`iips`) miss by looking at one item; no number of rows takes that away."
+    )
+    if logger.deterministic:
+        notes.append(
+            "The log was written by a deterministic ranker: costs and errors rest on models of users, "
+            "and their intervals reach from no loss to twice the expected one."
+        )
+    return tuple(notes)

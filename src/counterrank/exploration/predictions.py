@@ -1,0 +1,222 @@
+"""The standard error that a lift will have, from a logger that has not served a page yet.
+
+With pages drawn from the option (the logger to be, E_0) and from the target (E_t) and rewards from the
+models, the lift of a ranking is X = sum_k alpha_k (w_k - 1) r_k and its standard error from n rankings
+is sqrt(E_0[X^2] - E_0[X]^2) / sqrt(n).
+
+`ips` weighs whole pages, w = P_t(page) / P_0(page). With Y the page's reward,
+
+    E_0[X^2] = E_t[w Y^2] - 2 E_t[Y^2] + E_0[Y^2],
+
+because E_0[w f] = E_t[f]: the rare pages of large weight are drawn from the target, where they are not
+rare. Exact, but for the number of drawn pages and the models.
+
+`iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are
+E_0[w_k^2 r_k^2] = E_t[w_k E_0[r_k^2 | a_k at k]]; the inner mean is taken on a page of the option that
+holds a_k at k by exchanging it with what stood there, which is the option's own law where places are
+swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
+
+What no number of rows takes away is the allowance: rewards of pages that the option never shows
+(`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.exploration.rewards import Pages
+from counterrank.policies import Policy, Scored, cut
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What an estimator will know of a target's lift: `spread` / sqrt(n) is the standard error of n
+    rankings, `allowance` a bias that no number of them takes away.
+
+    `share` is the share of the rows that count (effective rows of all), `missing` that of what the
+    target shows and the option never does.
+    """
+
+    estimator: str
+    lift: float
+    spread: float
+    allowance: float
+    share: float
+    missing: float
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Pages (n, S, K) that a policy shows on some requests, and the models' rewards of them."""
+
+    policy: Policy
+    pages: Ints
+    q: Floats
+
+    @cached_property
+    def log_prob(self) -> Floats:
+        """Log-probability (n, S) of each page under the policy that drew it."""
+        return joint(self.policy, self.pages)
+
+    @cached_property
+    def at_place(self) -> Floats:
+        """Log-probability (n, S, K) of each item at its place under that policy."""
+        return alone(self.policy, self.pages)
+
+
+def drawn(
+    policy: Policy, models: Pages, ends: Ints, length: int, size: int, rng: np.random.Generator
+) -> Drawn:
+    """Return `size` pages of each request, which end where the logged ones do."""
+    size = 1 if policy.deterministic else size
+    pages = cut(policy.sample(length, rng, size=size), ends)
+    return Drawn(policy, pages, models.mean(pages))
+
+
+def joint(policy: Policy, pages: Ints) -> Floats:
+    """Return log P(page) (n, S) of pages (n, S, K)."""
+    return np.stack(
+        [policy.prefix_log_prob(pages[:, s])[:, -1] for s in range(pages.shape[1])], axis=1
+    )
+
+
+def alone(policy: Policy, pages: Ints) -> Floats:
+    """Return log P(a_k at k) (n, S, K) of pages (n, S, K)."""
+    return np.stack([policy.position_log_prob(pages[:, s]) for s in range(pages.shape[1])], axis=1)
+
+
+def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+    """Return what `ips` will know."""
+    weight = ratio(target.log_prob, joint(option.policy, target.pages))
+    reached = np.isfinite(weight)
+    square, mean = _square(target.q, models, alpha), target.q @ alpha
+    of_option = float(_square(option.q, models, alpha).mean())
+    seen = np.where(reached, square, 0.0)
+    second = float((np.where(reached, weight, 0.0) * square - 2 * seen).mean()) + of_option
+    lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
+    missing = float(np.where(reached, 0.0, mean).mean())
+    heavy = float(np.where(reached, weight, 0.0).mean())
+    return Prediction(
+        "ips",
+        float(mean.mean() - (option.q @ alpha).mean()),
+        float(np.sqrt(max(second - lift**2, 0.0))),
+        abs(missing),
+        float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
+        1.0 - float(reached.mean()),
+    )
+
+
+def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+    """Return what `iips` will know."""
+    own, shown = models.rewards.own, target.pages >= 0
+    weight = ratio(target.at_place, alone(option.policy, target.pages))
+    reached = np.isfinite(weight) & shown
+    weight = np.where(reached, weight, 0.0)
+    exchanged = _exchanged(option, target, models)
+    inner = np.where(reached, exchanged, 0.0)
+    squares = alpha**2 * own * ((weight - 2.0) * inner).mean(axis=(0, 1))
+    squares = squares + alpha**2 * own * option.q.mean(axis=(0, 1))
+    excess = ratio(alone(target.policy, option.pages), option.at_place) - 1.0
+    moved = np.where(option.pages >= 0, excess, 0.0) * option.q * alpha
+    products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
+    second = float(squares.sum() + (products * models.rewards.pair).sum())
+    today = float((option.q @ alpha).mean())
+    lift = float((inner @ alpha).mean()) - today
+    true = float((target.q @ alpha).mean()) - today
+    places = max(int(shown.sum()), 1)
+    heavy = float(weight.sum()) / places
+    return Prediction(
+        "iips",
+        true,
+        float(np.sqrt(max(second - lift**2, 0.0))),
+        abs(lift - true),
+        (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
+        1.0 - float(reached.sum()) / places,
+    )
+
+
+#: Weights beyond this are those of pages that no log will hold.
+RAREST = 1e12
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Return exp(above - below); infinite where the logger cannot show it, 0 where the target does not."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.exp(above - below)
+    # What is shown once in more pages than anybody serves is never shown.
+    found = np.where(found > RAREST, np.inf, found)
+    out: Floats = np.where(above == -np.inf, 0.0, found)
+    return out
+
+
+def _square(q: Floats, models: Pages, alpha: Floats) -> Floats:
+    """Return E[Y^2] (n, S) of pages with expected rewards q (n, S, K)."""
+    weighed, both = q * alpha, models.rewards.pair
+    squares = q @ (alpha**2 * models.rewards.own)
+    total: Floats = squares + np.einsum("nsk,kl,nsl->ns", weighed, both, weighed)
+    return total
+
+
+def _exchanged(option: Drawn, target: Drawn, models: Pages) -> Floats:
+    """Return the expected reward (n, S, K) of the target's item at each place, the rest of the page
+    being the option's.
+
+    What else stands on a page that holds a rare item depends on who drew it: of a mixture, the part
+    that shows the item there counts by its chance to have done so.
+    """
+    inner = np.zeros(target.pages.shape)
+    for chance, pages in _served(option, target.pages):
+        inner += chance * _beside(pages, target.pages, models)
+    return inner
+
+
+def _served(option: Drawn, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
+    """Yield the parts of an option: the chance (n, S, K) of having shown each item at its place, given
+    that it stands there, and pages (n, D, K) of theirs.
+    """
+    policy, K = option.policy, wanted.shape[2]
+    if not (isinstance(policy, Scored) and policy.spec.parts):
+        yield np.ones(wanted.shape), option.pages
+        return
+    whole = alone(policy, wanted)
+    ends = (option.pages[:, 0] >= 0).sum(axis=1)
+    for share, spec in policy.spec.parts:
+        part = Scored(policy.candidates, policy.scores, spec)
+        chance = share * ratio(alone(part, wanted), whole)
+        if (
+            np.isfinite(chance).any()
+            and np.nanmax(np.where(np.isfinite(chance), chance, 0.0)) > 1e-6
+        ):
+            size = 1 if part.deterministic else BESIDE
+            pages = cut(part.sample(K, np.random.default_rng(17), size=size), ends)
+            yield np.where(np.isfinite(chance), chance, 0.0), pages
+
+
+#: Pages of the option whose other items stand beside an item of the target.
+BESIDE = 2
+
+
+def _beside(pages: Ints, wanted: Ints, models: Pages) -> Floats:
+    """Return the expected reward (n, S, K) of each wanted item at its place, on pages (n, D, K) where it
+    takes the place of what stood there.
+    """
+    n, size, K = wanted.shape
+    some = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
+    place, out = np.arange(K), np.zeros(wanted.shape)
+    for d in some:
+        every = np.broadcast_to(pages[:, None, None, d], (n, size, K, K)).copy()  # one page a place
+        here = every[:, :, place, place]
+        # Where the wanted item stands already, what is at the place moves there.
+        every = np.where(every == wanted[..., None], here[..., None], every)
+        every[:, :, place, place] = wanted
+        q = models.mean(every.reshape(n, size * K, K)).reshape(n, size, K, K)
+        out += q[:, :, place, place] / len(some)
+    return out

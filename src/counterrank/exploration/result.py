@@ -1,0 +1,185 @@
+"""A plan as data: options with what they lose and what they buy, and the one that is chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from counterrank import atomic
+from counterrank.errors import ConfigError
+from counterrank.policies import exploration_file, parse_policy
+from counterrank.records import Json, Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+SCHEMA = "counterrank/plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Record):
+    """The loss of the metric against production, relative to what production earns.
+
+    `rests_on` is "log" where the log shows it, "models" where nothing but models of users does.
+    """
+
+    value: float
+    low: float
+    high: float
+    rests_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class DetectableLift(Record):
+    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %; None
+    where too few of them would count.
+
+    `stderr` is the predicted standard error of the relative lift from that many rankings, `allowance`
+    the bias that no number of them takes away, `estimator` the one that does best, `effective` its
+    effective rows. `rows_needed` are those for the wanted lift, None where no sensible number does;
+    `weekly` is the detectable lift of one week's rankings, None where these are not known.
+    """
+
+    target: str
+    lift: float | None
+    rows: int
+    estimator: str
+    stderr: float | None
+    allowance: float | None
+    effective: float
+    rows_needed: int | None
+    weekly: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Record):
+    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys.
+
+    `auto` is what `auto` would say, from drawn logs, for the options it was asked about.
+    """
+
+    kind: str
+    spec: str
+    cost: Cost
+    detectable: tuple[DetectableLift, ...]
+    auto: tuple[DetectableLift, ...] = ()
+
+    def worst(self, targets: tuple[str, ...]) -> float:
+        """Return the largest detectable lift among targets; infinite where one is never shown."""
+        lifts = [one.lift for one in self.detectable if one.target in targets]
+        return max((math.inf if lift is None else lift for lift in lifts), default=math.inf)
+
+    def needed(self, targets: tuple[str, ...]) -> float:
+        """Return the rows that show the wanted lift of all targets; infinite where none do."""
+        rows = [one.rows_needed for one in self.detectable if one.target in targets]
+        return max((math.inf if one is None else float(one) for one in rows), default=math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationPlan(Record):
+    """What to randomise so that next rankers can be evaluated, and what it costs.
+
+    Attributes
+    ----------
+    options
+        All that was tried, today's policy first.
+    frontier
+        Numbers of the options that no other beats in both cost and detectable lift.
+    chosen
+        The number of the cheapest option that shows the wanted lift; else of the one that shows most
+        within the budget.
+    reached
+        Whether the chosen option shows the wanted lift from as many rows as the log has.
+    judged
+        The targets that count: candidates where some were given, else the families of future rankers.
+    rows, rows_per_week
+        Rankings of the log, and of a week (None where it was not said).
+    detect, budget
+        The relative lift that is wanted, and the relative loss that is allowed.
+    value
+        What production earns per ranking.
+    notes
+        What has to be known to read the plan.
+    """
+
+    options: tuple[Option, ...]
+    frontier: tuple[int, ...]
+    chosen: int
+    reached: bool
+    judged: tuple[str, ...]
+    rows: int
+    rows_per_week: float | None
+    detect: float
+    budget: float
+    level: float
+    value: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def choice(self) -> Option:
+        """The chosen option."""
+        return self.options[self.chosen]
+
+    @property
+    def spec(self) -> str:
+        """The spec of the chosen option, as `--logger` takes it."""
+        return self.choice.spec
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {"schema": SCHEMA, **Record.to_dict(self)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return a plan from what `to_dict` wrote."""
+        if found.get("schema") != SCHEMA:
+            raise ConfigError(f"this is no plan: its schema is {found.get('schema')!r}")
+        made: Self = super(ExplorationPlan, cls).from_dict(found)
+        return made
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the plan as JSON, and write it to `path` if one is given."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return one self-contained page, and write it to `path` if one is given."""
+        from counterrank.report import plan_page
+
+        text = plan_page(self)
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the chosen policy to a JSON file, for the server and for `--logger`."""
+        best = self.choice
+        about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
+        atomic.write_text(path, exploration_file(parse_policy(best.spec), about))
+
+    def plot(self) -> Figure:
+        """Return cost against detectable lift as a matplotlib figure; needs the extra `plots`."""
+        from counterrank.report import plan_picture
+
+        return plan_picture(self)
+
+    def _repr_html_(self) -> str:
+        from counterrank.report import plan_fragment
+
+        return plan_fragment(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from counterrank.report import plan_terminal
+
+        yield from plan_terminal(self)
+
+    def __repr__(self) -> str:
+        """Return the choice in a line."""
+        return f"ExplorationPlan({self.spec!r}, cost={self.choice.cost.value:.4g}, options={len(self.options)})"
