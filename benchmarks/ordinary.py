@@ -204,6 +204,18 @@ _SHORT = {"size": ["1", "2", "9", "60", "400", "1,500"]}
 
 WEIGHTS = ["ips", "iips", "rips", "snips"]
 
+#: Metrics of any reward, by position or of the page, a ratio, and guardrails of each kind.
+SEVERAL: dict[str, Any] = {
+    "rewards": {
+        "reward": "reward",
+        "any": "any(reward)",
+        "count": "count(reward)",
+        "each": "reward / impressions",
+        "size": "sum(reward) / count(reward)",
+    },
+    "guardrails": ["any >= -0.02", "each >= -1 unit", "reward by device >= -0.1"],
+}
+
 WAYS: dict[str, Way] = {
     "evaluate": Way(evaluated),
     "evaluate, streamed": Way(streamed),
@@ -229,6 +241,12 @@ WAYS: dict[str, Way] = {
         lambda case: command(case, "plan", "--no-auto", "--time=day", *case.files("--out")), _PLANNED
     ),
     "$ run": Way(job),
+    "evaluate, several metrics": Way(lambda case: evaluated(case, estimators="ips,rips", **SEVERAL)),
+    "evaluate, several metrics, streamed": Way(lambda case: streamed(case, estimators="ips,rips", **SEVERAL)),
+    "evaluate, several metrics by auto": Way(lambda case: evaluated(case, estimators="auto", **SEVERAL)),
+    "$ evaluate, several metrics": Way(lambda case: command(
+        case, "evaluate", "--target=new", "--reward=reward", "--reward=any=any(reward)", "--guardrail=any >= -0.02",
+        "--require=ship", "--estimators=rips,ips", *case.files())),
 }  # fmt: skip
 
 

@@ -86,6 +86,23 @@ def test_half_the_traffic(tmp_path, monkeypatch, capsys):
     assert promised.split() == printed.split()
 
 
+def test_several_metrics(tmp_path, monkeypatch, capsys):
+    page = "docs/howto/metrics.md"
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for line, code in tools.blocks(page, "python"):
+        tools.run_python(page, code, line, names)
+    ((_, config),) = tools.blocks(page, "toml")
+    (tmp_path / "shop.toml").write_text(config)
+    ((_, commands),) = tools.blocks(page, "bash")
+    first, second = commands.strip().splitlines()
+    code, printed = typed(first, capsys)
+    assert code == 0 and {"shop.html", "shop.json"} <= set(os.listdir(tmp_path))
+    ((_, promised),) = tools.blocks(page, "text")
+    assert promised.strip() in printed
+    assert typed(second, capsys)[0] == 1
+
+
 def test_history_and_outcomes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()

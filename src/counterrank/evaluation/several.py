@@ -315,10 +315,12 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     flags: tuple[str, ...] = ()
     share = all_of.shaky(metric, target)
     if share > NEAR_ZERO:
-        text = (
-            f"the denominator of '{metric.text}' is known to {in_percent(share, 0)} of itself only: the interval "
-            "of the ratio is rough"
+        known = (
+            "not known"
+            if not math.isfinite(share)
+            else f"known to {in_percent(share, 0)} of itself only"
         )
+        text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
         target=target, estimator=top.estimator, value=value.value,

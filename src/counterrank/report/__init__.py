@@ -10,13 +10,14 @@ from counterrank.report.abtesting import (
 )
 from counterrank.report.abtesting import sentences as abtest_sentences
 from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
-from counterrank.report.html import page, render
+from counterrank.report.html import page, render, title
 from counterrank.report.learning import (
     learning_fragment,
     learning_page,
     learning_picture,
     learning_terminal,
 )
+from counterrank.report.metrics import reading_of as metric_reading
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.parts import figure, grid, style_of, table
 from counterrank.report.plan import plan_fragment, plan_page, plan_picture, plan_terminal
@@ -62,6 +63,7 @@ __all__ = [
     "learning_picture",
     "learning_terminal",
     "made_with",
+    "metric_reading",
     "page",
     "percent",
     "plain",
@@ -75,6 +77,7 @@ __all__ = [
     "span",
     "style_of",
     "table",
+    "title",
     "validation_fragment",
     "validation_page",
     "validation_picture",

@@ -227,7 +227,8 @@ def encoded(
         code = own if len(labels) <= most else np.floor((own * 0.6180339887498949) % 1.0 * most)
         first, size = (1, len(labels)) if len(labels) <= most else (0, most)
         columns.extend((code == c).astype(float) for c in range(first, size))
-    return np.stack(columns, axis=-1)
+    # One label for all items says nothing of any.
+    return np.stack(columns, axis=-1) if columns else np.zeros((*values.shape[:-1], 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,8 @@ what was earned.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,10 +33,10 @@ from counterrank.report import (
     around,
     count,
     figure,
-    headline,
     known,
     learning_page,
     made_with,
+    metric_reading,
     page,
     percent,
     plain,
@@ -46,6 +47,7 @@ from counterrank.report import (
     span,
     style_of,
     table,
+    title,
     validation_page,
     validation_sentences,
 )
@@ -105,7 +107,7 @@ def _entry_line(entry: Entry) -> Line:
     level = reading.evidence()
     return {
         **_named(entry, level),
-        "headline": headline(reading),
+        "headline": title(reading),
         "size": count(reading.log.n),
         "written": _written(entry),
     }
@@ -267,6 +269,9 @@ class Night:
     reading: Reading
     target: str
     outcome: Outcome | None
+    #: What is counted, and how: "clicks", "per ranking".
+    metric: str = ""
+    unit: str = ""
 
     @property
     def best(self) -> Estimate:
@@ -281,29 +286,44 @@ class Night:
 
 def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     """Return the page: a section for each target, its runs from the oldest to the newest."""
-    readings = [(entry, reading_of(entry)) for entry in sorted(entries, key=_age)]
-    targets = dict.fromkeys(target for _, reading in readings for target in reading.targets)
-    nights = {
-        target: [
-            Night(entry, reading, target, outcomes.get((entry.name, target)))
-            for entry, reading in readings
-            if target in reading.targets
-        ]
-        for target in targets
-    }
+    nights: dict[tuple[str, str], list[Night]] = {}
+    for entry in sorted(entries, key=_age):
+        for night in _by_metric(entry, outcomes):
+            nights.setdefault((night.target, night.metric), []).append(night)
+    # A target's name is enough where there is one metric of it.
+    metrics = Counter(target for target, _ in nights)
     return page(
-        "history.html.j2", sections=[_section(target, runs) for target, runs in nights.items()]
+        "history.html.j2",
+        sections=[
+            _section(target if metrics[target] == 1 else f"{target} · {metric}", runs)
+            for (target, metric), runs in nights.items()
+        ],
     )
 
 
-def _section(target: str, runs: Sequence[Night]) -> Line:
+def _by_metric(entry: Entry, outcomes: Mapping[tuple[str, str], Outcome]) -> Iterator[Night]:
+    """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
+    whole = reading_of(entry)
+    found = whole.result.metrics if len(whole.result.metrics) > 1 else ()
+    for target in whole.candidates:
+        outcome = outcomes.get((entry.name, target))
+        if not found:
+            yield Night(entry, whole, target, outcome, whole.words()[0], f"per {whole.words()[1]}")
+        for metric in found:
+            own = whole if metric.primary else metric_reading(whole, metric)
+            yield Night(
+                entry, own, target, outcome if metric.primary else None, metric.name, metric.unit
+            )
+
+
+def _section(title: str, runs: Sequence[Night]) -> Line:
     before: list[Night | None] = [None, *runs[:-1]]
     lines = [_night_line(night, last) for night, last in zip(runs, before, strict=True)]
     return {
-        "target": target,
+        "target": title,
         "held": held(runs),
-        "chart": _lifts(target, runs[-MOST:])
-        + _outcomes(target, [r for r in runs if r.outcome is not None][-MOST:]),
+        "chart": _lifts(title, runs[-MOST:])
+        + _outcomes(title, [r for r in runs if r.outcome is not None][-MOST:]),
         "lines": lines[::-1],
     }
 
@@ -374,8 +394,9 @@ def _apart(before: Interval, now: Interval) -> bool:
     return now.value < before.low or now.value > before.high
 
 
-def _lifts(target: str, runs: Sequence[Night]) -> Markup:
+def _lifts(title: str, runs: Sequence[Night]) -> Markup:
     points, doubtful = [], []
+    target = runs[-1].target
     style = style_of(runs[-1].reading, target)
     for place, night in enumerate(runs):
         lift = night.lift
@@ -393,7 +414,7 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
         x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
         y=around(values, also=[0.0]),
         x_title="run",
-        y_title="lift",
+        y_title=f"lift in {runs[-1].metric} {runs[-1].unit}",
         lines=[(0.0, "no change")],
         signed=True,
         x_ticks=_days(runs),
@@ -402,12 +423,12 @@ def _lifts(target: str, runs: Sequence[Night]) -> Markup:
         Series(points=points, look=style.look, shape=style.shape, whiskers=True),
         Series(points=doubtful, look=f"{style.look} hollow", shape=style.shape, joined=False),
     ]
-    drawn = Plot(series, frame, f"Lift of {target} over time").svg()
+    drawn = Plot(series, frame, f"Lift of {title} over time").svg()
     aid = "Each mark is a run, each bar its interval; hollow where the evidence is not reliable."
-    return figure(f"Lift of {target}, run by run", aid, drawn)
+    return figure(f"Lift of {title}, run by run", aid, drawn)
 
 
-def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
+def _outcomes(title: str, runs: Sequence[Night]) -> Markup:
     predicted, earned = [], []
     for place, night in enumerate(runs):
         best, outcome = night.best, night.outcome
@@ -429,21 +450,21 @@ def _outcomes(target: str, runs: Sequence[Night]) -> Markup:
         x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
         y=around(values),
         x_title="run",
-        y_title="value per ranking",
+        y_title=f"{runs[-1].metric} {runs[-1].unit}" if runs else "",
         x_ticks=_days(runs),
     )
     if not predicted:
         return Markup("")
     # As in the report: a policy in its own colour, what was measured in grey squares.
-    style = style_of(runs[-1].reading, target)
+    style = style_of(runs[-1].reading, runs[-1].target)
     series = [
         Series(points=predicted, look=style.look, shape=style.shape, joined=False, whiskers=True),
         Series(points=earned, look="today", shape=2, joined=False, whiskers=True),
     ]
     names = ["predicted", "earned in the A/B test"]
-    drawn = Plot(series, frame, f"Predicted and earned, {target}", names)
+    drawn = Plot(series, frame, f"Predicted and earned, {title}", names)
     aid = "An interval holds if the outcome lies within it, both errors considered."
-    return figure(f"{target}: predicted and earned", aid, drawn.legend() + drawn.svg())
+    return figure(f"{title}: predicted and earned", aid, drawn.legend() + drawn.svg())
 
 
 def _ends(row: Interval) -> tuple[float | None, float | None]:
