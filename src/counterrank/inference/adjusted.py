@@ -67,8 +67,8 @@ class Strata:
         # Without the unit its arm's mean is further away from it, by 1 / (1 - share).
         far = 1.0 - self._shares[self.unit, self.arm]
         factor = np.sqrt((units - 1) / units)[self.arm] / np.maximum(far, _NOISE) / len(values)
-        out: Floats = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
-        return out.astype(np.float64)
+        away = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
+        return away.astype(np.float64)
 
     def freedom(self, scores: Floats) -> float:
         """Return Satterthwaite's degrees of freedom of the variance sum(scores^2).
