@@ -29,6 +29,13 @@ from counterrank.research.simulate import World
 
 Floats = NDArray[np.float64]
 ROWS, REAL_ROWS = 4_000, 4_000
+#: Places and production of the news pages: sharper ones would leave too few pages.
+NEWS = (
+    (1, "top"),
+    (1, "plackett-luce:temperature=0.5"),
+    (2, "plackett-luce:temperature=2"),
+    (3, "plackett-luce:temperature=3"),
+)
 BEHAVIORS = ("dbn", "cascade", "position")
 
 
@@ -43,6 +50,8 @@ class Seen:
     predicted: float
     real: float
     effective: float
+    #: Whether it is the one that the plan tells people.
+    told: bool
 
 
 def world_of(number: int) -> World:
@@ -97,7 +106,7 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
         earned = world.draw(30_000, np.random.default_rng(rng), policy=spec).q.sum(axis=1).mean()
         true = 1 - earned / today
         costs.append((place, option.cost.low <= true <= option.cost.high))
-        if spec.deterministic or not near(option, plan.budget):
+        if spec.deterministic or option not in tuned(plan):
             continue
         shown = bench.option(spec)
         predicted = {
@@ -116,15 +125,37 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
             if real[key]:
                 seen.append(
                     Seen(
-                        place, option.kind, *key, one.spread, root(real[key]), one.share * REAL_ROWS
+                        place,
+                        option.kind,
+                        *key,
+                        one.spread,
+                        root(real[key]),
+                        one.share * REAL_ROWS,
+                        told(option, *key),
                     )
                 )
     print(f"{place}: planned and tried", flush=True)
 
 
-def near(option: Option, budget: float) -> bool:
-    """Return whether an option was tuned to the budget, not to a part or a multiple of it."""
-    return 0.4 * budget <= option.cost.value <= 1.6 * budget or option.kind.startswith("optimum")
+def tuned(plan: cr.ExplorationPlan) -> list[Option]:
+    """Return of each kind the option whose cost is nearest to the budget, and not far above it."""
+    found: dict[str, Option] = {}
+    for option in plan.options:
+        gap = abs(option.cost.value - plan.budget)
+        best = found.get(option.kind)
+        if option.cost.value <= 1.3 * plan.budget and (
+            best is None or gap < abs(best.cost.value - plan.budget)
+        ):
+            found[option.kind] = option
+    return list(found.values())
+
+
+def told(option: Option, target: str, estimator: str) -> bool:
+    """Return whether the plan speaks of this estimator for a target."""
+    return any(
+        one.target == target and one.estimator == estimator and one.lift is not None
+        for one in option.detectable
+    )
 
 
 def root(errors: list[float]) -> float:
@@ -174,7 +205,7 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
     scores = standardised(standardised(every.pref) + standardised(popular[every.topic]))
     # Articles of one topic would have equal scores; a ranker has something to tell them apart.
     scores = scores + 0.1 * np.random.default_rng(0).normal(size=scores.shape)
-    for K, served in ((1, "top"), (2, "plackett-luce:temperature=0.5"), (3, "plackett-luce")):
+    for K, served in NEWS:
         spec = parse_policy(served)
         rng = np.random.default_rng(K)
         log = rejected(every.take(first), scores[first], K, spec, rng)
@@ -183,7 +214,7 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
         bench = Bench.of(log, production(log), (), asked)
         for option in plan.options:
             tried = parse_policy(option.spec)
-            if tried.deterministic or not (near(option, plan.budget) or option.kind == "as today"):
+            if tried.deterministic or option not in tuned(plan):
                 continue
             shown = bench.option(tried)
             predicted = {
@@ -211,24 +242,28 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
                             one.spread,
                             root(real[key]),
                             effective,
+                            told(option, *key),
                         )
                     )
         print(f"news K={K} {served}: {log.n} pages planned from", flush=True)
 
 
 def tell_errors(seen: list[Seen]) -> None:
-    """Print how near predictions are, where enough rows count."""
-    print("\npredicted / real standard errors, at least 100 effective rows:")
+    """Print how near predictions are: those that plans tell, and all with enough effective rows."""
+    print(
+        "\npredicted / real standard errors: those that the plan tells; all with 100 effective rows"
+    )
     for place in dict.fromkeys(one.place for one in seen):
-        ratios = [
-            one.predicted / one.real for one in seen if one.place == place and one.effective >= 100
-        ]
-        if ratios:
-            within = np.mean([abs(ratio - 1) <= 0.15 for ratio in ratios])
-            print(
-                f"  {place}: {len(ratios)} errors, median {np.median(ratios):.2f}, "
-                f"from {min(ratios):.2f} to {max(ratios):.2f}, within 15 %: {within:.0%}"
+        own = [one for one in seen if one.place == place and one.effective >= 100]
+        lines = []
+        for some in ([one for one in own if one.told], own):
+            ratios = [one.predicted / one.real for one in some] or [math.nan]
+            within = sum(abs(ratio - 1) <= 0.15 for ratio in ratios)
+            lines.append(
+                f"median {np.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f}, "
+                f"{within} of {len(some)} within 15 %"
             )
+        print(f"  {place}: {'; '.join(lines)}", flush=True)
 
 
 def tell_gains(seen: list[Seen]) -> None:

@@ -14,7 +14,7 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.exploration import Cost, DetectableLift, Option
 from counterrank.exploration.planner import choose, frontier
 from counterrank.exploration.settings import SETTINGS
-from counterrank.policies import Candidates, parse_policy
+from counterrank.policies import Candidates, Scored, parse_policy
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
 
@@ -45,7 +45,7 @@ def made(logger="top", *, rows=ROWS, items=ITEMS, places=PLACES, seed=0, clicks=
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Fewer pages and steps than people get: sentences and files are looked at here, not digits."""
-    few = {"requests": 128, "draws": 4, "rankers": 3, "points": 11, "steps": 60, "log_rows": 800}
+    few = {"requests": 128, "draws": 4, "rankers": 3, "points": 9, "steps": 60, "log_rows": 800}
     before = {name: getattr(SETTINGS, name) for name in few}
     for name, value in few.items():
         object.__setattr__(SETTINGS, name, value)
@@ -272,6 +272,15 @@ def test_logs_that_no_plan_can_be_made_of_are_refused():
     numbers = replace(log, targets={"new": cr.Propensity("prefix", np.full((50, PLACES), 0.5))})
     with pytest.raises(LogError, match="numbers"):
         cr.plan(numbers, ["new"])
+
+
+def test_scores_of_any_size_have_a_plan():
+    log = made(rows=100)
+    logger = log.propensity
+    huge = Scored(logger.candidates, 1e6 * logger.scores, logger.spec)
+    found = cr.plan(replace(log, propensity=huge), ["new"], ask_auto=False)
+    plain = cr.plan(log, ["new"], ask_auto=False)
+    assert [one.kind for one in found.options] == [one.kind for one in plain.options]
 
 
 def test_nothing_is_written_when_it_fails(tmp_path, monkeypatch, capsys):

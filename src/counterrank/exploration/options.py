@@ -40,16 +40,13 @@ def fold_of(length: int) -> int:
 
 
 def options(
-    today: PolicySpec, length: int, widest: int, spread: float, budget: float, loss: Loss
+    today: PolicySpec, length: int, widest: int, heat: Floats, budget: float, loss: Loss
 ) -> Iterator[Tried]:
     """Yield what is tried: today's policy, then each kind at several costs.
 
-    `widest` is the largest number of candidates of a request, `spread` that of scores on a page.
+    `widest` is the largest number of candidates of a request, `heat` the temperatures to try.
     """
     yield Tried("as today", today)
-    temperature = today.options.get("temperature", 0.0) if today.kind == "plackett-luce" else 0.0
-    coldest = max(temperature, SETTINGS.coldest * spread)
-    heat = np.geomspace(coldest, SETTINGS.hottest * spread, SETTINGS.points)
     levels = [budget * level for level in SETTINGS.levels]
     for value in knob(
         lambda t: parse_policy(f"plackett-luce:temperature={t:.6g}"), heat, levels, loss
@@ -75,12 +72,24 @@ def options(
             yield Tried("below the fold", value)
 
 
-def parts(today: PolicySpec, length: int, spread: float) -> list[PolicySpec]:
+def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
+    """Return temperatures from hardly any noise, or today's, to hardly any order.
+
+    `spread` is that of scores on a page; below `coldest` probabilities are no numbers.
+    """
+    low = max(_today(today), SETTINGS.coldest * spread, coldest)
+    return np.geomspace(low, max(SETTINGS.hottest * spread, 2 * low), SETTINGS.points)
+
+
+def _today(spec: PolicySpec) -> float:
+    return spec.options["temperature"] if spec.kind == "plackett-luce" else 0.0
+
+
+def parts(today: PolicySpec, length: int, spread: float, coldest: float) -> list[PolicySpec]:
     """Return the policies that an optimum may mix: today's, lists drawn at several temperatures, all of
     the page or below the fold, and shuffled ones.
     """
-    temperature = today.options.get("temperature", 0.0) if today.kind == "plackett-luce" else 0.0
-    low = max(2 * temperature, 0.03 * spread)
+    low = max(2 * _today(today), 0.03 * spread, coldest)
     heat = np.geomspace(low, max(3 * spread, 4 * low), 8)
     texts = [f"plackett-luce:temperature={t:.4g}" for t in heat]
     if length >= 2:
@@ -102,9 +111,25 @@ def knob(
     for level in levels:
         if not curve[0] < level <= curve[-1]:
             continue
-        # Losses are powers of the knob over short stretches: straight lines of their logarithms.
-        floor = np.log(np.maximum(curve, 1e-3 * level))
-        yield make(math.exp(float(np.interp(math.log(level), floor, np.log(grid)))))
+        knots, losses = np.array(grid), np.array(curve)
+        for _ in range(REFINED):
+            value = _met(knots, losses, level)
+            at = int(np.searchsorted(knots, value))
+            knots = np.insert(knots, at, value)
+            losses = np.maximum.accumulate(np.insert(losses, at, loss(make(value))))
+        yield make(_met(knots, losses, level))
+
+
+#: Points that are added to a curve where it meets a level.
+REFINED = 2
+
+
+def _met(knots: Floats, losses: Floats, level: float) -> float:
+    """Return the knob at which a loss is met: straight lines of logarithms, as losses are powers of the
+    knob over short stretches.
+    """
+    floor = np.log(np.maximum(losses, 1e-3 * level))
+    return math.exp(float(np.interp(math.log(level), floor, np.log(knots))))
 
 
 def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:

@@ -16,7 +16,7 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import score_table
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
-from counterrank.exploration.options import Tried, options, parts, rounded
+from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
 from counterrank.exploration.predictions import (
     Drawn,
     Prediction,
@@ -26,7 +26,7 @@ from counterrank.exploration.predictions import (
     own_places,
     whole_pages,
 )
-from counterrank.exploration.rankers import Family, families, spread_of
+from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationPlan, Option
 from counterrank.exploration.rewards import Pages, Rewards, fit_rewards
 from counterrank.exploration.settings import SETTINGS
@@ -160,8 +160,10 @@ def _planned(log: RankingLog, names: tuple[str, ...], asked: Asked) -> Explorati
     costs = bench.costs
     spread = spread_of(logger)
     widest = int(logger.candidates.counts.max())
-    tried = list(options(logger.spec, log.K, widest, spread, asked.budget, costs.loss))
-    tried += bench.optima(parts(logger.spec, log.K, spread))
+    coldest = coldest_of(logger)
+    heat = temperatures(logger.spec, spread, coldest)
+    tried = list(options(logger.spec, log.K, widest, heat, asked.budget, costs.loss))
+    tried += bench.optima(parts(logger.spec, log.K, spread, coldest))
     found = [bench.judged(one) for one in _distinct(tried)]
     counted = names or tuple(family.name for family in bench.families)
     front = frontier(found, counted)

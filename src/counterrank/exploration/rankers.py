@@ -74,6 +74,20 @@ def spread_of(logger: Scored) -> float:
     return spread if spread > 0 else 1.0
 
 
+def coldest_of(logger: Scored) -> float:
+    """Return the temperature below which scores of a page lie too far apart to be exponentiated."""
+    starts = logger.candidates.offsets[:-1]
+    known = np.isfinite(logger.scores)
+    top = np.maximum.reduceat(np.where(known, logger.scores, -np.inf), starts)
+    low = np.minimum.reduceat(np.where(known, logger.scores, np.inf), starts)
+    return float((top - low).max()) / WIDEST
+
+
+#: Scores on a page this far apart, in units of the temperature, still have probabilities that are
+#: numbers.
+WIDEST = 600.0
+
+
 def _list(policy: Scored, length: int) -> NDArray[np.int64]:
     best = Scored(policy.candidates, policy.scores, parse_policy("top"))
     return best.sample(length, np.random.default_rng(0))[:, 0]

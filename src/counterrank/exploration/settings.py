@@ -24,7 +24,7 @@ class Settings:
     coldest: float = 1e-3
     hottest: float = 30.0
     #: Points of a curve of cost over a knob.
-    points: int = 15
+    points: int = 11
     #: Steps of the optimum: no more change the fourth decimal of a share that matters.
     steps: int = 100
     #: Places above the fold, as a part of the page: what is seen without scrolling.
