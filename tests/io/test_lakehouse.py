@@ -1,7 +1,9 @@
 """Delta Lake and Iceberg tables: versions, conditions, and what is said when something is not there."""
 
 import datetime
+import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +87,18 @@ def test_files_that_a_table_has_let_go_of_are_not_read(written):
     write_deltalake(place, written.table.slice(0, 20), mode="overwrite")
     assert cr.read_log(place, targets="new").n == 20
     assert cr.read_log(place, targets="new", version=1).n == 60
+
+
+def test_rows_deleted_by_vectors_are_not_read_as_if_they_were_there(written):
+    """The library does not apply deletion vectors; a table that has some is refused."""
+    place = Path(written.delta())
+    entry = max((place / "_delta_log").glob("*.json"))
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    entry.write_text(entry.read_text().rstrip("\n") + "\n" + json.dumps(protocol) + "\n")
+    for read in (cr.read_log, scan_log):
+        with pytest.raises(LogError, match="cannot be read: .*deletionVectors"):
+            read(str(place), targets="new")
 
 
 def test_a_delta_table_in_a_store(written, bucket, object_store):

@@ -7,9 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, LogError
-from counterrank.io import read_log, scan_log
+from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import SurveyPass
 from counterrank.io.reading import concat, read_part
@@ -183,6 +184,40 @@ def test_a_sample_of_files_is_that_of_the_log_in_memory(many_parts, rows):
     np.testing.assert_array_equal(np.arange(1000)[drawn.rows], chosen)
     memory = MemorySource(whole).sample(rows, np.random.default_rng(5))
     np.testing.assert_array_equal(drawn.action, memory.action)
+
+
+@pytest.mark.parametrize("rows", [7, 400])
+def test_a_sample_does_not_depend_on_the_number_of_workers(many_parts, rows):
+    source, _ = many_parts
+    one, four = (
+        replace(source, workers=count).sample(rows, np.random.default_rng(5)) for count in (1, 4)
+    )
+    np.testing.assert_array_equal(one.action, four.action)
+    np.testing.assert_array_equal(one.numbers, four.numbers)
+
+
+def test_a_tree_and_the_look_at_a_file_share_a_sample(kit, tmp_path, monkeypatch):
+    """Every row group is decoded twice: once for the sample, once for the sums."""
+    path = kit.write(kit.make(n=400), tmp_path / "log.parquet")
+    monkeypatch.setattr("counterrank.io.scanning._KEPT_ROWS", 100)
+    monkeypatch.setattr("counterrank.evaluation.run.PROBE_ROWS", 100)
+    source = scan_log(path, targets="new")
+    assert source.first.n
+    read = []
+    whole = tables.row_groups
+    monkeypatch.setattr(
+        tables, "row_groups", lambda *a, **more: read.append(a[1]) or whole(*a, **more)
+    )
+    cr.evaluate(source, ["new"], estimators=["ips", "aips"])
+    assert len(read) == 2 * len(source.parts)
+
+
+def test_a_file_that_was_replaced_is_not_read_by_the_footer_of_the_old_one(kit, tmp_path):
+    path = tmp_path / "log.parquet"
+    for n in (50, 80):
+        kit.write(kit.make(n=n), path)
+        source = scan_log(path, targets="new")
+        assert sum(log.n for log in source.batches()) == source.n == n
 
 
 @pytest.mark.parametrize("rows", [1, 7, 60, 400, 1000])

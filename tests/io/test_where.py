@@ -3,6 +3,7 @@ said of those that make no sense.
 """
 
 import datetime
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +148,18 @@ def test_every_input_knows_it(kit, tmp_path):
         np.testing.assert_array_equal(log.action, whole.action[keep])
         np.testing.assert_allclose(log.reward, whole.reward[keep])
         np.testing.assert_array_equal(log.bucket, whole.bucket[keep])
+
+
+def test_a_result_says_which_rows_were_kept(kit, tmp_path):
+    path = kit.write(kit.make(n=90), tmp_path / "log.parquet")
+    for given in ("country = 'AT'", {"country": "AT"}):
+        result = cr.evaluate(path, ["new"], estimators=["ips"], where=given)
+        assert result.provenance["options"]["where"].strip("()") == "country = 'AT'"
+        assert (
+            json.loads(result.to_json())["provenance"]["options"]["where"].strip("()")
+            == "country = 'AT'"
+        )
+    assert cr.evaluate(path, ["new"], estimators=["ips"]).provenance["options"].get("where") is None
 
 
 def test_half_a_ranking_is_no_ranking(kit, tmp_path):

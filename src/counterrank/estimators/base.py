@@ -86,6 +86,7 @@ class Estimate:
                             its own name for most
     `allowance`             what the interval allows for bias beyond sampling error; most
                             estimators allow nothing
+    `weighted`              the share of the estimate that weights move: 0 where it rests on models
     `details`               what was fitted and chosen, for people: nothing decides on it
     ======================  ================================================================
     """
@@ -108,6 +109,7 @@ class Estimate:
     evidence: Evidence | None = field(default=None, repr=False)
     allowance: float = 0.0
     basis: str = ""
+    weighted: float = 1.0
     #: Why the log cannot say anything about this value; empty where it can.
     not_estimable: str = ""
 

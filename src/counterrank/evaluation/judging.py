@@ -178,15 +178,24 @@ def units(e: Evidence) -> Found:
     yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
+def resting_on(e: Evidence) -> Moments | None:
+    """Return the moments of the weights that the estimate rests on; None where it rests on models.
+
+    Where weights are the smaller part of an estimate its standard error holds what they add, and its
+    allowance what they could not show: how heavy they are says nothing more.
+    """
+    return e.moments if e.estimate.weighted > 0.5 else None
+
+
 def ess(e: Evidence) -> Found:
     """Enough effective rows, in all and at each position."""
-    line, found = THRESHOLDS["ess"], e.estimate
+    line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
-    rows = found.ess if e.moments is None else min(found.ess, effective_rows(e.moments))
+    rows = found.ess if moments is None else min(found.ess, effective_rows(moments))
     status = _softened(line.status(rows), e) if rows < found.ess else line.status(rows)
     reason = f"the weights leave {rows:,.0f} effective of {found.n:,} rows"
-    if status == PASSED and e.moments is not None:
-        by_position = effective_rows_by_position(e.moments)
+    if status == PASSED and moments is not None:
+        by_position = effective_rows_by_position(moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
             status = WARNED
@@ -198,7 +207,7 @@ def ess(e: Evidence) -> Found:
                 *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"),
             )
             return
-    if e.moments is not None and tail_index(e.moments) > THRESHOLDS["tail"].reliable:
+    if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         yield Judged(
             status,
             reason,
@@ -219,8 +228,9 @@ def outcomes(e: Evidence) -> Found:
 
 def tail(e: Evidence) -> Found:
     """A tail of the weights that permits an average."""
-    if e.moments is not None:
-        value = tail_index(e.moments)
+    moments = resting_on(e)
+    if moments is not None:
+        value = tail_index(moments)
         yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
@@ -230,8 +240,9 @@ def tail(e: Evidence) -> Found:
 
 def concentration(e: Evidence) -> Found:
     """No single row that decides."""
-    if e.moments is not None:
-        value = largest_weight_share(e.moments)
+    moments = resting_on(e)
+    if moments is not None:
+        value = largest_weight_share(moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
         yield Judged(
             status,

@@ -53,6 +53,8 @@ class Options(Record):
     rewards: dict[str, str] = optional(default_factory=dict)
     primary: str | None = optional()
     guardrails: tuple[str, ...] = optional(default=())
+    #: The condition that kept some of the rows.
+    where: str | None = optional()
 
     @property
     def looks(self) -> Looks:

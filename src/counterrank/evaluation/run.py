@@ -522,8 +522,9 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.io import opened
+    from counterrank.io import Where, opened
 
+    kept = reading.get("where")
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     if metrics is not None:
@@ -576,6 +577,7 @@ def evaluate(  # noqa: PLR0913
             {} if metrics is None else {one.name: one.text for one in metrics.every},
             None if metrics is None else metrics.primary,
             () if metrics is None else tuple(one.text for one in metrics.guardrails),
+            where=None if kept is None else str(Where.of(kept)),
         )
         if later is not None:
             source = later_rows(source, later)

@@ -123,16 +123,24 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
     """
     import pyarrow.parquet as pq
 
-    if not stores.is_url(file.path):
-        return pq.ParquetFile(file.path, pre_buffer=False, thrift_container_size_limit=_MOST_THRIFT)
-    return pq.ParquetFile(
-        stores.opened(file.path),
-        pre_buffer=ahead,
-        buffer_size=0 if ahead else _PAGES,
+    away, key = stores.is_url(file.path), (file.path, file.stamp)
+    opened = pq.ParquetFile(
+        stores.opened(file.path) if away else file.path,
+        metadata=_FOOTERS.get(key),
+        pre_buffer=away and ahead,
+        buffer_size=_PAGES if away and not ahead else 0,
         thrift_container_size_limit=_MOST_THRIFT,
     )
+    if file.stamp is not None and key not in _FOOTERS:
+        if len(_FOOTERS) == _MOST_FOOTERS:
+            _FOOTERS.clear()
+        _FOOTERS[key] = opened.metadata
+    return opened
 
 
+#: Footers of files opened lately, by path and stamp: every part of a file opens it anew, in each pass.
+_FOOTERS: dict[tuple[str, stores.Stamp | None], Any] = {}
+_MOST_FOOTERS = 16
 #: Entries of a list in a Parquet footer; more only in one that is made to harm.
 _MOST_THRIFT = 10_000_000
 #: Bytes asked of a store at a time for the first rows of a column.

@@ -206,7 +206,7 @@ class Drawn:
         # Fits of different folds are compared on the same rankings: few do, and so do the models that
         # count.
         size = self.draws if fold is None else self.fold_draws
-        least = 0.0 if fold is None else DEFAULTS.fold_share
+        least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)
         logged, shown = self._logged(view), self._shown(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
