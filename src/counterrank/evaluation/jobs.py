@@ -71,8 +71,9 @@ def named(
 
 
 def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
-    """Return the estimators to run, and whether each was named: then it must run, or the evaluation
-    is an error. Not `required` is what further metrics are estimated with.
+    """Return the estimators to run, and whether each was named: then it must run, or the evaluation is an error.
+
+    Not `required` is what further metrics are estimated with.
     """
     asked = options.estimators or DEFAULT_ESTIMATORS
     if TREE in options.segments and not options.estimators:
@@ -85,8 +86,7 @@ def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
 
 
 def weightless(names: Iterable[str]) -> bool:
-    """Return whether all of these estimate by a model of users alone, as on the log of a
-    deterministic logger.
+    """Return whether all of these estimate by a model of users alone, as on the log of a deterministic logger.
 
     The mean of a reward model ("dm") is judged by weights all the same: it is used where there are
     some.
@@ -156,9 +156,7 @@ def _asked_for(
 
 
 def _panel(made: Collection[str], workspace: Workspace, tried: View) -> list[Job]:
-    """Return the panel's jobs that nobody asked for; what a log cannot give, the judgement does
-    without.
-    """
+    """Return the panel's jobs that nobody asked for; what a log cannot give, the judgement does without."""
     jobs: list[Job] = []
     for name in () if weightless(made) else PANEL:
         if name not in made:

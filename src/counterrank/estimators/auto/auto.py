@@ -118,7 +118,7 @@ class AutoPlan(Plan[AutoState]):
         part = (
             self.nuisances.compared(near, some)
             if isinstance(self.nuisances, Drawn)
-            else View(near.batch.take(some), view.target)
+            else near.part("compared", some)
         )
         state = AutoState(
             n=batch.n,

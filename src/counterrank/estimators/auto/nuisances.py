@@ -244,7 +244,8 @@ class Drawn:
 
     def compared(self, view: View, rows: Ints) -> View:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
-        part, size = View(view.batch.take(rows), view.target), self.fold_draws
+        size = self.fold_draws
+        part = view.part(("compared", self.draws, size), rows)
         some = (rows[:, None] * self.draws + np.arange(size)).ravel()
         part.once("rankings", lambda: self._logged(view).take(rows))
         part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))
