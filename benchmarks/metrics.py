@@ -1,6 +1,6 @@
 """Do several metrics hold together, are guardrails safe, and what do five metrics cost?
 
-Run: python -m benchmarks.metrics [--logs 100] [--rows 4000] [--out FILE] [--cost]
+Run: python -m benchmarks.metrics [--logs 100] [--rows 4000] [--estimators NAMES] [--out FILE] [--cost]
 
 Worlds in which metrics move in different directions: the new ranker follows what is clicked and shies
 away from what is dear, or the other way round. Five metrics of each log: clicks and revenue by
@@ -22,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -198,7 +198,9 @@ def evaluated(log: cr.RankingLog, guardrails: list[str], estimators: str | None)
     )  # fmt: skip
 
 
-def judged(setting: Setting, n: int, seed: int) -> dict[str, Any]:
+def judged(
+    setting: Setting, n: int, seed: int, estimators: str = "auto,rips,ips"
+) -> dict[str, Any]:
     """Return what became of one log: coverage, false calls and the decision."""
     lifts, relative, error = truth(setting)
     others = [name for name in METRICS if name != "clicks"]
@@ -210,7 +212,7 @@ def judged(setting: Setting, n: int, seed: int) -> dict[str, Any]:
     log = log_of(setting, n, seed)
     broken = [f'"{name}" >= {relative[name] + 1e-9:.12f}' for name in others]
     safe = [f'"{name}" >= {relative[name] - margin[name]:.12f}' for name in others]
-    found = evaluated(log, [*broken, *safe], "auto,rips,ips")
+    found = evaluated(log, [*broken, *safe], estimators)
     # Two families are judged apart, each as it would be alone.
     alone = [evaluated_rails(found, rails) for rails in (broken, safe)]
     held = [_covers(found, name, lifts[name]) for name in METRICS]
@@ -238,11 +240,11 @@ def _covers(found: cr.Evaluation, name: str, lift: float) -> tuple[bool, bool]:
     return joint.adjusted_low <= lift <= joint.adjusted_high, own.low <= lift <= own.high
 
 
-def judge(logs: int, rows: int) -> list[dict[str, Any]]:
+def judge(logs: int, rows: int, estimators: str) -> list[dict[str, Any]]:
     """Return a row for each setting, printing it as it is made."""
     table = []
     for setting in SETTINGS:
-        found = [judged(setting, rows, seed) for seed in range(logs)]
+        found = [judged(setting, rows, seed, estimators) for seed in range(logs)]
         decides = found[0]["ab decides"]
         chance = [one["open"] or not one["primary up"] for one in found]
         shippable = [
@@ -273,49 +275,68 @@ def _level(name: str) -> int:
     return ("insufficient", "directional", "reliable").index(name)
 
 
+FIVE = {
+    "clicks": "clicks",
+    "revenue": "revenue",
+    "any": "any(clicks)",
+    "mrr": "mrr(clicks)",
+    "bought": "any(revenue)",
+}
+
+
 def cost(rows: int, few: int) -> dict[str, float]:
-    """Return how many times as long five metrics take as one, by fixed estimators from a file and by
-    `auto`, with loading of code left out.
+    """Return how many times as long five metrics take as one, with loading of code left out: by fixed
+    estimators from a file with probabilities, by the same from scores of candidates, and by `auto`.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log.parquet")
+        _written(path, rows)
+
+        def from_file(rewards: dict[str, str]) -> Callable[[], Any]:
+            return lambda: cr.evaluate(path, ["new"], rewards=rewards, estimators=FIXED)
+
+        first = _ratio(from_file({"clicks": "clicks"}), from_file(FIVE))
+    found = {"fixed estimators, probabilities in a file": first}
+    for name, estimators, n in (
+        ("fixed estimators, scores", FIXED, 10 * few),
+        ("auto", "auto", few),
+    ):
+        log = log_of(SETTINGS[0], n, 0)
+        alone = cr.RankingLog(
+            action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets,
+            candidates=log.candidates, context=log.context, item_features=log.item_features,
+        )  # fmt: skip
+        more = {key: text for key, text in FIVE.items() if key not in log.rewards}
+        found[name] = _ratio(
+            partial(cr.evaluate, alone, ["new"], estimators=estimators),
+            partial(cr.evaluate, log, ["new"], rewards=more, estimators=estimators),
+        )
+    return found
+
+
+FIXED = "ips,rips,iips"
+
+
+def _written(path: str, rows: int) -> None:
+    """Write a log of eight positions with probabilities, clicks and revenue."""
     rng = np.random.default_rng(1)
     action = rng.integers(10, size=(rows, 8))
     clicked = (rng.random((rows, 8)) < 0.1 + 0.02 * action).astype(float)
-    target = rng.uniform(0.05, 0.15, size=(rows, 8))
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "log.parquet")
-        columns = {
-            "action": action, "click": clicked, "cart": clicked * (rng.random((rows, 8)) < 0.3),
-            "revenue": clicked * rng.exponential(5.0, size=(rows, 8)),
-            "propensity": np.full((rows, 8), 0.1), "new": target,
-        }  # fmt: skip
-        flat = {
-            name: pa.FixedSizeListArray.from_arrays(pa.array(v.ravel()), 8)
-            for name, v in columns.items()
-        }
-        pq.write_table(pa.table(flat), path)
-        del columns, flat
-        five = {
-            "clicks": "click",
-            "cart": "cart",
-            "revenue": "revenue",
-            "any": "any(click)",
-            "mrr": "mrr(click)",
-        }
-
-        def fixed(rewards: dict[str, str]) -> Callable[[], Any]:
-            return lambda: cr.evaluate(path, ["new"], rewards=rewards, estimators="ips,rips,iips")
-
-        first = _ratio(fixed({"clicks": "click"}), fixed(five))
-    log = log_of(SETTINGS[0], few, 0)
-    alone = cr.RankingLog(
-        action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets,
-        candidates=log.candidates, context=log.context, item_features=log.item_features,
-    )  # fmt: skip
-    rewards = {"any": "any(clicks)", "mrr": "mrr(clicks)", "bought": "any(revenue)"}
-    second = _ratio(
-        lambda: cr.evaluate(alone, ["new"]), lambda: cr.evaluate(log, ["new"], rewards=rewards)
-    )
-    return {"fixed estimators": first, "auto": second}
+    columns = {
+        "action": action,
+        "clicks": clicked,
+        "revenue": clicked * rng.integers(1, 100, size=(rows, 8)),
+        "propensity": np.full((rows, 8), 0.1),
+        "new": rng.uniform(0.05, 0.15, size=(rows, 8)),
+        **{f"x_{j}": rng.standard_normal(rows) for j in range(5)},
+    }
+    flat = {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 8)
+        if values.ndim == 2
+        else pa.array(values)
+        for name, values in columns.items()
+    }
+    pq.write_table(pa.table(flat), path)
 
 
 def _ratio(one: Callable[[], Any], five: Callable[[], Any], runs: int = 3) -> float:
@@ -336,13 +357,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=100)
     parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--estimators", default="auto,rips,ips", help="the first is judged")
     parser.add_argument("--out")
     parser.add_argument("--cost", action="store_true", help="only the ratios of times")
     asked = parser.parse_args()
     if asked.cost:
         print(json.dumps(cost(300_000, asked.rows)))
         return
-    table = judge(asked.logs, asked.rows)
+    table = judge(asked.logs, asked.rows, asked.estimators)
     if asked.out:
         with open(asked.out, "w") as file:
             json.dump(table, file, indent=1)

@@ -344,3 +344,14 @@ def test_the_cause_goes_before_more_rows():
     said = verdict([bad])
     assert said["level"] == "insufficient"
     assert "What would help: leave that day out" in said["summary"] and "more)" in said["summary"]
+
+
+def test_weights_that_are_the_smaller_part_of_an_estimate_do_not_judge_it():
+    from types import SimpleNamespace
+
+    from counterrank.evaluation.judging import resting_on
+
+    moments = object()
+    for weighted, expected in ((0.0, None), (0.5, None), (0.6, moments), (1.0, moments)):
+        evidence = SimpleNamespace(moments=moments, estimate=SimpleNamespace(weighted=weighted))
+        assert resting_on(evidence) is expected

@@ -242,3 +242,32 @@ def test_a_metric_that_does_not_vary_is_refused(data):
 def test_the_baseline_alone_is_no_comparison(log):
     with pytest.raises(ConfigError, match="only target"):
         cr.evaluate(log, ["new"], estimators=["ips"], baseline="new")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_models_and_draws_that_metrics_share_change_nothing(whole):
+    rng = np.random.default_rng(8)
+    n, A, K = 500, 6, 3
+    scores = rng.normal(size=(n, A))
+    old = cr.Softmax(scores) if whole else cr.PlackettLuce(scores)
+    new = cr.Softmax(1.5 * scores) if whole else cr.PlackettLuce(1.5 * scores)
+    action = old.sample(K, rng)[:, 0]
+    clicks = (rng.random((n, K)) < 0.1 + 0.1 * action).astype(float)
+    given = {"action": action, "propensity": old, "targets": {"new": new}}
+    rewards = {"clicks": clicks, "revenue": clicks * rng.exponential(3.0, size=(n, K))}
+    together = cr.evaluate(
+        cr.RankingLog(**given, reward=rewards),
+        ["new"],
+        rewards={"any": "any(clicks)", "mrr": "mrr(clicks)"},
+        estimators=["auto"],
+    )
+    pages = {
+        "any": (clicks > 0).any(axis=1).astype(float),
+        "mrr": np.where(clicks.any(axis=1), 1.0 / (clicks.argmax(axis=1) + 1), 0.0),
+    }
+    for name, reward in {**rewards, **pages}.items():
+        alone = cr.evaluate(cr.RankingLog(**given, reward=reward), ["new"], estimators=["auto"])
+        mine, theirs = together.metric(name).estimate("new"), alone.estimate("new")
+        assert mine.value == pytest.approx(theirs.value, rel=1e-10)
+        assert mine.lift.low == pytest.approx(theirs.lift.low, rel=1e-8)
+        assert mine.flags == theirs.flags

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
+    asked_metrics,
     guardrail_option,
     hand_over,
     html_option,
     json_option,
     level_option,
     log_argument,
-    named_rewards,
     opened,
     policy_names,
     primary_option,
@@ -209,7 +209,7 @@ def evaluate(log: Any, **options: Any) -> None:
             command=shlex.join(["counterrank", *sys.argv[1:]]),
             **{name: options[name] for name in _AS_GIVEN},
             **_asked_for(options),
-            **_metrics(options),
+            **asked_metrics(options, "rewards", "primary", "guardrails", "baseline"),
             **read,
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
@@ -232,21 +232,6 @@ def evaluate(log: Any, **options: Any) -> None:
             f"evidence is {result.verdict.level}, {options['require']} was required", err=True
         )
         raise click.exceptions.Exit(1)
-
-
-def _metrics(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the metrics, guardrails and baseline that were asked for, here or in the configuration
-    file.
-    """
-    in_file = options["in_file"]
-    found = {
-        "rewards": named_rewards(options["rewards"], in_file.get("rewards")),
-        **{
-            name: options.get(name) or in_file.get(name)
-            for name in ("primary", "guardrails", "baseline")
-        },
-    }
-    return {name: given for name, given in found.items() if given}
 
 
 def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
@@ -374,6 +359,8 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 @click.option(
     "--estimators", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
 )
+@reward_option
+@primary_option
 @level_option("level of the intervals")
 @seed_option
 @json_option
@@ -386,8 +373,9 @@ def validate(log: Any, **options: Any) -> None:
 
     read, piped = opened(log, options)
     asked = {name: options[name] for name in ("estimators", "level", "seed")}
+    measured = asked_metrics(options, "rewards", "primary")
     with showing_progress(enabled=not options["quiet"]):
-        result = evaluation.validate(log, options["arm"], **asked, **read)
+        result = evaluation.validate(log, options["arm"], **asked, **measured, **read)
     hand_over(result, options, result.to_json, piped=piped)
 
 

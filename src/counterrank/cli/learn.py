@@ -7,14 +7,18 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
+    asked_metrics,
+    guardrail_option,
     hand_over,
     html_option,
     json_option,
     level_option,
     log_argument,
     opened,
+    primary_option,
     quiet_option,
     reading_options,
+    reward_option,
     seed_option,
     segment_option,
     showing_progress,
@@ -68,6 +72,9 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     show_default=True,
     help="free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
 )
+@reward_option
+@primary_option
+@guardrail_option
 @level_option("of the certificate")
 @segment_option("Look at this column's groups too.")
 @click.option(
@@ -116,6 +123,7 @@ def learn(log: Any, **options: Any) -> None:
             log,
             reward_range=_range(options["reward_range"]),
             **{name: options[name] for name in _AS_GIVEN},
+            **asked_metrics(options, "rewards", "primary", "guardrails"),
             **read,
         )
     certified = result.certificate.certified

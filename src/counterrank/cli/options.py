@@ -124,6 +124,14 @@ def named_rewards(given: Sequence[str], in_file: Any = None) -> dict[str, Any] |
     return found or in_file
 
 
+def asked_metrics(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the metrics and what goes with them, as given here or in the configuration file."""
+    in_file = options["in_file"]
+    found = {name: options.get(name) or in_file.get(name) for name in names}
+    found["rewards"] = named_rewards(options["rewards"], in_file.get("rewards"))
+    return {name: given for name, given in found.items() if given}
+
+
 time_option = click.option(
     "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps."
 )

@@ -296,12 +296,14 @@ class RankingLog:
 
     def with_reward(self, reward: Floats, *, alpha: Floats | None = None) -> Self:
         """Return the same log with another reward: (n, K), or (n,) for one a ranking; `alpha` are the
-        position weights of the former.
+        position weights of the former. Its numbers are finite, and zero in the padding.
         """
-        part = self.take(slice(0, self.n))
+        part = object.__new__(type(self))
         put = object.__setattr__
+        for name in self.__dataclass_fields__:
+            put(part, name, getattr(self, name))
         found, whole = validation.spread_rewards(reward, self.lengths, self.action.shape)
-        put(part, "reward", validation.rewards(found, self.lengths, found.shape, start=self.start))
+        put(part, "reward", found)
         put(part, "page_reward", whole and self.K > 1)
         notes = [note for note in self.notes if note != REWARD_PER_RANKING]
         put(part, "notes", (*notes, REWARD_PER_RANKING) if part.page_reward else tuple(notes))

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -19,10 +19,12 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
+from counterrank.evaluation.metric_tables import MetricResult
 from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.run import evaluate
+from counterrank.evaluation.run import OwnMetric, evaluate, is_read, metrics_of
 from counterrank.inference import check_level, critical_value
-from counterrank.records import Json, Record
+from counterrank.metrics import Metric, Ratio, measured
+from counterrank.records import Json, Record, optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,6 +92,9 @@ class ValidationReport(Record):
 
     pairs: tuple[PairRow, ...]
     summary: ValidationSummary
+    #: The metric, and of the primary the reports of all metrics where there are several.
+    name: str = optional(default="")
+    metrics: tuple[ValidationReport, ...] = optional(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,9 @@ class Validation:
     #: Mean of predicted - earned over the pairs, and its standard error.
     bias: float
     bias_stderr: float
+    #: The metric, and every metric by name where there are several, the primary first.
+    name: str = ""
+    metrics: Mapping[str, Validation] = field(default_factory=dict)
 
     @property
     def summary(self) -> ValidationSummary:
@@ -201,7 +209,9 @@ class Validation:
     @property
     def report(self) -> ValidationReport:
         """What is written down and shown."""
-        return ValidationReport(tuple(pair.row() for pair in self.pairs), self.summary)
+        rows = tuple(pair.row() for pair in self.pairs)
+        others = tuple(one.report for one in self.metrics.values())
+        return ValidationReport(rows, self.summary, self.name, others)
 
     @property
     def _scale(self) -> float:
@@ -257,6 +267,8 @@ def validate(
     estimators: Sequence[str] | str | None = "auto",
     level: float = 0.95,
     seed: int = 0,
+    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None = None,
+    primary: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Validation:
     """Return how well every arm of a past A/B test is predicted from each other arm's rows.
@@ -275,6 +287,8 @@ def validate(
         Confidence of the intervals.
     seed
         Every random stream follows it.
+    rewards, primary
+        Several metrics by name and the one that comes first, as in `evaluate`.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
@@ -283,7 +297,8 @@ def validate(
     Returns
     -------
     Validation
-        A prediction and what was earned for each pair of arms, and how often the intervals held.
+        A prediction and what was earned for each pair of arms, and how often the intervals held; of
+        several metrics each under `metrics`.
 
     Raises
     ------
@@ -305,28 +320,65 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
-    whole, arms = with_arms(log, arm, reading)
+    metrics = metrics_of(log, rewards, primary, ())
+    beside: Any = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
+    whole, arms = with_arms(log, arm, {**reading, **beside})
     parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
-    earned = {name: earned_by(part) for name, part in parts.items()}
-    found: dict[str, Evaluation] = {}
-    for name, part in parts.items():
-        others = [other for other in arms if other != name]
-        found[name] = evaluate(part, others, estimators=estimators, level=level, seed=seed)
+    asked: Any = {"estimators": estimators, "level": level, "seed": seed}
+    if metrics is not None:
+        asked |= {"rewards": rewards, "primary": primary}
+    found = {
+        name: evaluate(part, [other for other in arms if other != name], **asked)
+        for name, part in parts.items()
+    }
+    if metrics is None:
+        return _validated("", found, {name: earned_by(part) for name, part in parts.items()}, level)
+    every = {
+        metric.name: _validated(
+            metric.name,
+            found,
+            {name: _earned_of(part, metric) for name, part in parts.items()},
+            level,
+        )
+        for metric in sorted(metrics.every, key=lambda one: one.name != metrics.primary)
+    }
+    return replace(every[metrics.primary], metrics=every)
+
+
+def _validated(
+    metric: str, found: Mapping[str, Evaluation], earned: Mapping[str, Earned], level: float
+) -> Validation:
+    """Return the validation of one metric; of the only one where it has no name."""
+    own: dict[str, Evaluation | MetricResult] = {
+        name: one.metric(metric) if metric else one for name, one in found.items()
+    }
     pairs = tuple(
         Pair(
             name,
             other,
-            found[name].estimate(other),
+            own[name].estimate(other),
             earned[other],
             earned[name],
-            _verdict(found[name], other),
+            own[name].verdict.of(other),
         )
-        for name in arms
-        for other in arms
+        for name in found
+        for other in found
         if other != name
     )
     bias = float(np.mean([pair.error for pair in pairs]))
-    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, found)))
+    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, own)), metric)
+
+
+def _earned_of(part: RankingLog, metric: Metric) -> Earned:
+    """Return what an arm earned of a metric; a ratio's error is that of both its parts."""
+    made = [measured(part, measure) for measure in metric.measures]
+    if not isinstance(metric.expression, Ratio):
+        return earned_by(made[0])
+    above, below = (one.reward @ one.position_weights for one in made)
+    if not below.mean():
+        return Earned(math.nan, math.nan)
+    value = float(above.mean() / below.mean())
+    return Earned(value, _error(part, (above - value * below) / below.mean()))
 
 
 def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
@@ -387,20 +439,19 @@ def earned_by(part: RankingLog) -> Earned:
     """
     totals = part.reward @ part.position_weights
     value = float(totals.mean())
-    scores: Floats = totals - value
+    return Earned(value, _error(part, totals - value))
+
+
+def _error(part: RankingLog, scores: Floats) -> float:
+    """Return the standard error of a mean from what each row adds to it, less its mean."""
     if part.unit is not None:
         _, group = np.unique(part.bucket, return_inverse=True)
         scores = np.bincount(group, weights=scores).astype(np.float64)
     units = len(scores)
-    variance = units / max(units - 1, 1) * float(scores @ scores) / part.n**2
-    return Earned(value, math.sqrt(variance))
+    return math.sqrt(units / max(units - 1, 1) * float(scores @ scores) / part.n**2)
 
 
-def _verdict(found: Evaluation, target: str) -> str:
-    return found.verdict.of(target)
-
-
-def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> float:
+def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation | MetricResult]) -> float:
     """Return the variance of the mean of predicted - earned.
 
     The rows of one arm enter through its predictions V_j of the m others and, m times, through its
@@ -412,6 +463,9 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation]) -> fl
     for name, evaluation in found.items():
         own = [pair.estimate for pair in pairs if pair.source == name]
         m = len(own)
+        if m > 1 and not evaluation.comparisons:
+            # How ratios of several targets vary together is not kept.
+            return math.nan
         spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own)
         for row in evaluation.comparisons:
             left, right = (

@@ -100,9 +100,7 @@ EXPLORE = "a logging policy that explores more"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would
-    do.
-    """
+    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
 
     status: Outcome
     reason: str
@@ -178,15 +176,24 @@ def units(e: Evidence) -> Found:
     yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
+def resting_on(e: Evidence) -> Moments | None:
+    """Return the moments of the weights that the estimate rests on; None where it rests on models.
+
+    Where weights are the smaller part of an estimate its standard error holds what they add, and its
+    allowance what they could not show: how heavy they are says nothing more.
+    """
+    return e.moments if e.estimate.weighted > 0.5 else None
+
+
 def ess(e: Evidence) -> Found:
     """Enough effective rows, in all and at each position."""
-    line, found = THRESHOLDS["ess"], e.estimate
+    line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
-    rows = found.ess if e.moments is None else min(found.ess, effective_rows(e.moments))
+    rows = found.ess if moments is None else min(found.ess, effective_rows(moments))
     status = _softened(line.status(rows), e) if rows < found.ess else line.status(rows)
     reason = f"the weights leave {rows:,.0f} effective of {found.n:,} rows"
-    if status == PASSED and e.moments is not None:
-        by_position = effective_rows_by_position(e.moments)
+    if status == PASSED and moments is not None:
+        by_position = effective_rows_by_position(moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
             status = WARNED
@@ -198,7 +205,7 @@ def ess(e: Evidence) -> Found:
                 *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"),
             )
             return
-    if e.moments is not None and tail_index(e.moments) > THRESHOLDS["tail"].reliable:
+    if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         yield Judged(
             status,
             reason,
@@ -219,8 +226,9 @@ def outcomes(e: Evidence) -> Found:
 
 def tail(e: Evidence) -> Found:
     """A tail of the weights that permits an average."""
-    if e.moments is not None:
-        value = tail_index(e.moments)
+    moments = resting_on(e)
+    if moments is not None:
+        value = tail_index(moments)
         yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
@@ -230,8 +238,9 @@ def tail(e: Evidence) -> Found:
 
 def concentration(e: Evidence) -> Found:
     """No single row that decides."""
-    if e.moments is not None:
-        value = largest_weight_share(e.moments)
+    moments = resting_on(e)
+    if moments is not None:
+        value = largest_weight_share(moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
         yield Judged(
             status,
@@ -241,9 +250,7 @@ def concentration(e: Evidence) -> Found:
 
 
 def mean_weight(e: Evidence) -> Found:
-    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there
-    are.
-    """
+    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
     tests = [
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
     ]
@@ -334,9 +341,7 @@ def agreement(e: Evidence) -> Found:
 
 
 def _turned(e: Evidence) -> bool:
-    """Return whether the lift is told from zero while all usable weights, two or more, point the other
-    way.
-    """
+    """Return whether the lift is told from zero while all usable weights, two or more, point the other way."""
     lift = e.estimate.lift
     told = lift.low > 0 or lift.high < 0
     return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
@@ -589,9 +594,7 @@ ONCE = Looks()
 
 
 def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
-    """Return the index of the plain estimate with the weights behind the chosen one, or None when
-    it was not run.
-    """
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
     length, basis = len(chosen.by_position), parse(chosen.basis)
     for index, one in enumerate(found):
         name = parse(one.estimator)
@@ -663,9 +666,7 @@ def usable(estimate: Estimate) -> bool:
 
 
 def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
-    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that
-    order.
-    """
+    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
     own = {one.estimator: one for one in found if one.target == target}
     length = max((len(one.by_position) for one in own.values()), default=0)
     return tuple(
@@ -683,8 +684,7 @@ def compare(
     level: float,
     looks: Looks = ONCE,
 ) -> tuple[Comparison, ...]:
-    """Return a row for each pair of targets: difference of their recommended estimates on the same
-    rows.
+    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
 
     Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates
     allow for bias is added to the interval and taken off the difference before it is tested: the

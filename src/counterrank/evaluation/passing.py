@@ -562,6 +562,8 @@ class Pass:
     auditor: Auditor | None = None
     #: Whether targets are compared with each other in every segment.
     paired: bool = False
+    #: Whether the rows that move an estimate most are kept.
+    tops: bool = True
 
     def __call__(self, batch: RankingLog) -> PassState:
         """Return the sums of a batch."""
@@ -589,9 +591,8 @@ class Pass:
             columns.extend(part.totals.T)
             if id(group) in main:
                 chosen.extend(part.totals.T)
-            tops.append(
-                top_rows_of(batch.rows, part.totals[:, 0]) if part.totals.shape[1] == 1 else None
-            )
+            kept = self.tops and part.totals.shape[1] == 1
+            tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if kept else None)
         segments, paired = {}, {}
         for cut in self.cuts:
             for label, rows in cut.groups(batch):

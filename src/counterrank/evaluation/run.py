@@ -184,8 +184,12 @@ def judge(
         for j, e in zip(run.jobs, estimates, strict=True)
         if run.recommended[j.target] == j.name
     ]
+    # Of further rewards the range is asked only where the verdict looks at it.
+    asked = run.primary or has(first.notes, ESTIMATED)
     ranges = {
         e.target: sensitivity(e, _weighing(run, j, e, estimates), run.probe, logged=logged)
+        if asked
+        else None
         for j, e in chosen
     }
     evidence = [
@@ -547,7 +551,7 @@ def evaluate(  # noqa: PLR0913
     wanted, custom = named(estimators)
     against_whom = None if baseline in (None, LOGGER) else baseline
     targets = with_baseline(targets, against_whom)
-    beside = {} if metrics is None or _is_read(log) else {"rewards": metrics.operands}
+    beside = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
     with opened(
         log, targets, position_weights=position_weights, segments=carried, **beside, **reading
     ) as (source, names):
@@ -604,7 +608,7 @@ def metrics_of(
     """
     known = (
         list(log.rewards if isinstance(log, RankingLog) else log.first.rewards)
-        if _is_read(log)
+        if is_read(log)
         else []
     )
     given: dict[str, Any] = {name: name for name in known}
@@ -615,7 +619,7 @@ def metrics_of(
     return Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
 
 
-def _is_read(log: Any) -> bool:
+def is_read(log: Any) -> bool:
     """Return whether a log has been opened, so that no option changes what it holds."""
     return isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first"))
 
@@ -681,8 +685,13 @@ def evaluate_metrics(
         source = SampledOnce(source)
     measures = [_unchanged] if single else [_measuring(measure) for measure in metrics.measures]
     runs = [
-        Run(source if single else mapped(source, measure), options, primary=index == 0)
-        for index, measure in enumerate(measures)
+        Run(
+            source if single else MappedSource(source, change),
+            options,
+            primary=index == 0,
+            logged=measure.function is None,
+        )
+        for index, (measure, change) in enumerate(zip(metrics.measures, measures, strict=True))
     ]
     first = runs[0]
     asked = [parse(name) for name in options.estimators]
@@ -690,10 +699,10 @@ def evaluate_metrics(
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(first.first, lambda: first.probe, options.targets, by_model=by_model)
-    if not single:
+    # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
+    if not single and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
         probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
-        if probe.n == source.n:
-            refuse_constant(probe, metrics.measures)
+        refuse_constant(probe, metrics.measures)
     for run, measure in zip(runs, metrics.measures, strict=True):
         try:
             run.prepare(custom, tree)
@@ -826,6 +835,8 @@ class Run:
     options: Options
     #: Whether this is the reward that everything is said of.
     primary: bool = True
+    #: Whether it is a column of the log, not a function of one: then its numbers are audited.
+    logged: bool = True
     jobs: Sequence[Job] = ()
     skipped: tuple[Skipped, ...] = ()
     auditor: Auditor | None = None
@@ -895,7 +906,7 @@ class Run:
     def _checks(self) -> tuple[Check, ...]:
         """Return what the audit looks at: of a further reward, only that reward."""
         if not self.primary:
-            return OF_REWARDS
+            return OF_REWARDS if self.logged else ()
         return VITAL if self.options.audit is False else CHECKS
 
     def findings(self, total: PassState) -> list[Finding]:
@@ -908,8 +919,9 @@ class Run:
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
         by_unit = self.first.unit is not None
         return Pass(
-            list(self.groups.values()), self.main, cuts, by_unit, auditor, self.baseline is not None
-        )
+            list(self.groups.values()), self.main, cuts, by_unit, auditor,
+            self.baseline is not None, self.primary,
+        )  # fmt: skip
 
     def group_estimates(self, total: PassState) -> dict[tuple[str, str, str], Estimate]:
         """Return the recommended estimates by target, column and label of a group."""

@@ -9,8 +9,8 @@ from counterrank.inference.intervals import check_level
 
 Floats = NDArray[np.float64]
 
-#: Draws behind a quantile; the level is then known to 0.0005, and the same for the same correlations.
-_DRAWS = 200_000
+#: Draws behind a quantile; the level is then known to 0.0007, and the same for the same correlations.
+_DRAWS = 100_000
 #: More statistics than this are taken as independent, which is on the safe side.
 _MOST = 40
 

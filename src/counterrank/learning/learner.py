@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,14 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.inference import betting_lower_bound, check_level
 from counterrank.learning.boosting import fit_trees
 from counterrank.learning.copies import copies_of
+from counterrank.learning.guardrails import (
+    Certifying,
+    GuardrailBound,
+    Watched,
+    bounds,
+    likely,
+    watched,
+)
 from counterrank.learning.paths import (
     STRENGTHS,
     Drawn,
@@ -47,6 +55,7 @@ from counterrank.learning.result import (
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
+from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import (
     ALL,
     ListModel,
@@ -86,6 +95,9 @@ def learn(  # noqa: PLR0913 - the options of a run
     independent_rows: bool = False,
     despite_audit: bool = False,
     resume: str | os.PathLike[str] | None = None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
+    primary: str | None = None,
+    guardrails: Sequence[str | Guardrail] | str = (),
     **reading: Unpack[OpenOptions],
 ) -> Learned:
     """Return a policy that is better than the logger with stated confidence, or what is missing.
@@ -121,6 +133,11 @@ def learn(  # noqa: PLR0913 - the options of a run
         Goes on where the audit of the log has failed.
     resume
         A folder in which draws are kept: a run that was interrupted finds them there and goes on.
+    rewards, primary
+        Several metrics by name and the one that is maximised, as in `evaluate`.
+    guardrails
+        What must not happen to a metric, "revenue >= -0.01": certified on the same rows, each with a
+        share of what the level allows to go wrong.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
@@ -149,9 +166,7 @@ def learn(  # noqa: PLR0913 - the options of a run
         if given not in allowed:
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
-    from counterrank.io import in_memory
-
-    whole = in_memory(log, segments, reading)
+    whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
     _refuse_estimated(whole, grade)
     logger = _sampler(whole, path)
     _check_choice(whole)
@@ -186,7 +201,8 @@ def learn(  # noqa: PLR0913 - the options of a run
         # learning rows, before the others are seen.
         cap = float(np.quantile(learning.drawn.own, SETTINGS.cap))
     known = whole.unit is not None and shared_contexts(whole) is None
-    asked = Asked(grade, level, known or independent_rows)
+    rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
+    asked = Asked(grade, level, known or independent_rows, rails)
     certificate = _certified(*sides, steps, cap, asked, rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 
@@ -478,6 +494,8 @@ class Asked:
     level: float
     #: Whether it is known which rows belong together: by units, or since none do.
     declared: bool
+    #: Guardrails on the learning rows and on the others.
+    rails: tuple[Sequence[Watched], Sequence[Watched]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +515,12 @@ class Choice:
 
 
 def _chosen(
-    learning: Side | Tilted, steps: Sequence[Any], cap: float, reach: float, size: int
+    learning: Side | Tilted,
+    steps: Sequence[Any],
+    cap: float,
+    reach: float,
+    size: int,
+    allowed: Callable[[Any], bool],
 ) -> Choice:
     """Return the step whose bound to expect of `size` certifying units is the highest."""
     n, units = learning.log.n, _units(learning.log)
@@ -511,7 +534,9 @@ def _chosen(
         away = SETTINGS.caution * reach * spread[step] / (n / len(found))
         promise[step] = expected - away / math.sqrt(size)
     # The first step of either path is the logger itself, whose lift is 0: nothing to certify.
-    best = max(steps[1:], key=lambda step: promise[step])
+    # One that seems to break a guardrail on these rows would hardly be certified on the others.
+    open_ = [step for step in steps[1:] if allowed(step)] or steps[1:]
+    best = max(open_, key=lambda step: promise[step])
     return Choice(
         best,
         spread[best],
@@ -534,7 +559,7 @@ def _certified(
     counts = None if units is None else units[1]
     size = rows if counts is None else len(counts)
     reach = _reach(asked.level, asked.grade, size, counts)
-    choice = _chosen(learning, steps, cap, reach, size)
+    choice = _chosen(learning, steps, cap, reach, size, likely(asked.rails[0], learning.weight))
     gains = certifying.lifts(choice.step, cap)
     sums = _summed(gains, units)
     value = float(gains.mean())
@@ -560,6 +585,7 @@ def _certified(
     if not (choice.agreed and asked.declared):
         low = min(low, 0.0)
     earned = certifying.rewards.totals
+    guarded = _guarded(learning, certifying, choice, asked, rng)
     return Certificate(
         grade=asked.grade,
         level=asked.level,
@@ -576,7 +602,68 @@ def _certified(
         agreed=choice.agreed,
         declared=asked.declared,
         heaviest=_heaviest(certifying.log),
+        guardrails=guarded,
     )
+
+
+def _guarded(
+    learning: Side | Tilted,
+    certifying: Side | Tilted,
+    choice: Choice,
+    asked: Asked,
+    rng: np.random.Generator,
+) -> tuple[GuardrailBound, ...]:
+    """Return the bounds of all guardrails at the chosen step, from the certifying rows alone."""
+    units, weight = _units(certifying.log), certifying.weight(choice.step)
+    before = {
+        (rail.guardrail.text, rail.group): _summed(
+            rail.margins(learning.weight(choice.step)), _units(learning.log)
+        )
+        for rail in asked.rails[0]
+    }
+
+    def spread(rail: Watched) -> tuple[float, float]:
+        sums = before.get((rail.guardrail.text, rail.group))
+        if sums is None or len(sums) < 2:
+            return 1.0, 0.0
+        return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
+
+    # Best of m has no weight above m; those of other paths have no bound.
+    largest = float(choice.step) if isinstance(certifying, Side) else math.inf
+    rows = Certifying(
+        weight, largest, lambda values: _summed(values, units), None if units is None else units[1],
+        spread,
+    )  # fmt: skip
+    free, delta = asked.grade == "free", 1.0 - asked.level
+    return bounds(asked.rails[1], rows, free=free, delta=delta, rng=rng)
+
+
+def _measured(
+    log: LogLike,
+    segments: Sequence[str],
+    rewards: Mapping[str, Any] | Sequence[str] | None,
+    primary: str | None,
+    guardrails: Sequence[str | Guardrail] | str,
+    reading: Mapping[str, Any],
+) -> tuple[RankingLog, Metrics | None]:
+    """Return the log with the primary for its reward, and the metrics where several were asked for."""
+    from counterrank.io import in_memory
+
+    known = list(log.rewards) if isinstance(log, RankingLog) else []
+    given: dict[str, Any] = {name: name for name in known}
+    if rewards is not None:
+        given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
+    if not given and primary is None and not guardrails:
+        return in_memory(log, segments, reading), None
+    metrics = Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
+    beside = {} if isinstance(log, RankingLog) else {"rewards": metrics.operands}
+    carried = tuple(dict.fromkeys([*segments, *metrics.columns]))
+    whole = in_memory(log, carried, {**reading, **beside})
+    if not whole.rewards:
+        # What guardrails look at stays, whatever is learned from.
+        whole = whole.take(slice(0, whole.n))
+        object.__setattr__(whole, "rewards", {SINGLE: whole.reward})
+    return measured(whole, metrics.measures[0]), metrics
 
 
 def _heaviest(part: RankingLog) -> Heaviest | None:

@@ -18,11 +18,12 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.inference import critical_value, holm, two_sided
+from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import say
 from counterrank.policies import cut
-from counterrank.records import Json, Record
+from counterrank.records import Json, Record, optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,6 +92,8 @@ class Certificate:
     declared: bool = True
     #: A unit with so many of the rows that the bound suffers.
     heaviest: Heaviest | None = None
+    #: What further metrics must not do: each safe at a share of what the level allows to go wrong.
+    guardrails: tuple[GuardrailBound, ...] = ()
 
     @property
     def name(self) -> str:
@@ -103,8 +106,13 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
-        """Whether the policy is better than the logger at the level asked for."""
-        return self.low > 0
+        """Whether the policy is better than the logger at the level asked for, and no guardrail open."""
+        return self.low > 0 and not self.open_guardrails
+
+    @property
+    def open_guardrails(self) -> list[GuardrailBound]:
+        """Guardrails that these rows cannot show to hold."""
+        return [one for one in self.guardrails if not one.safe]
 
     def __str__(self) -> str:
         """Return the certificate in one sentence."""
@@ -118,10 +126,22 @@ class Certificate:
             share = (
                 f"{percent(self.low / self.logger, sign=True)} or more; " if self.logger > 0 else ""
             )
+            held = ", ".join(dict.fromkeys(f"'{one.expression}'" for one in self.guardrails))
+            safe = f" No guardrail is broken: {held}." if held else ""
             return (
                 f"{upper(self.name)} earns at least {bound} more per ranking than today's "
                 f"{plain(self.logger, error)} ({share}estimate {estimate}), with {sure} confidence "
-                f"{means}."
+                f"{means}.{safe}"
+            )
+        if self.low > 0:
+            shown = "; ".join(
+                f"'{one.expression}'{f' in {one.group}' if one.group else ''}, whose bound is "
+                + (f"{plain(one.low)} {one.unit}" if one.unit else percent(one.low, sign=True))
+                for one in self.open_guardrails
+            )
+            return (
+                f"Not certified: {self.name} earns at least {bound} more per ranking, but these rows "
+                f"cannot show that a guardrail holds: {shown}. More rows, or a wider limit."
             )
         if not self.declared and (self.more_rows is not None or self.low >= 0):
             return (
@@ -241,6 +261,7 @@ class LearningReport(Record):
     model: Json = field(default_factory=dict)
     #: The name of the policy file, where one was written.
     policy: str | None = None
+    guardrails: tuple[GuardrailBound, ...] = optional(default=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,6 +313,7 @@ class Learned:
             sort=PlainSort(self.sort),
             model=self.details,
             policy=policy,
+            guardrails=found.guardrails,
         )
 
     def to_dict(self, policy: str | None = None) -> Json:

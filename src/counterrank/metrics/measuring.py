@@ -48,6 +48,12 @@ def numbers_of(log: RankingLog, measure: Measure) -> Floats:
             f"the metric '{measure.text}' returns an array of shape {made.shape} for {log.n} "
             f"rankings; it must return one number each, shape ({log.n},)"
         )
+    if not np.isfinite(made).all():
+        row = int(np.argmin(np.isfinite(made.reshape(log.n, -1)).all(axis=1)))
+        raise LogError(
+            f"the metric '{measure.text}' is no number in row {log.numbers[row]}",
+            remedy="return a finite number for every ranking, 0 where there is nothing to count",
+        )
     return made
 
 

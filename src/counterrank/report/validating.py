@@ -39,8 +39,9 @@ def sentences(report: "ValidationReport") -> list[str]:
     judged = sum(pair.covered is not None for pair in pairs)
     signs = sum(pair.sign_right is True for pair in pairs)
     level = percent(found.level, digits=0)
+    of = f"{report.name}: " if report.name else ""
     lines = [
-        f"{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
+        f"{of}{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
         "predictions had the right sign.",
         _bias(found, missed=judged - held, judged=judged),
     ]
@@ -136,6 +137,16 @@ def validation_page(report: "ValidationReport", *, back: str | None = None) -> s
         sentences=sentences(report),
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
         pairs=parts.table(HEAD, lines_of(report), texts=2),
+        name=report.name,
+        others=[
+            {
+                "name": one.name,
+                "sentences": sentences(one),
+                "pairs": parts.table(HEAD, lines_of(one), texts=2),
+            }
+            for one in report.metrics
+            if one.name != report.name
+        ],
         back=back,
     )
 
@@ -158,11 +169,13 @@ def validation_terminal(report: "ValidationReport") -> "Iterator[RenderableType]
 
     from counterrank.report.terminal import LOOK, safe
 
-    for index, line in enumerate(sentences(report)):
-        yield safe(line, "bold" if index == 0 else "")
-    shown = Table(title="Each arm, predicted from each other", **LOOK)
-    for name in HEAD:
-        shown.add_column(name)
-    for cells in lines_of(report):
-        shown.add_row(*(safe(cell) for cell in cells))
-    yield shown
+    for one in report.metrics or (report,):
+        for index, line in enumerate(sentences(one)):
+            yield safe(line, "bold" if index == 0 else "")
+        of = f" in {one.name}" if one.name else ""
+        shown = Table(title=safe(f"Each arm{of}, predicted from each other"), **LOOK)
+        for name in HEAD:
+            shown.add_column(name)
+        for cells in lines_of(one):
+            shown.add_row(*(safe(cell) for cell in cells))
+        yield shown

@@ -132,6 +132,14 @@ def test_own_position_weights_do_not_move_models_that_see_the_page_unless_they_a
     assert decide(single).weights[2] > 0.99
 
 
+def test_models_that_the_log_refutes_do_not_disagree():
+    given = summary([1.5, 1.6, 9.0, 1.5], [0.0, 0.2, 0.1, 5.0], **MODELLED)
+    assert decide(given).parts["models disagree"] == pytest.approx(0.15)
+    found = decide(given, counted=np.array([True, False]))
+    assert "models disagree" not in found.parts
+    assert found.allowance == pytest.approx(0.2) and (found.weights == decide(given).weights).all()
+
+
 def test_what_lists_leave_unknown_counts_for_what_rests_on_models():
     given = summary([1.0, 1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 1e9], **MODELLED)
     found = decide(given, unknown=0.04)

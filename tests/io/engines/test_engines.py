@@ -43,6 +43,25 @@ def test_fixed_estimators_and_clustered_errors_equal_those_in_memory(make, in_me
     assert found.log["fingerprint"] == expected.log["fingerprint"]
 
 
+METRICS = {
+    "estimators": ["ips", "rips"],
+    "rewards": {"all": "reward", "any": "any(reward)", "each": "reward / impressions"},
+    "guardrails": ["any >= -0.1", "all by device >= -0.5"],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_metrics_equal_those_in_memory(make, in_memory, engine):
+    expected = in_memory("unit", {"segments": ["device"]}, **METRICS)
+    found = cr.evaluate(make(engine, "unit", segments=["device"]), ["new"], **METRICS)
+    for metric in expected.metrics:
+        mine, theirs = (one.metric(metric.name).estimate("new") for one in (found, expected))
+        assert mine.value == pytest.approx(theirs.value, rel=1e-10)
+        assert mine.lift.stderr == pytest.approx(theirs.lift.stderr, rel=1e-9)
+    assert [row.status for row in found.guardrails] == [row.status for row in expected.guardrails]
+    assert found.correlations["new"][0] == pytest.approx(expected.correlations["new"][0])
+
+
 SCORED = {"logger": "plackett-luce:temperature=0.7", "policies": {"new": "plackett-luce"}}
 UNKNOWN = {"require_propensity": False, "policies": {"new": "plackett-luce"}}
 TIED = {"logger": "swap:probability=0.3", "policies": {"new": "plackett-luce"}, "drop_ties": True}

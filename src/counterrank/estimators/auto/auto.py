@@ -118,7 +118,7 @@ class AutoPlan(Plan[AutoState]):
         part = (
             self.nuisances.compared(near, some)
             if isinstance(self.nuisances, Drawn)
-            else View(near.batch.take(some), view.target)
+            else near.part("compared", some)
         )
         state = AutoState(
             n=batch.n,
@@ -242,8 +242,10 @@ class AutoPlan(Plan[AutoState]):
                 "logging propensities near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
-        unknown = self.nuisances.unknown if isinstance(self.nuisances, Drawn) else 0.0
-        return summary, decide(summary, self.allowance, unknown)
+        if not isinstance(self.nuisances, Drawn):
+            return summary, decide(summary, self.allowance)
+        counted = self.nuisances.shares >= DEFAULTS.least_share
+        return summary, decide(summary, self.allowance, self.nuisances.unknown, counted)
 
     def finish(self, state: AutoState) -> Estimate:
         """Return value, interval, positions, lift, and what they rest on."""

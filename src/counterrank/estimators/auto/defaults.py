@@ -27,6 +27,9 @@ class Defaults:
     #: Power of the likelihood by which models count: all are wrong, and how well they predict what the
     #: logger shows says only in part how right they are about the target (Grunwald & van Ommen 2017).
     likelihood: float = 0.125
+    #: A model of a smaller share is refuted: what it says is no evidence of disagreement, and its fits
+    #: are not compared.
+    least_share: float = 0.001
     #: Standard deviation of log amounts between items below which no price is missed.
     same_amount: float = 0.1
     #: Clicks after which an item has shown what a click on it earns.
@@ -47,9 +50,8 @@ class Defaults:
     #: Rankings on which fits of different folds are compared, and how many stand side by side.
     fold_rows: int = 1_024
     fold_block: int = 64
-    #: Rankings of the target a row in that comparison, and the least share of a model that enters it.
+    #: Rankings of the target a row in that comparison.
     fold_draws: int = 2
-    fold_share: float = 0.001
     #: Columns of a regression on controls; more would cost more than they gain.
     controls: int = 128
 

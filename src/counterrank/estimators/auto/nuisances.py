@@ -206,7 +206,7 @@ class Drawn:
         # Fits of different folds are compared on the same rankings: few do, and so do the models that
         # count.
         size = self.draws if fold is None else self.fold_draws
-        least = 0.0 if fold is None else DEFAULTS.fold_share
+        least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)
         logged, shown = self._logged(view), self._shown(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
@@ -244,7 +244,8 @@ class Drawn:
 
     def compared(self, view: View, rows: Ints) -> View:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
-        part, size = View(view.batch.take(rows), view.target), self.fold_draws
+        size = self.fold_draws
+        part = view.part(("compared", self.draws, size), rows)
         some = (rows[:, None] * self.draws + np.arange(size)).ravel()
         part.once("rankings", lambda: self._logged(view).take(rows))
         part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))

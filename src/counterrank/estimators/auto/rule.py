@@ -51,7 +51,12 @@ class Decision:
     unknown: float = 0.0
 
 
-def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.0) -> Decision:
+def decide(
+    summary: Summary,
+    allowance: float | None = None,
+    unknown: float = 0.0,
+    counted: NDArray[np.bool_] | None = None,
+) -> Decision:
     """Return where the evidence leads.
 
     The estimate starts at the first member. Each further member trusts the data more and the models
@@ -63,6 +68,7 @@ def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.
 
     Where lists repeat the log tells more: the variance u of the change that their means leave
     `unknown`. Whole rankings measure it with the variance s^2, so f is at least u / (u + s^2) there.
+    `counted` (M,) are the models whose disagreement counts: by default all.
     """
     J = len(summary.members)
     weights = np.zeros(J)
@@ -88,7 +94,8 @@ def decide(summary: Summary, allowance: float | None = None, unknown: float = 0.
         bound = (1 - share) * max(abs(d), s) + missing * summary.change
         steps.append(Step(summary.members[j], d, s, share, bound))
         weights = weights + share * move
-    parts = allowed(summary, steps) if allowance is None else {"given": float(allowance)}
+    models = summary.models if counted is None else summary.models[counted]
+    parts = allowed(summary, steps, models) if allowance is None else {"given": float(allowance)}
     whole = math.sqrt(sum(part**2 for part in parts.values()))
     rests = 1.0 - sum(weights[j] for j in range(J) if exact(summary, summary.members[j]))
     basis = _basis(summary.members, weights)
@@ -119,7 +126,7 @@ def exact(summary: Summary, member: str) -> bool:
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
-def allowed(summary: Summary, steps: list[Step]) -> dict[str, float]:
+def allowed(summary: Summary, steps: list[Step], models: Floats) -> dict[str, float]:
     """Return what the bias of the estimate may come from; the parts add in squares.
 
     The first step says how far the models may be off in the direction of the target. Whole rankings
@@ -130,8 +137,8 @@ def allowed(summary: Summary, steps: list[Step]) -> dict[str, float]:
     whole = [step.bound for step in steps if exact(summary, step.member)]
     aimed = steps[0].bound if steps else summary.change
     parts = {"what the log leaves open": aimed}
-    if len(summary.models):
-        parts["models disagree"] = float(np.ptp(summary.models)) / 2
+    if len(models):
+        parts["models disagree"] = float(np.ptp(models)) / 2
         # Where nothing was shown the change that the models expect may be wholly wrong.
         parts["rests on the models alone"] = summary.alone * summary.change
     total = math.sqrt(sum(part**2 for part in parts.values()))
@@ -187,6 +194,11 @@ def estimate_from(
         interval_at=interval_at,
         allowance=decision.allowance,
         basis=decision.basis,
+        weighted=sum(
+            abs(float(w))
+            for name, w in zip(summary.members, decision.weights, strict=True)
+            if name not in (MODELS, AIMED)
+        ),
     )
     reason = _unknown(summary)
     return found.without_evidence(reason) if reason else found

@@ -1,0 +1,182 @@
+"""Guardrails of a learned policy: bounds on further metrics, from the rows that certify it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.columns import as_texts
+from counterrank.data.log import RankingLog
+from counterrank.errors import ConfigError
+from counterrank.inference import betting_lower_bound
+from counterrank.messages import say
+from counterrank.metrics import Guardrail, Metrics, Ratio, measured
+from counterrank.records import Record, optional
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailBound(Record):
+    """What the certifying rows say of one guardrail, in all or in one group of rows."""
+
+    expression: str
+    #: "safe" or "open".
+    status: str
+    #: The lift, relative or in the guardrail's unit, and its bound at the adjusted level.
+    lift: float
+    low: float
+    limit: float
+    unit: str = optional(default="")
+    group: str = optional(default="")
+
+    @property
+    def safe(self) -> bool:
+        """Whether the guardrail holds with the confidence asked for."""
+        return self.status == "safe"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """A guardrail made ready: rewards of each row (n,) of a log, in a group or 0, and their largest."""
+
+    guardrail: Guardrail
+    earned: Floats
+    most: float
+    group: str = ""
+
+    def margins(self, weight: Floats) -> Floats:
+        """Return (n,) whose mean is above zero where the guardrail holds.
+
+        A relative limit L asks for E[(w - 1) r] >= L E[r], so that (w - 1 - L) r has no mean below
+        zero; an absolute one for (w - 1) r - L.
+        """
+        gain = (weight - 1.0) * self.earned
+        rail = self.guardrail
+        found: Floats = gain - rail.limit * (self.earned if rail.relative else 1.0)
+        return found if rail.above else -found
+
+    def lowest(self, largest: float) -> float:
+        """Return a number below which no margin lies, `largest` being the largest weight."""
+        rail = self.guardrail
+        # Margins rise with the weight where a lift must not fall, and fall with it where it must not
+        # rise.
+        worst = 0.0 if rail.above else largest
+        if not np.isfinite(worst):
+            return -np.inf
+        ends = [
+            (worst - 1.0) * r - rail.limit * (r if rail.relative else 1.0) for r in (0.0, self.most)
+        ]
+        return min(ends) if rail.above else -max(ends)
+
+    def bound(self, weight: Floats, margin: float) -> GuardrailBound:
+        """Return the bound of the lift that a bound of the mean margin comes to."""
+        rail, mean = self.guardrail, float(self.earned.mean())
+        scale = mean if rail.relative else 1.0
+        lift = float(((weight - 1.0) * self.earned).mean())
+        known = scale > 0
+        known = known and np.isfinite(margin)
+        low = rail.limit + (margin if rail.above else -margin) / scale if known else np.nan
+        return GuardrailBound(
+            rail.text, "safe" if margin >= 0 and known else "open",
+            lift / scale if known else np.nan, low, rail.limit, rail.unit, self.group,
+        )  # fmt: skip
+
+
+def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watched]:
+    """Return every guardrail, and each group of those by a column, on the rows of a log.
+
+    Raises
+    ------
+    ConfigError
+        A guardrail is of a ratio, or its rewards have no known range where the grade needs one.
+    """
+    found: list[Watched] = []
+    for rail in () if metrics is None else metrics.guardrails:
+        metric = metrics.metric(rail.metric) if metrics is not None else None
+        assert metric is not None
+        if isinstance(metric.expression, Ratio):
+            raise ConfigError(
+                f"the guardrail '{rail.text}' is of a ratio, which no bound certifies; guard what it "
+                "counts instead"
+            )
+        own = measured(log, metric.expression)
+        earned = own.reward @ own.position_weights
+        counted = np.isin(own.reward, (0.0, 1.0)).all()
+        if grade == "free" and (not counted or earned.min() < 0):
+            raise ConfigError(
+                f"the guardrail '{rail.text}' is of rewards that are not 0 or 1: grade 'free' would "
+                f"need to know how large they can be; take {say('--grade', 'assumed')}"
+            )
+        most = float(own.position_weights.sum()) if not own.page_reward else 1.0
+        found += [
+            Watched(rail, np.where(rows, earned, 0.0), most, label)
+            for label, rows in _groups(log, rail.by)
+        ]
+    return found
+
+
+def _groups(log: RankingLog, column: str) -> list[tuple[str, NDArray[np.bool_]]]:
+    if not column:
+        return [("", np.ones(log.n, dtype=bool))]
+    if column not in log.columns:
+        raise ConfigError(f"there is no column '{column}' to guard by; give it as a segment too")
+    labels = as_texts(np.asarray(log.columns[column]))
+    return [(f"{column} = {label}", labels == label) for label in np.unique(labels)]
+
+
+def likely(rails: Sequence[Watched], weight: Callable[[Any], Floats]) -> Callable[[Any], bool]:
+    """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
+    return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certifying:
+    """Rows that certify: their weights, sums over units, and what other rows let expect of those.
+
+    `spread` gives the spread and the mean of a guardrail's sums over units; `largest` is the largest
+    weight there can be.
+    """
+
+    weight: Floats
+    largest: float
+    summed: Callable[[Floats], Floats]
+    counts: Floats | None
+    spread: Callable[[Watched], tuple[float, float]]
+
+
+def bounds(
+    rails: Sequence[Watched],
+    rows: Certifying,
+    *,
+    free: bool,
+    delta: float,
+    rng: np.random.Generator,
+) -> tuple[GuardrailBound, ...]:
+    """Return the guardrails with bounds that hold together: each errs with a share of `delta`."""
+    from scipy import special
+
+    each = delta / max(len(rails), 1)
+    found = []
+    for rail in rails:
+        margins = rail.margins(rows.weight)
+        sums, lowest = rows.summed(margins), rail.lowest(rows.largest)
+        if not free:
+            error = float(sums.std(ddof=1)) * len(sums) ** 0.5 / len(margins)
+            reach = float(special.stdtrit(max(len(sums) - 1, 1), 1 - each))
+            low = float(margins.mean()) - reach * error
+        elif not np.isfinite(lowest):
+            low = -np.inf
+        else:
+            order = rng.permutation(len(sums))
+            expected, around = rows.spread(rail)
+            low = betting_lower_bound(
+                sums[order], lowest, each, spread=expected, around=around,
+                counts=None if rows.counts is None else rows.counts[order],
+            )  # fmt: skip
+        found.append(rail.bound(rows.weight, low))
+    return tuple(found)
