@@ -33,8 +33,8 @@ ROWS, REAL_ROWS = 4_000, 4_000
 NEWS = (
     (1, "top"),
     (1, "plackett-luce:temperature=0.5"),
-    (2, "plackett-luce:temperature=2"),
-    (3, "plackett-luce:temperature=3"),
+    (2, "plackett-luce:temperature=1"),
+    (3, "plackett-luce:temperature=2"),
 )
 BEHAVIORS = ("dbn", "cascade", "position")
 
@@ -85,7 +85,7 @@ def errors_on(
     for name in targets:
         for estimator in (cr.IPS(), cr.IIPS()):
             found = estimator.estimate(known, name)
-            if found.estimable and found.lift is not None:
+            if found.lift is not None and math.isfinite(found.lift.stderr):
                 yield name, estimator.name, found.lift.stderr * math.sqrt(log.n)
 
 
@@ -298,6 +298,9 @@ def main() -> None:
     for number in range(asked.first, asked.first + asked.worlds):
         simulated(number, asked.logs, seen, costs)
         tell_errors(seen)
+        tell_gains(seen)
+        held = sum(one for _, one in costs)
+        print(f"costs within their interval: {held} of {len(costs)}", flush=True)
     file = None if asked.data is None else asked.data / FILE
     if file is not None and file.exists():
         news(file, asked.logs, seen)

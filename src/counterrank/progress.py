@@ -7,9 +7,7 @@ from typing import Protocol
 
 
 class Reporter(Protocol):
-    """Something that shows progress: `begin` a pass over `total` rows (None: unknown), then
-    `advance`.
-    """
+    """Something that shows progress: `begin` a pass over `total` rows (None: unknown), then `advance`."""
 
     def begin(self, label: str, total: int | None) -> None:
         """Start a pass."""

@@ -38,8 +38,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str], *, most: int = 12) -> str:
-    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one
-    in quotes.
+    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one in quotes.
 
     >>> listed("abc", most=2)
     'a, b and 1 more'

@@ -63,9 +63,7 @@ _WITHOUT_PROPENSITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says
-    what it means.
-    """
+    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says what it means."""
 
     subject: Subject
     checks: tuple[Check, ...]
@@ -76,8 +74,9 @@ class Auditor:
         ratios: Callable[[RankingLog, str], Ratios] = ratios_of,
         weighed: Callable[[str], NDArray[np.float64] | None] = lambda name: None,
     ) -> Tallies:
-        """Return the counts of a batch; `ratios` and `weighed` lend what a pass has already formed
-        (see `Subject`).
+        """Return the counts of a batch.
+
+        `ratios` and `weighed` lend what a pass has already formed (see `Subject`).
         """
         subject = replace(self.subject, ratios=ratios, weighed=weighed, seen=[])
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
@@ -111,8 +110,7 @@ def auditor_of(
     source: Source, sample: RankingLog, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
     time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True,
 ) -> Auditor:  # fmt: skip
-    """Return the auditor of a source; `sample` are rows of all of it, from which context columns
-    are cut.
+    """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
 
     Without `weighed` nothing is said about weights: no estimate will use any.
     """

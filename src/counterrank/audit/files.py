@@ -208,9 +208,7 @@ def repaired(
     format: str | None = None,
     **reading: Any,
 ) -> tuple[list[Finding], RankingLog | None]:
-    """Return findings about single numbers, and the log of the rows whose numbers can be used, if
-    there are any.
-    """
+    """Return findings about single numbers, and the log of the rows whose numbers can be used, if there are any."""
     options = ReadOptions.of(**{**reading, "targets": tuple(targets)})
     pieces = [read_table(file) for file in expand(path, format, decimal=options.decimal)]
     table = pa.concat_tables(pieces, promote_options="permissive")
@@ -308,9 +306,7 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
 
 
 def are_logarithms(values: Floats) -> bool:
-    """Return whether numbers that should be probabilities are logarithms of them: none above 0, one
-    below.
-    """
+    """Return whether numbers that should be probabilities are logarithms of them: none above 0, one below."""
     finite = values[np.isfinite(values)]
     return bool(len(finite) and finite.max() <= 0 and finite.min() < 0)
 

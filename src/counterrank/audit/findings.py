@@ -86,9 +86,7 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a
-        whole policy.
-        """
+        """What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a whole policy."""
         logging = self.first.propensity
         if isinstance(logging, Propensity):
             return logging.kind
@@ -105,8 +103,7 @@ class Subject:
         return has(self.first.notes, ESTIMATED)
 
     def looked_at(self, rows: int, most: int) -> int:
-        """Return how many rows of a batch are seen by a check that looks at no more than `most`
-        rows of the log.
+        """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
 
         >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]])
         >>> [Subject(log, n=n).looked_at(8000, 500_000) for n in (10_000, 5_000_000, None)]
@@ -116,8 +113,9 @@ class Subject:
         return min(rows, -int(-rows * share // 1))
 
     def stretch(self, batch: RankingLog, most: int | None) -> RankingLog | None:
-        """Return the rows of a batch that are seen by a check that looks at no more than about
-        `most` rows of the log, in stretches; None where no stretch begins here.
+        """Return the rows of a batch, in stretches, that a check sees which looks at about `most` rows of the log.
+
+        None where no stretch begins here.
 
         >>> log = RankingLog(action=[[0]] * 9000, reward=[[1]] * 9000, propensity=[[1.0]] * 9000)
         >>> parts = [Subject(log, n=9000).stretch(part, 4500) for part in log.chunks(1000)]
@@ -171,9 +169,7 @@ KEPT = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and
-    `examples` follow.
-    """
+    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and `examples` follow."""
 
     sums: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     peaks: Mapping[str, NDArray[Any]] = field(default_factory=dict)

@@ -1,5 +1,4 @@
-"""E[w] = 1, everywhere: at every position, in every stretch of the log, in every group of every
-context column.
+"""E[w] = 1, everywhere: at every position, in every stretch of the log, in every group of every context column.
 
 True propensities make weights average 1 whatever the context. A policy that changed half way, a
 join that failed for one device or a reason for showing an item that was not logged (a confounder)
@@ -133,9 +132,7 @@ def inverse_sums(values: Floats, lengths: Ints, out: Floats) -> None:
 
 @jit
 def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
-    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (n, K) and groups
-    `code` (n,).
-    """
+    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (n, K) and groups `code` (n,)."""
     for i in range(w.shape[0]):
         sums = out[code[i]]
         for k in range(lengths[i]):
@@ -234,8 +231,7 @@ def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> Floats:
 
 
 def tested(sums: Floats, cubes: Floats | None = None) -> tuple[Floats, Floats, Floats]:
-    """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little
-    to test.
+    """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little to test.
 
     Where the rare large weights have not come, mean and error are both too small. With `cubes`, sums of
     w^3, a mean below 1 is tested by Johnson's (1978) statistic, z + g (1 + 2 z^2) / (6 sqrt(n)) with the
@@ -271,8 +267,7 @@ def _enough(sums: Floats) -> NDArray[np.bool_]:
 def groups_tested(
     groups: Floats, total: Floats, largest: Floats, design: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all
-    rows (4, K).
+    """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all rows (4, K).
 
     A group must be off 1 and off the mean of all rows: an unseen tail lowers both means, and where
     one group is wrong the others are off the common mean, not off 1. Its variance is the larger of
@@ -307,9 +302,7 @@ def groups_tested(
 
 
 def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
-    """Bonferroni over every group, position, column and target of the log: one false alarm in a
-    hundred logs.
-    """
+    """Bonferroni over every group, position, column and target of the log: one false alarm in a hundred logs."""
     families = _families(tally, subject)
     results = {}
     for (name, kind), groups in sorted(families.items()):
@@ -454,9 +447,7 @@ def _by_unit(batch: RankingLog, w: Floats) -> Floats:
 
 
 def _design_effect(tally: Tally, name: str) -> float:
-    """Return how much larger the variance of the mean weight is over units than over rows, at least
-    1.
-    """
+    """Return how much larger the variance of the mean weight is over units than over rows, at least 1."""
     found = tally.sums.get(f"units\t{name}")
     if found is None:
         return 1.0
@@ -496,8 +487,9 @@ def _matches_nothing(sums: Floats) -> bool:
 
 
 def _unmatched(name: str, subject: Subject) -> Finding:
-    """A target that gives no logged item a chance anywhere; numbers of it may belong to other rows,
-    a policy of the log's own candidates cannot.
+    """A target that gives no logged item a chance anywhere.
+
+    Numbers of it may belong to other rows, a policy of the log's own candidates cannot.
     """
     known = isinstance(subject.first.target(name), Policy)
     return Finding(
@@ -543,9 +535,7 @@ def _overall_finding(
 
 
 def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
-    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than
-    there are.
-    """
+    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
     check = "inverse-propensity"
     if "1/p" not in tally.sums:
         return [Finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
@@ -561,8 +551,7 @@ def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 def too_small(tally: Tally, subject: Subject) -> bool:
-    """Return whether the logger's numbers are too small to be probabilities: mean 1/p above the
-    number of items.
+    """Return whether the logger's numbers are too small to be probabilities: mean 1/p above the number of items.
 
     E[1/p] is the number of items with a chance, whatever the policy, so it cannot exceed A.
     """
@@ -608,9 +597,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
 
 
 def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
-    """Yield each way to group the rows: what it is called, the labels, and the label's number of
-    each row (n,).
-    """
+    """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
     yield BLOCK, *by_stretch(batch, subject)
     for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
@@ -622,8 +609,9 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
 
 
 def by_stretch(batch: RankingLog, subject: Subject) -> tuple[list[str], Ints]:
-    """Return the numbers of the stretches of consecutive rows in a batch, and the place of each row's
-    among them (n,).
+    """Return the numbers of the stretches of consecutive rows in a batch.
+
+    And the place of each row's stretch among them (n,).
     """
     stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
     rows = batch.rows

@@ -64,9 +64,7 @@ class Range(Check):
         return Tally(sums=sums, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """A log that could be read has numbers in range; targets that never show the logged items
-        are suspect.
-        """
+        """A log that could be read has numbers in range; targets that never show the logged items are suspect."""
         found = []
         for name, (high, low) in tally.peaks.items():
             zeros, cells = tally.sums[name]
@@ -91,9 +89,7 @@ class Rounding(Check):
     most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of
-        10^-d.
-        """
+        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of 10^-d."""
         values = logged_numbers(batch, LOGGING)
         if values is None:
             return Tally()
@@ -112,9 +108,7 @@ class Rounding(Check):
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large
-        rounding error.
-        """
+        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
         if not tally.sums:
             return self.skipped("the logging policy was given as a whole, not as numbers")
         digits = np.flatnonzero(tally.sums["off"] == 0)
@@ -187,8 +181,10 @@ class Deterministic(Check):
 
 @jit
 def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
-    """Add to counts (3,) the full rankings, those whose numbers (n, K) are all equal, and those
-    whose numbers never rise and fall somewhere; span (2,) holds the extremes of their first ones.
+    """Add to counts (3,) the full rankings, those of equal numbers, and those whose numbers only fall.
+
+    Numbers are (n, K); those that only fall never rise and fall somewhere. Span (2,) holds the
+    extremes of their first ones.
     """
     length = values.shape[1]
     for i in range(values.shape[0]):
@@ -206,9 +202,7 @@ def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
 
 
 class Meaning(Check):
-    """One number repeated at every position is a joint; numbers that only fall are cumulative
-    products.
-    """
+    """One number repeated at every position is a joint; numbers that only fall are cumulative products."""
 
     name = "propensity-kind"
 
@@ -292,9 +286,7 @@ class SameAsLogger(Check):
 
 
 def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
-    """Return the distribution's probability of each shown item (n, K), and where the item has no
-    entry in it.
-    """
+    """Return the distribution's probability of each shown item (n, K), and where the item has no entry in it."""
     table = batch.dists.get(name)
     if table is None:
         return None
@@ -308,8 +300,9 @@ def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | No
 
 
 def items_seen(batch: RankingLog, size: int) -> tuple[NDArray[np.int64], int]:
-    """Return how often each item 0..size-1 stands at each position (K, size), and how many rankings
-    show one of them twice.
+    """Return how often each item 0..size-1 stands at each position (K, size).
+
+    Also how many rankings show one of them twice.
 
     >>> log = RankingLog(action=[[0, 0], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
     >>> seen, repeats = items_seen(log, 2)
@@ -323,8 +316,9 @@ def items_seen(batch: RankingLog, size: int) -> tuple[NDArray[np.int64], int]:
 
 @jit
 def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
-    """Add how often each item stands at each position to seen (K, A), and return in how many
-    rankings one stands twice; `last` (A,) holds zeros.
+    """Add how often each item stands at each position to seen (K, A).
+
+    Return in how many rankings one stands twice; `last` (A,) holds zeros.
     """
     repeats = 0
     for i in range(action.shape[0]):
@@ -459,8 +453,9 @@ class Calibration(Check):
         return Tally(sums={**sums, "seen": seen.astype(float)})
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Z = (seen - expected) / sqrt(sum p (1-p)), Bonferroni over items and positions, for
-        expectations above 5.
+        """Z = (seen - expected) / sqrt(sum p (1-p)) for expectations above 5.
+
+        Bonferroni over items and positions.
         """
         from scipy import special
 
@@ -495,9 +490,7 @@ class Calibration(Check):
 
 
 class Replacement(Check):
-    """Independent positions repeat items now and then; a ranking without repeats is drawn without
-    replacement.
-    """
+    """Independent positions repeat items now and then; a ranking without repeats is drawn without replacement."""
 
     name = "repeated-items"
 
@@ -519,9 +512,7 @@ class Replacement(Check):
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20
-        has chance 2e-9.
-        """
+        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
         if subject.kind != "factored" or subject.first.K < 2:
             return self.skipped(f"propensities are '{subject.kind}', or rankings have one item")
         seen, n, repeats = (

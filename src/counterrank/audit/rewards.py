@@ -1,5 +1,6 @@
-"""Rewards that were lost or misplaced on their way into the log: by position, by stretch of rows, by item,
-by neighbour, by magnitude.
+"""Rewards that were lost or misplaced on their way into the log.
+
+By position, by stretch of rows, by item, by neighbour, by magnitude.
 
 A join that fails for some rows leaves zeros, which look like people who did not click. Each check asks
 where rewards are missing altogether although those around them are not; none asks for equal rates, which
@@ -161,8 +162,9 @@ def _amounts(action: Ints, reward: Floats, used: NDArray[np.bool_]) -> Floats:
 
 
 def _position(sums: Floats, *, of_page: bool) -> Words:
-    """Clicks fall with the position, or rise where a page is read otherwise; they are not absent above
-    a position that has many.
+    """Clicks fall with the position, or rise where a page is read otherwise.
+
+    They are not absent above a position that has many.
     """
     if of_page:
         return _nothing("there is one reward a page")
@@ -255,8 +257,9 @@ SHIFTED = 8.0
 
 
 def _explained(sums: Floats) -> float:
-    """Return how far item means of (reward - rate) spread beyond chance, in standard errors; NaN where
-    items do not recur.
+    """Return how far item means of (reward - rate) spread beyond chance, in standard errors.
+
+    NaN where items do not recur.
 
     sum_i S_i^2 / n_i has mean m s^2 and about variance 2 m s^4 for m items and variance s^2 of a cell.
     """
@@ -295,8 +298,9 @@ _LAGS = 4 * PER_DECADE
 
 
 def _distances(table: Floats) -> Floats:
-    """Return pairs of amounts of the same bin of items by their distance (lags,): sharp where an item
-    has one price, however rarely it is bought.
+    """Return pairs of amounts of the same bin of items by their distance (lags,).
+
+    Sharp where an item has one price, however rarely it is bought.
     """
     size = table.shape[1]
     return np.array(
@@ -305,8 +309,9 @@ def _distances(table: Floats) -> Floats:
 
 
 def _above_median(table: Floats) -> Floats:
-    """Return amounts by their distance above the median of their bin of items (lags,): sharp where
-    amounts vary, for items with eight or more of them.
+    """Return amounts by their distance above the median of their bin of items (lags,).
+
+    Sharp where amounts vary, for items with eight or more of them.
     """
     counts = table.sum(axis=1)
     often = table[counts >= 8]
@@ -318,8 +323,9 @@ def _above_median(table: Floats) -> Floats:
 
 
 def _second_peak(counts: Floats, lag: int) -> bool:
-    """Return whether counts fall off from 0 and rise again to a peak at the lag: to twice the valley,
-    and to a fiftieth of the start.
+    """Return whether counts fall off from 0 and rise again to a peak at the lag.
+
+    To twice the valley, and to a fiftieth of the start.
     """
     smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
     peak, valley = smooth[lag - 1 : lag + 2].max(), smooth[PER_DECADE // 2 : lag - 1].min()

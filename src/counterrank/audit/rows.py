@@ -46,8 +46,9 @@ def _says_time(name: str, values: NDArray[Any]) -> bool:
 
 
 def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
-    """Return the day of each row (n,) as text: dates, seconds or milliseconds since 1970, or the
-    values as they are.
+    """Return the day of each row (n,) as text.
+
+    Dates, seconds or milliseconds since 1970, or the values as they are.
     """
     values = column_of(batch, name)
     if values.dtype.kind == "M":
@@ -131,9 +132,7 @@ class Duplicates(Check):
     most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Collect a hash of the whole row, and one of what identifies it (context, unit, other
-        columns).
-        """
+        """Collect a hash of the whole row, and one of what identifies it (context, unit, other columns)."""
         hashes = hashing.RowHashes(batch.n)
         identified = _absorb_identity(hashes, batch)
         key = hashes.values
@@ -239,9 +238,7 @@ class Rewards(Check):
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when all are equal; warn on one dominating ranking or a few negative ones among
-        clicks.
-        """
+        """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
         (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
         if high + low == 0:
             return self.finds(
@@ -342,17 +339,13 @@ class Context(Check):
 
 
 class Robots(Check):
-    """No visitor comes again and again under one context, and pages are clicked as people click
-    them.
-    """
+    """No visitor comes again and again under one context, and pages are clicked as people click them."""
 
     name = "robots"
     most = GROUPED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rows by a hash of their context, and full rankings by how many of their items were
-        rewarded.
-        """
+        """Count rows by a hash of their context, and full rankings by how many of their items were rewarded."""
         sums: dict[str, NDArray[Any]] = {}
         if batch.context is not None and batch.unit is None:
             hashes = hashing.RowHashes(batch.n)
@@ -369,8 +362,7 @@ class Robots(Check):
         return Tally(sums=sums)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when a few contexts recur among many that do not, or when whole pages are rewarded
-        too often.
+        """Fail when a few contexts recur among many that do not, or when whole pages are rewarded too often.
 
         Contexts are counted in 65,536 bins, in which those that occur once are spread evenly.
         People who click on everything are rarer than people who click on all but one item; robots
@@ -408,8 +400,7 @@ class Robots(Check):
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
-    """Return the share of rows in bins that hold far more than an even spread would put there, and
-    their number.
+    """Return the share of rows in bins that hold far more than an even spread would put there, and their number.
 
     Nothing where most rows are in such bins: then contexts are few, and recur by nature.
     """
@@ -429,9 +420,7 @@ class Logged(Check):
     name = "logged-propensities"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Collect a hash of each list when there are none, to say how many different ones were
-        shown.
-        """
+        """Collect a hash of each list when there are none, to say how many different ones were shown."""
         if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
             return Tally()
         hashes = hashing.RowHashes(batch.n)

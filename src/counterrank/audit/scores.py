@@ -1,6 +1,4 @@
-"""Checks against the candidates of each row and the scores by which the logger is said to have
-ranked them.
-"""
+"""Checks against the candidates of each row and the scores by which the logger is said to have ranked them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +37,7 @@ class Scores(Check):
     name = "scores"
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count shown items that were no candidates, and choices by score rank where the logger
-        ranked by scores.
-        """
+        """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
         policy = batch.propensity
         sets = policy.candidates if isinstance(policy, Scored) else batch.candidates
         if sets is None:
@@ -70,9 +66,7 @@ class Scores(Check):
         )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on items from outside, on rankings that contradict a fixed order, and on draws that
-        do not fit.
-        """
+        """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
         if not tally.sums:  # most logs have no candidates, and need not be told so
             return []
         found = [*self._outside(tally), *self._shown_only(tally, subject)]
@@ -143,9 +137,7 @@ class Scores(Check):
         )
 
     def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni
-        over the ranks.
-        """
+        """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
         from scipy import special
 
         logger = subject.first.propensity
@@ -193,8 +185,9 @@ def _likelihoods(policy: Scored, action: Ints) -> Floats:
 
 
 def _advised(logger: Scored, likelihood: Floats) -> str:
-    """Return the temperature that fits best: the top of a parabola through the three best of the grid,
-    in logarithms.
+    """Return the temperature that fits best.
+
+    The top of a parabola through the three best of the grid, in logarithms.
     """
     best = int(likelihood.argmax())
     if best in (0, len(TEMPERATURES) - 1):

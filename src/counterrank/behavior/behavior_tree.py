@@ -33,8 +33,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BehaviorTree:
-    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and
-    Algorithm 1).
+    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
 
     `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one
     tree for each position, the published form, otherwise one c(x) serves all.
@@ -114,9 +113,7 @@ class BehaviorTree:
         n_apply: int,
         seed: int,
     ) -> Grower:
-        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on
-        all.
-        """
+        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
         estimate, use = mse_estimate(self.mse), data.is_logged()
 
         def view(rows: Bools) -> Objective:

@@ -1,5 +1,4 @@
-"""Estimates of the MSE of an assignment of models, by name; how far each gets is in
-docs/evidence/mse-estimates.md.
+"""Estimates of the MSE of an assignment of models, by name; how far each gets is in docs/evidence/mse-estimates.md.
 
 `pairs` and `su` need the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
 """
@@ -41,8 +40,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class DirectBias:
-    """MSE = Var(V_c) + (|V_c - V_S| + U)^2, V_S the densest model's estimate and U its Bernstein
-    bound.
+    """MSE = Var(V_c) + (|V_c - V_S| + U)^2, V_S the densest model's estimate and U its Bernstein bound.
 
     Su, Dimakopoulou, Krishnamurthy, Dudik (2020), Doubly robust off-policy evaluation with
     shrinkage, ICML, section 5: the bias of smaller weights is estimated directly, by the mean of
@@ -77,8 +75,7 @@ def _against(position: Position, value: float) -> Objective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Oracle:
-    """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error
-    `noise`.
+    """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error `noise`.
 
     `values` (K,) are the true V_k (times the position weights, when one model serves all
     positions). `sample` is a large log of fresh simulated rows on which the expectation of V_c is
@@ -116,9 +113,7 @@ class Oracle:
         )
 
     def _value_at(self, position: Position) -> float:
-        """Return the value for this position; one model for all positions (index -1) is held
-        against the sum.
-        """
+        """Return the value for this position; one model for all positions (index -1) is held against the sum."""
         given = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
         if position.index < 0:
             return float(given.sum())

@@ -1,6 +1,4 @@
-"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to
-each row.
-"""
+"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to each row."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,9 +97,7 @@ class Forest:
         return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
-        """Return the model of each row and position, an index into `candidates`: (n, K), or (n,)
-        with one tree.
-        """
+        """Return the model of each row and position, an index into `candidates`: (n, K), or (n,) with one tree."""
         chosen = self._assigned(self._context(context, n), self.model)
         return chosen if self.per_position else chosen[:, 0]
 
@@ -174,8 +170,9 @@ class Forest:
             waiting += [(int(self.nodes[at, 1]), left), (int(self.nodes[at, 2]), reached ^ left)]
 
     def _goes_left(self, at: int, rows: "Contexts") -> Bools:
-        """Return which rows (n,) go left at a node: a number that is at most the threshold, a
-        category in its set; missing and unknown ones by `missing_left`.
+        """Return which rows (n,) go left at a node: a number that is at most the threshold, a category in its set.
+
+        Missing and unknown ones by `missing_left`.
         """
         values, missing = rows.column(int(self.nodes[at, 0])), self.missing_left[at]
         if self.nodes[at, 3] == 0:

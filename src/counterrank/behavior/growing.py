@@ -1,5 +1,4 @@
-"""One tree: grown level by level from histograms, its splits confirmed on other rows, its models
-chosen once more.
+"""One tree: grown level by level from histograms, its splits confirmed on other rows, its models chosen once more.
 
 Every (feature, threshold, left model, right model) is scored exactly: a split changes the channels
 of one leaf only, so its score needs the histogram of that leaf and the totals. The search tries
@@ -32,8 +31,9 @@ _BLOCK = 64
 def _form(
     some: Ints, columns: Floats, replicates: Floats, averaged: Floats, near: Floats, formed: Floats
 ) -> None:
-    """Fill formed (r, L) with the statistics of some rows (r,), column by column: squares then run
-    over consecutive rows; near (r,) is room.
+    """Fill formed (r, L) with the statistics of some rows (r,), column by column.
+
+    Squares then run over consecutive rows; near (r,) is room.
     """
     used, end = some.shape[0], columns.shape[0]
     for c in range(end):
@@ -123,8 +123,9 @@ class Rows(NamedTuple):
 def rows_of(
     objective: Objective, y: Floats, use: Floats, codes: Codes, index: Ints | None = None
 ) -> Rows:
-    """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,) and
-    codes (n, d): of all, or those of `index`, of which the codes are given alone.
+    """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,) and codes (n, d).
+
+    Of all, or those of `index`, of which the codes are given alone.
     """
     some = np.arange(len(y)) if index is None else index
     # Every level of a tree reads them: side by side they come from memory once.
@@ -142,9 +143,7 @@ def rows_of(
 
 
 class Features(NamedTuple):
-    """Bins in use (d,), the one for missing values included, and which features are categorical
-    (d,).
-    """
+    """Bins in use (d,), the one for missing values included, and which features are categorical (d,)."""
 
     bins: Ints
     categorical: Bools
@@ -152,8 +151,7 @@ class Features(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The ways to divide a node in two: N of them, features in order, missing values right, then
-    left.
+    """The ways to divide a node in two: N of them, features in order, missing values right, then left.
 
     sums (N, L) go left; `where` (3, N) = feature, missing left, bins taken of `order` (d, bins -
     1).
@@ -187,8 +185,9 @@ class Cuts:
 
 
 def bin_order(hist: Floats, features: Features, contrast: tuple[int, int]) -> Ints:
-    """Return the bins 1.. of each feature in scanning order (d, bins - 1): as they are, or
-    categories by mean contrast.
+    """Return the bins 1.. of each feature in scanning order (d, bins - 1).
+
+    As they are, or categories by mean contrast.
 
     The contrast is the mean difference between the densest and the sparsest model, the sign of the
     bias at stake. Ordered by a mean, the best of all 2^(c-1) subsets is a prefix for one squared
@@ -206,8 +205,7 @@ def bin_order(hist: Floats, features: Features, contrast: tuple[int, int]) -> In
 
 
 class Grower:
-    """A growing tree: nodes in flat arrays, a frontier whose histograms it asks for, totals of the
-    objective.
+    """A growing tree: nodes in flat arrays, a frontier whose histograms it asks for, totals of the objective.
 
     `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `goes_left` (nodes, bins);
     `stats` (nodes, L) the sums of each node; `scores` (nodes,) the objective of the whole
@@ -251,9 +249,7 @@ class Grower:
         return np.empty(0, dtype=np.int64) if done else self.frontier
 
     def split(self, hist: Floats) -> None:
-        """Split the frontier in order, each node given all leaves so far, from its histograms
-        (nodes, d, bins, L).
-        """
+        """Split the frontier in order, each node given all leaves so far, from its histograms (nodes, d, bins, L)."""
         before, least = self.count, self.limits.leaf_rows(self.objective.n_grow)
         for node, cells in zip(self.frontier.tolist(), hist, strict=True):
             around = self._settle(node)
@@ -363,9 +359,7 @@ class Grower:
 
 
 def add_children(tree: Ints, sums: Floats) -> None:
-    """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after
-    it.
-    """
+    """Complete sums (nodes, L) of leaves: a split node has those of its children, which come after it."""
     for at in np.flatnonzero(tree[0] >= 0)[::-1]:
         sums[at] = sums[tree[1, at]] + sums[tree[2, at]]
 
@@ -416,9 +410,7 @@ def prune(tree: Ints, gains: Floats, channels: Floats, goal: Goal, share: float)
 
 
 def choose_again(tree: Ints, channels: Floats, goal: Goal, sweeps: int = SWEEPS) -> None:
-    """Choose each leaf's model again, in turn, until no change lowers the score of the channels
-    (nodes, M, C).
-    """
+    """Choose each leaf's model again, in turn, until no change lowers the score of the channels (nodes, M, C)."""
     model, totals = tree[3], totals_of(tree, channels)
     # Leaves share one squared bias, so what one leaf takes on another may give back: one at a time,
     # and more than once.
@@ -469,9 +461,7 @@ def merge_equal(tree: Ints, gains: Floats) -> None:
 
 
 def compacted(tree: Ints) -> tuple[list[int], Ints]:
-    """Return the nodes that are still reachable, parents before children, and the tree of these
-    alone.
-    """
+    """Return the nodes that are still reachable, parents before children, and the tree of these alone."""
     kept, numbered = [0], []
     for at in kept:  # grows on the way
         feature, left, right, model = (int(v) for v in tree[:, at])

@@ -1,5 +1,4 @@
-"""Behaviour models, K x K matrices c: c[k, l] says whether item l matters to the reward at k; and
-sets of them.
+"""Behaviour models, K x K matrices c: c[k, l] says whether item l matters to the reward at k; and sets of them.
 
 Names (Kiyohara et al. 2023, section 4.1; rows are rewards, columns items; the own item always
 matters):
@@ -262,8 +261,7 @@ def candidates(
 
 
 def generated(K: int) -> tuple[str, ...]:
-    """Return names of standard, cascade, neighbour, window and prefix models with reaches 1, 2, 4,
-    ... below K.
+    """Return names of standard, cascade, neighbour, window and prefix models with reaches 1, 2, 4, ... below K.
 
     >>> generated(4)
     ('S', 'C', 'I', 'N1', 'C1', 'W1', 'P1', 'N2', 'C2', 'W2', 'P2')
@@ -274,8 +272,9 @@ def generated(K: int) -> tuple[str, ...]:
 
 
 def distinct(given: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates without those equal to an earlier one; an order no smaller than the
-    number of items that matter is none.
+    """Return the candidates without those equal to an earlier one.
+
+    An order no smaller than the number of items that matter is none.
     """
     seen: dict[tuple[bytes, int | None], Candidate] = {}
     for c in given:

@@ -75,8 +75,9 @@ def of_three(ratios: Ratios) -> Floats:
 
 
 def triple_effects(ratios: Ratios, centre: Floats) -> Floats:
-    """Return what effects of three items add to the value from pairs, row by row (n, K); zeros where
-    positions depend on each other.
+    """Return what effects of three items add to the value from pairs, row by row (n, K).
+
+    Zeros where positions depend on each other.
     """
     if ratios.kind != "factored":
         return np.zeros(ratios.rho.shape)

@@ -1,5 +1,4 @@
-"""PAS-IF: a subsample that looks like the target policy's own log, and what each model says about
-it.
+"""PAS-IF: a subsample that looks like the target policy's own log, and what each model says about it.
 
 A row joins D_1 with probability rho(x, a), else D_0. Rows of D_0 have density (1 - rho) pi_0 / (1 -
 kappa) and those of D_1 rho pi_0 / kappa, kappa = E rho; so an estimator that looks at the items of
@@ -49,8 +48,7 @@ GRID = 64
 
 @dataclass(frozen=True, slots=True)
 class PasIf:
-    """MSE = mean over splits of (V_c(D_0) - mean reward of D_1)^2, a row joining D_1 with
-    probability rho.
+    """MSE = mean over splits of (V_c(D_0) - mean reward of D_1)^2, a row joining D_1 with probability rho.
 
     Udagawa et al. (2023), Policy-adaptive estimator selection for off-policy evaluation, AAAI. They
     fit rho so that the two parts' own importance ratio [rho/m] / [(1-rho)/(1-m)] equals w; for
@@ -64,9 +62,7 @@ class PasIf:
     name: str = "pasif"
 
     def objective(self, position: Position) -> Objective:
-        """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of
-        D_1)^2.
-        """
+        """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of D_1)^2."""
         rows = position.memory
         used = rows.rows
 
@@ -101,8 +97,7 @@ class PasIf:
 
 
 def odds_scale(weight: Floats, share: float) -> float:
-    """Return log s such that the mean of s w / (1 + s w) is `share`; less where too few weights are
-    positive.
+    """Return log s such that the mean of s w / (1 + s w) is `share`; less where too few weights are positive.
 
     >>> float(np.exp(odds_scale(np.ones(4), 0.2)))
     0.25
@@ -130,9 +125,7 @@ def chance(log_odds: Floats) -> Floats:
 
 
 def log_whole(rows: PositionRows) -> Floats:
-    """Return the log weights of whole rankings (n,), the same sum of logarithms that sets of items
-    have.
-    """
+    """Return the log weights of whole rankings (n,), the same sum of logarithms that sets of items have."""
     ratios = rows.ratios
     products = "joint" in ratios.supports and ratios.kind != "policy"
     return log_of(ratios.rho).sum(axis=1) if products else log_of(rows.weight)
@@ -170,8 +163,9 @@ def part_weights(
 
 
 def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[Floats, Users]]:
-    """Yield the log weights (n,) of each set of items, and where they are used: (position,
-    candidate, coefficient).
+    """Yield the log weights (n,) of each set of items, and where they are used.
+
+    (position, candidate, coefficient).
     """
     K = ratios.rho.shape[1]
     users: dict[bytes, Users] = {}
@@ -188,8 +182,7 @@ def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[F
 
 
 def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
-    """Yield the sets of items (K,) whose weights sum to a candidate's weight at position k, with
-    coefficients.
+    """Yield the sets of items (K,) whose weights sum to a candidate's weight at position k, with coefficients.
 
     >>> from counterrank import candidates
     >>> [(s.astype(int).tolist(), b) for s, b in expansion(candidates(3, ["S"], orders=[2])[1], 0)]
@@ -214,8 +207,7 @@ def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
 
 @jit
 def odds_given_part(own: Floats, rest: Floats, out: Floats) -> None:
-    """Fill out (n,) with E[p] / E[1 - p] where p has log-odds own_i + rest, over the sample rest
-    (r,).
+    """Fill out (n,) with E[p] / E[1 - p] where p has log-odds own_i + rest, over the sample rest (r,).
 
     With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the
     quotient varies slowly, is one where the rest is zero, and is read from a table.

@@ -43,8 +43,10 @@ def load(path: "str | os.PathLike[str]") -> Forest:
 
 
 def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
-    """Return the behaviour models in a JSON file: a list of names ("C2"), matrices of 0 and 1, or
-    objects with `name` and `mask`; a saved tree gives those it was grown with.
+    """Return the behaviour models in a JSON file.
+
+    a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a saved tree
+    gives those it was grown with.
     """
     known = ", ".join(SET_NAMES)
     try:

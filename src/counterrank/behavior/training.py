@@ -1,5 +1,4 @@
-"""The rows that trees of one log and target are grown on: binned contexts, and what each behaviour
-model contributes.
+"""The rows that trees of one log and target are grown on: binned contexts, and what each behaviour model contributes.
 
 Contexts become small integers: quantile bins of numbers, codes of categories, 0 for missing.
 Contributions are w r of every model the log supports, with their tails corrected. A product of K
@@ -81,8 +80,7 @@ def _count_below(edges: Floats, values: Floats, out: Codes) -> None:
 
 
 def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
-    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest
-    count as missing.
+    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest count as missing.
 
     >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
@@ -105,9 +103,7 @@ def _common(values: Floats, most: int) -> Floats:
 
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
-    """Return increasing edges between values that occur, so that no value lies on an edge by
-    accident.
-    """
+    """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
     if len(rises) >= most:
@@ -157,9 +153,7 @@ def _possible(candidate: Candidate, ratios: Ratios) -> bool:
 
 
 def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[TreeModels]:
-    """Return the models of each position's tree, or of the one tree; models that coincide there are
-    one.
-    """
+    """Return the models of each position's tree, or of the one tree; models that coincide there are one."""
     K = len(candidates[0].mask)
     # What decides is hashable, and every target asks for the same.
     key = tuple((c.mask.tobytes(), c.order) for c in candidates)
@@ -183,9 +177,7 @@ def _models_of(
 
 
 def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Ints) -> TreeModels:
-    """Return the distinct models among relevant (M, items) with sizes (M,), orders and entries of
-    the mask (M,).
-    """
+    """Return the distinct models among relevant (M, items) with sizes (M,), orders and entries of the mask (M,)."""
     # A full product over c items is of order c, and no order allows more than that.
     most = [
         int(size) if order is None else min(order, int(size))
@@ -271,8 +263,7 @@ def _weights_at(
 def inflation(
     log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Candidate, ...], seen: Floats
 ) -> Floats:
-    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones unless policies
-    are factored.
+    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones unless policies are factored.
 
     `seen` (K, M) is the mean of w^2 in the log. Padded rankings are left as they are: their
     products are shorter.
@@ -345,9 +336,7 @@ class Position:
 
 
 class Part(NamedTuple):
-    """Some rows (n,) of a training set, and the numbers (r,) and codes (r, d) of these and of all
-    fresh ones.
-    """
+    """Some rows (n,) of a training set, and the numbers (r,) and codes (r, d) of these and of all fresh ones."""
 
     rows: Bools
     numbers: Ints

@@ -1,5 +1,7 @@
-"""A forest for people: each group's rule, size, model and estimate as text, table, plain values and
-picture (SVG made of text, lines and small matrices, without any library); and which features matter.
+"""A forest for people.
+
+Each group's rule, size, model and estimate as text, table, plain values and picture (SVG made of
+text, lines and small matrices, without any library); and which features matter.
 """
 
 from collections.abc import Iterator
@@ -159,9 +161,7 @@ def _bare(one: Condition) -> str:
 
 
 def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Condition | None:
-    """Return the condition on a category: those that every step lets pass, or those that some step
-    took away.
-    """
+    """Return the condition on a category: those that every step lets pass, or those that some step took away."""
     within: set[int] | None = None
     without: set[int] = set()
     for at, left in steps:
@@ -234,8 +234,9 @@ class Tree(Record):
 
 @dataclass(frozen=True, slots=True)
 class People(Record):
-    """Rankings on one side of the split that matters most, and for which share of them each item
-    counts at each reward (K, K).
+    """Rankings on one side of the split that matters most, and what counts for them.
+
+    `sees` (K, K): for which share of them each item counts at each reward.
     """
 
     rule: str
@@ -418,8 +419,9 @@ def _cells(forest: Forest, tree: int, group: Group) -> tuple[str, ...]:
 
 
 def svg(forest: Forest, tree: int = 0) -> str:
-    """Return one tree as an SVG document: each box has share, model, estimate with interval and the
-    model's matrix.
+    """Return one tree as an SVG document.
+
+    Each box has share, model, estimate with interval and the model's matrix.
     """
     where, depth, leaves = _layout(forest, int(forest.roots[tree]))
     width, height = leaves * (_WIDTH + _GAP) + _GAP, (depth + 1) * (_HEIGHT + 3 * _GAP) + 2 * _GAP
@@ -445,9 +447,7 @@ def svg(forest: Forest, tree: int = 0) -> str:
 
 
 def _layout(forest: Forest, root: int) -> tuple[dict[int, tuple[float, float]], int, int]:
-    """Return the centre-top of each box, the depth and the number of leaves; leaves stand side by
-    side.
-    """
+    """Return the centre-top of each box, the depth and the number of leaves; leaves stand side by side."""
     where: dict[int, tuple[float, float]] = {}
     state = {"leaves": 0, "depth": 0}
 

@@ -43,8 +43,10 @@ MISSING = "missing"
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[np.str_]:
-    """Return values (n,) as labels: none is "missing", and what a long text has beyond 80 letters
-    becomes a number that tells it from others.
+    """Return values (n,) as labels.
+
+    None is "missing", and what a long text has beyond 80 letters becomes a number that tells it
+    from others.
 
     >>> as_texts(np.array(["a", None, 3, "x" * 99], dtype=object)).tolist()[:3]
     ['a', 'missing', '3']
@@ -78,9 +80,7 @@ def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.int64]]]:
 
 
 def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
-    """Return a column by name: carried along, behaviour, unit, or context (categories by their
-    labels).
-    """
+    """Return a column by name: carried along, behaviour, unit, or context (categories by their labels)."""
     if name in batch.columns:
         return _named(batch.columns[name])
     if name in ("behavior", "unit") and getattr(batch, name) is not None:
@@ -101,9 +101,7 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
 
 
 def segmentation(sample: RankingLog, name: str) -> Segmentation:
-    """Decide from a sample how to cut a column: as it is when it has few values, in quarters when
-    it is a number.
-    """
+    """Decide from a sample how to cut a column: as it is when it has few values, in quarters when it is a number."""
     values = column_of(sample, name)
     if values.dtype.kind == "O":
         values = as_texts(values)
@@ -124,9 +122,7 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _named(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a column whose text and days have a name for what is missing: None has no place in an
-    order.
-    """
+    """Return a column whose text and days have a name for what is missing: None has no place in an order."""
     if values.dtype.kind == "O":
         return as_texts(values)
     if values.dtype.kind == "M" and np.isnat(values).any():

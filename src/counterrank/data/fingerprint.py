@@ -1,5 +1,4 @@
-"""A log's fingerprint: the same content has the same one, in whatever format, order or chunks it
-comes.
+"""A log's fingerprint: the same content has the same one, in whatever format, order or chunks it comes.
 
 Each ranking is hashed to 128 bits and the hashes are added, so the state of a part adds like any
 other sum. It tells accidental changes; it is no signature against forgery.

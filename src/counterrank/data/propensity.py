@@ -98,9 +98,7 @@ class Propensity:
         return type(self)(self.kind, rows_of(self.values, rows))
 
     def by_position(self, length: int) -> Floats:
-        """Return (n, K) factors whose allowed products are probabilities; a joint sits in the first
-        column.
-        """
+        """Return (n, K) factors whose allowed products are probabilities; a joint sits in the first column."""
         if self.kind != "joint":
             return self.values
         factors = np.ones((self.values.shape[0], length))  # (n, K)

@@ -84,9 +84,7 @@ def default_threads() -> int:
 
 
 class MemorySource:
-    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of
-    threads.
-    """
+    """A `RankingLog` as a source: chunks of fixed size, added in order whatever the number of threads."""
 
     def __init__(self, log: RankingLog, *, threads: int | None = None) -> None:
         self.log = log

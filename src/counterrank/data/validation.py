@@ -92,8 +92,9 @@ def lengths(action: Ints, *, start: int) -> Ints:
 
 
 def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[Any, bool]:
-    """Return one reward a ranking (n,) as (n, K), at the last item, and whether there was one; other
-    rewards as they are.
+    """Return one reward a ranking (n,) as (n, K), at the last item, and whether there was one.
+
+    Other rewards as they are.
 
     >>> spread_rewards([2.0, 3.0], np.array([2, 1]), (2, 2))[0].tolist()
     [[0.0, 2.0], [3.0, 0.0]]
@@ -180,9 +181,7 @@ def propensities(
     positive: bool,
     start: int,
 ) -> None:
-    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a
-    target.
-    """
+    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a target."""
     from counterrank.kernels.validate import first_bad
 
     expected = shape[:1] if given.kind == "joint" else shape
@@ -324,8 +323,9 @@ def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: 
 
 
 def position_weights(weights: str | ArrayLike, length: int) -> Floats:
-    """Return alpha (K,), how much a reward at position k counts: from "uniform", "dcg"
-    (1/log2(k+1), Jarvelin & Kekalainen 2002), "1,.5,..." or numbers.
+    """Return alpha (K,), how much a reward at position k counts.
+
+    From "uniform", "dcg" (1/log2(k+1), Jarvelin & Kekalainen 2002), "1,.5,..." or numbers.
 
     >>> position_weights("dcg", 3).round(3).tolist()
     [1.0, 0.631, 0.5]

@@ -1,5 +1,6 @@
-"""Do units tell visitors apart? Row ids for units say that all rows are independent; contexts that
-come again and again say otherwise.
+"""Do units tell visitors apart? Row ids for units say that all rows are independent.
+
+Contexts that come again and again say otherwise.
 """
 
 import numpy as np
@@ -21,8 +22,9 @@ def units_are_rows(log: RankingLog) -> bool:
 
 
 def shared_contexts(log: RankingLog) -> int | None:
-    """Return how many contexts the rows share although nearly each has a unit of its own; None where
-    units and contexts agree.
+    """Return how many contexts the rows share although nearly each has a unit of its own.
+
+    None where units and contexts agree.
 
     Only numbers with many decimals count: those of different visitors differ.
     """

@@ -152,9 +152,7 @@ class Estimate:
 
     @property
     def estimable(self) -> bool:
-        """The log holds evidence on this value; where not, there is no value and `not_estimable`
-        says why.
-        """
+        """The log holds evidence on this value; where not, there is no value and `not_estimable` says why."""
         return not self.not_estimable
 
     @property
@@ -168,9 +166,7 @@ class Estimate:
         return self.interval()[1]
 
     def without_spread(self) -> Estimate:
-        """Return the same value without errors and intervals, flagged: what one ranking or unit can
-        tell.
-        """
+        """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
         flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
         lift = Lift(
             self.lift.value,
@@ -249,9 +245,7 @@ Made = TypeVar("Made")
 
 
 class View:
-    """A batch as one target sees it: ratios and rewards, computed once and shared by all
-    estimators.
-    """
+    """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators."""
 
     def __init__(self, batch: RankingLog, target: str, like: View | None = None) -> None:
         """Look at a batch; `like` is a view of the same rankings with another reward, whose ratios,
@@ -335,9 +329,7 @@ class View:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The log, the target and the options of one evaluation; `once` shares what several estimators
-    need.
-    """
+    """The log, the target and the options of one evaluation; `once` shares what several estimators need."""
 
     source: Source
     target: str
@@ -367,9 +359,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[State]):
-    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired
-    comparisons.
-    """
+    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired comparisons."""
 
     state: State
     totals: Floats
@@ -392,9 +382,7 @@ class Plan(ABC, Generic[State]):
         """Return the estimate from the state of all rows."""
 
     def combination(self, state: State) -> Floats:
-        """Return how the estimate combines the columns of `totals` (c,), for covariances between
-        estimates.
-        """
+        """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
         return np.ones(1)
 
     def estimate(self, state: State) -> Estimate:
@@ -409,9 +397,7 @@ class Plan(ABC, Generic[State]):
         return found if found.n > 1 else found.without_spread()
 
     def error_combination(self, state: State) -> Floats:
-        """Return the combination whose error the estimate's interval rests on; the same, unless it
-        says otherwise.
-        """
+        """Return the combination whose error the estimate's interval rests on; the same, unless it says otherwise."""
         return self.combination(state)
 
 
@@ -435,8 +421,7 @@ class Estimator(ABC):
         by_unit: bool | None = None,
         full: bool = False,
     ) -> Estimate:
-        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity
-        or a Policy.
+        """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy.
 
         `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals
         need; `full` collects the Gram matrix, which Cressie-Read intervals need.

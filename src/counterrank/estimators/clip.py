@@ -52,9 +52,7 @@ class TamedPlan(ContributionPlan):
         return w * view.reward, w
 
     def finish(self, state: Moments) -> Estimate:
-        """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is
-        missing.
-        """
+        """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is missing."""
         # E[w] = 1 is the one thing known about weights without rewards; what the limit removed
         # shows in it.
         lost = 1.0 - state.mean("w")
@@ -127,8 +125,7 @@ class Clipped(Tamed):
 
 @dataclass(frozen=True, eq=False)
 class Shrunk(Tamed):
-    """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic"
-    shrinkage).
+    """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic" shrinkage).
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
@@ -171,9 +168,7 @@ class SwitchPlan(DoublyRobustPlan):
 
 @dataclass(frozen=True, eq=False)
 class Switch(Estimator):
-    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et
-    al. 2019).
-    """
+    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et al. 2019)."""
 
     weights: Any = "ips"
     limit: float | None = None

@@ -1,4 +1,5 @@
-"""The common case: an estimator is contributions y and weights w (n, K) of each row, then an aggregate:
+"""The common case: an estimator is contributions y and weights w (n, K) of each row, then an aggregate.
+
 a mean, a ratio of means, or a mean with control variates.
 """
 
@@ -85,8 +86,7 @@ class SelfNormalised:
 
 
 class ControlVariate:
-    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y): E[w] = 1 is known, so use
-    it.
+    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y): E[w] = 1 is known, so use it.
 
     The regression coefficient is fitted on the same rows (a bias of order K/n); see Vlassis et al.
     2021.
@@ -115,9 +115,7 @@ AGGREGATES: dict[str, Aggregate] = {
 
 
 class ContributionPlan(Plan[Moments]):
-    """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or
-    "control".
-    """
+    """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
 
     #: Without any weight there is no evidence; False where a model may speak alone.
     needs_weight = True
@@ -155,9 +153,7 @@ class ContributionPlan(Plan[Moments]):
         )
 
     def combination(self, state: Moments) -> Floats:
-        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y
-        and w (1+2K,).
-        """
+        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""
         if state.gram is None:
             return np.ones(1)
         if not self.aggregate.needs_gram:
@@ -258,9 +254,7 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
 
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
-    """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a
-    mean).
-    """
+    """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a mean)."""
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
         spread = clustered_variances(

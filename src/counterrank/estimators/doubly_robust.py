@@ -59,10 +59,11 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
 
 
 def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
-    """Return a fitted model: "best" (of "ridge" and the examination models, by error on unseen
-    rows), "ridge" (closed form, logistic for 0/1 rewards), "linear" (indicator columns only),
-    "boosting" (scikit-learn), any scikit-learn regressor, or a fitted model of your own
-    (`models.RewardModel`).
+    """Return a fitted model.
+
+    "best" (of "ridge" and the examination models, by error on unseen rows), "ridge" (closed form,
+    logistic for 0/1 rewards), "linear" (indicator columns only), "boosting" (scikit-learn), any
+    scikit-learn regressor, or a fitted model of your own (`models.RewardModel`).
     """
     if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
         fitted: RewardModel = model
@@ -111,8 +112,7 @@ class ModelPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class DM(Estimator):
-    """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer &
-    Langford 2009).
+    """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer & Langford 2009).
 
     `model`: see `rewards.reward_model`.
 
@@ -151,9 +151,10 @@ class DoublyRobustPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class DR(Estimator):
-    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model; with
-    weights of fewer items where the weights alone are and the model looks at no more items than
-    they carry over (docs/auto.md).
+    """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model.
+
+    With weights of fewer items where the weights alone are and the model looks at no more items
+    than they carry over (docs/auto.md).
 
     `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
     interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the
@@ -206,8 +207,7 @@ class CascadePlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class CascadeDR(Estimator):
-    """Unbiased when rewards depend on the own item and those above, whatever the model; less
-    variance than RIPS.
+    """Unbiased when rewards depend on the own item and those above, whatever the model; less variance than RIPS.
 
     Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k with Q_k what is expected from
     position k on. Where Q_k = q_k + E_pi Q_k+1, as it is for any model of rewards by position, this
@@ -217,8 +217,9 @@ class CascadeDR(Estimator):
     name: str = "cascade-dr"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Fit a model that looks up only: closed form where positions are independent, else of
-        clicks given what was clicked above.
+        """Fit a model that looks up only.
+
+        Closed form where positions are independent, else of clicks given what was clicked above.
         """
         need_mean(workspace, self.name)
         ratios = ratios_of(workspace.first, workspace.target)

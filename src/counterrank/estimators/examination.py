@@ -71,9 +71,7 @@ def read_position_curve(path: str | os.PathLike[str]) -> Floats:
 
 
 def _numbers(text: str) -> Any:
-    """Return the numbers of a file: JSON as `counterrank curve` writes it, a JSON list, or plain
-    text.
-    """
+    """Return the numbers of a file: JSON as `counterrank curve` writes it, a JSON list, or plain text."""
     if text.lstrip()[:1] not in ("[", "{"):
         return text.replace(",", " ").split()
     found = json.loads(text)
@@ -96,8 +94,7 @@ def as_curve(values: ArrayLike) -> Floats:
 
 
 def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
-    """Return the standard error of each position's log examination (K,), infinite where nothing
-    identifies it.
+    """Return the standard error of each position's log examination (K,), infinite where nothing identifies it.
 
     `groups` (n, K): what is alike in relevance (items, or classes of relevance). With Poisson
     counts of rate theta_k rel_g, taking out each group's own level leaves the Laplacian of a graph
@@ -215,9 +212,7 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
 
 
 def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
-    """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own
-    rows.
-    """
+    """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
     # Moment estimate: clicks at k over the attraction shown at k, which is the maximum of the
     # likelihood where attraction is known.
     earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
@@ -320,8 +315,7 @@ class UserModelPlan(ContributionPlan):
 
 
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
-    """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k -
-    theta_k rel(a_k)).
+    """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k - theta_k rel(a_k)).
 
     An item that the target moves to another position brings its own click along; one that was not
     shown has the model's word alone. (P, n, K) by model, for draws b (n, D, K), each row by the fit
@@ -360,8 +354,9 @@ _EXPECTED: dict[str, Expect] = {"pbm": position_based, "click-model": by_history
 
 
 def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
-    """Return the logger's scores of items (n, ...), None where it has none; the worst of the row
-    for no candidates.
+    """Return the logger's scores of items (n, ...), None where it has none.
+
+    The worst of the row for no candidates.
     """
     logger = batch.propensity
     if not isinstance(logger, Scored):
@@ -379,9 +374,7 @@ def _rankings(batch: RankingLog) -> Rankings:
 
 
 def exposure(batch: RankingLog, theta: Floats) -> Floats:
-    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be
-    looked at.
-    """
+    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be looked at."""
     logger = batch.propensity
     if isinstance(logger, Propensity) or logger.deterministic:
         return theta
@@ -477,8 +470,7 @@ class InterpolPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class Interpolated(Estimator):
-    """Within a window of `width` positions examination times relevance, across windows nothing is
-    assumed.
+    """Within a window of `width` positions examination times relevance, across windows nothing is assumed.
 
     Width 1 is IIPS; width K is the position-based model of Li et al. (2018), with the least
     variance and the strongest assumption. `position_curve` as for `PositionBased`. Both policies

@@ -24,8 +24,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Marginalised(Estimator):
-    """Weights with rho_k = pi(g(a_k)|x) / pi0(g(a_k)|x), g(a) the group of action a (Saito &
-    Joachims 2022).
+    """Weights with rho_k = pi(g(a_k)|x) / pi0(g(a_k)|x), g(a) the group of action a (Saito & Joachims 2022).
 
     Unbiased when rewards depend on items through their groups alone, with far smaller weights when
     A is large; for rankings this is future work named by Kiyohara et al. 2023. `groups` (A,) are

@@ -1,5 +1,6 @@
-"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS, interaction orders and
-everything between.
+"""Weights that are ratios of subset probabilities.
+
+IPS, RIPS, IIPS, AIPS, interaction orders and everything between.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ _FUSED_ORDERS = (2, 3)
 
 
 class WeightPlan(ContributionPlan):
-    """y = w r, with weights from a function of the view; `fused` names products of ratios that need
-    no function.
-    """
+    """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
 
     def __init__(
         self,
@@ -156,9 +155,7 @@ class MaskEstimator(Estimator):
 
 
 def fused_kind(mask: Bools) -> str | None:
-    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any
-    other.
-    """
+    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any other."""
     if mask.all():
         return "joint"
     if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
@@ -291,8 +288,7 @@ _TREE = "tree"
 
 @dataclass(frozen=True, eq=False)
 class AIPS(Estimator):
-    """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each
-    row.
+    """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each row.
 
     `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for
     the log's `behavior` column; a tree, fitted or not; or "fit", the tree of the evaluation's
@@ -444,9 +440,7 @@ _FIXED = {"ips": standard, "iips": independent, "rips": cascade}
 
 
 def mask_called(weights: Any, length: int) -> Bools:
-    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by
-    its name.
-    """
+    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by its name."""
     return (
         _FIXED[weights](length)
         if isinstance(weights, str) and weights in _FIXED

@@ -80,9 +80,7 @@ class EstimatorName:
 
     @property
     def model_alone(self) -> bool:
-        """Whether nothing but a model judges what the target would show: the log cannot contradict
-        it.
-        """
+        """Whether nothing but a model judges what the target would show: the log cannot contradict it."""
         return self.text in MODEL_ALONE
 
     @property
@@ -95,8 +93,7 @@ class EstimatorName:
         return self.weights if self.form in _FAITHFUL else self.text
 
     def interactions(self, K: int) -> int | None:
-        """Return how many items at a time may act on a reward: 1 for IIPS, m for order-m, K for
-        IPS.
+        """Return how many items at a time may act on a reward: 1 for IIPS, m for order-m, K for IPS.
 
         None for what does not lie on that path: other masks, tamed weights, words.
 
@@ -151,8 +148,7 @@ def parse(text: str) -> EstimatorName:
 
 
 def order_path(names: Iterable[str], K: int, form: Form = Form.PLAIN) -> list[tuple[int, str]]:
-    """Return the names of one form that lie on the path from IIPS to IPS, each with its interaction
-    order, in order.
+    """Return the names of one form that lie on the path from IIPS to IPS, each with its interaction order, in order.
 
     >>> order_path(["ips", "auto", "order-2", "dr-order-2", "iips"], 4)
     [(1, 'iips'), (2, 'order-2'), (4, 'ips')]

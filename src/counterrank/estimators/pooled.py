@@ -113,8 +113,7 @@ def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) ->
 
 
 def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
-    """Return w (n, A, P) from log P (n, A, P) and shares (A,) of the rows; zeros where no arm shows
-    the page.
+    """Return w (n, A, P) from log P (n, A, P) and shares (A,) of the rows; zeros where no arm shows the page.
 
     >>> chances = np.array([[[0.5], [0.5]], [[0.9], [0.1]]])
     >>> balance_weights(np.log(chances), np.array([0.5, 0.5]))[..., 0].round(1).tolist()

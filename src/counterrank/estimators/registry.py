@@ -73,8 +73,7 @@ def _from_plugin(point: EntryPoint) -> Estimator:
 def with_position_curve(
     names: str | None, curve: str | None
 ) -> "str | list[str | Estimator] | None":
-    """Return names, separated by commas, with a curve of examination given to the estimators that
-    take one.
+    """Return names, separated by commas, with a curve of examination given to the estimators that take one.
 
     >>> [made if isinstance(made, str) else made.position_curve for made in with_position_curve("ips,pbm", "c.json")]
     ['ips', 'c.json']
@@ -93,9 +92,7 @@ def with_position_curve(
 
 
 def names() -> list[str]:
-    """Return the names of all estimators without a parameter in the name, and examples of those
-    with one.
-    """
+    """Return the names of all estimators without a parameter in the name, and examples of those with one."""
     ours = _ours()
     return [*ours, *plugins.found(plugins.ESTIMATORS, taken=ours)]
 

@@ -34,8 +34,9 @@ def reach(mean: Mean, level: float, n: int, looks: Looks) -> float:
 
 
 def wrong_weights(test: PooledTest, pair: Sequence[int], looks: Looks) -> list[Message]:
-    """Return a note where the weights of one of two arms do not average one: no reward enters, so
-    that this finds wrong probabilities long before rewards do.
+    """Return a note where the weights of one of two arms do not average one.
+
+    No reward enters, so that this finds wrong probabilities long before rewards do.
     """
     for index in pair:
         excess = mean_of(test.weights[:, index] - 1.0, test.strata)
@@ -91,8 +92,9 @@ def told(test: PooledTest) -> list[Message]:
 
 
 def _visits(test: PooledTest) -> list[Message]:
-    """Return a note where units of one arm have more rows than those of another: visits that the
-    ranking brought are in no difference per ranking.
+    """Return a note where units of one arm have more rows than those of another.
+
+    Visits that the ranking brought are in no difference per ranking.
     """
     rows = np.bincount(test.strata.unit)
     owner = np.zeros(len(rows), dtype=np.int64)
@@ -117,9 +119,7 @@ def _visits(test: PooledTest) -> list[Message]:
 
 
 def _who(test: PooledTest, expected: Floats) -> list[Message]:
-    """Return a note where the arms differ in what their contexts alone would earn: chance did not
-    divide the rows.
-    """
+    """Return a note where the arms differ in what their contexts alone would earn: chance did not divide the rows."""
     for index, name in enumerate(test.names):
         coin = (test.strata.arm == index) / test.shares[index] - 1.0
         away = mean_of(coin * (expected - expected.mean()), test.strata)

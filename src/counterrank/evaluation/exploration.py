@@ -1,5 +1,6 @@
-"""What the logger's exploration allows: nothing at all, what it leaves out, and what more rows or more
-exploration would give.
+"""What the logger's exploration allows.
+
+Nothing at all, what it leaves out, and what more rows or more exploration would give.
 """
 
 import math
@@ -28,8 +29,7 @@ def refuse_deterministic(
     *,
     by_model: bool = False,
 ) -> None:
-    """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's
-    are not.
+    """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's are not.
 
     `by_model`: only estimators that need no weights were asked for.
     """
@@ -97,9 +97,7 @@ class SupportSums:
 
 
 def thinned(log: RankingLog) -> RankingLog:
-    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS`
-    numbers.
-    """
+    """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS` numbers."""
     most = max(CELLS // (log.K * log.n_actions), 1)
     if log.n <= most or log.take(slice(0, 1)).distribution(LOGGING) is None:
         return log
@@ -127,8 +125,7 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
 
 
 def support(log: RankingLog, target: str) -> Support | None:
-    """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000)
-    shows, by position.
+    """Return the target's probability of items the logger never (p = 0) or rarely (p < 1/1000) shows, by position.
 
     Exact where whole distributions are known, by draws of the target where both are policies, else
     None. Also up to five such items by mass.
@@ -146,8 +143,7 @@ def support(log: RankingLog, target: str) -> Support | None:
 
 
 def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
-    """Return the sums from rankings drawn from the target, for policies whose positions depend on
-    each other.
+    """Return the sums from rankings drawn from the target, for policies whose positions depend on each other.
 
     At each position: drawn rankings that the logger cannot show as far as that, and items it shows
     rarely given those above. None unless both policies are whole and can be asked.
@@ -273,8 +269,7 @@ PREDICTED_ROWS = 8192
 def stderr_ratios(
     log: RankingLog, target: str, weights: str, order: int | None = None
 ) -> tuple[Exploration, ...]:
-    """Return for each share e of uniform choice the predicted stderr relative to today's, for
-    weights by their word.
+    """Return for each share e of uniform choice the predicted stderr relative to today's, for weights by their word.
 
     sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are
     taken to be as spread where weights are large as elsewhere. Empty when positions are not
@@ -301,9 +296,7 @@ def stderr_ratios(
 
 
 def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | None:
-    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not
-    independent.
-    """
+    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not independent."""
     old, new = log.distribution(LOGGING), log.distribution(target)
     if old is not None and new is not None:
         old, new = (
@@ -329,8 +322,7 @@ def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | Non
 
 
 def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
-    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k
-    of positions.
+    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k of positions.
 
     IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l -
     1), because factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.

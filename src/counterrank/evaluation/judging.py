@@ -100,9 +100,7 @@ EXPLORE = "a logging policy that explores more"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would
-    do.
-    """
+    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
 
     status: Outcome
     reason: str
@@ -252,9 +250,7 @@ def concentration(e: Evidence) -> Found:
 
 
 def mean_weight(e: Evidence) -> Found:
-    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there
-    are.
-    """
+    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
     tests = [
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
     ]
@@ -345,9 +341,7 @@ def agreement(e: Evidence) -> Found:
 
 
 def _turned(e: Evidence) -> bool:
-    """Return whether the lift is told from zero while all usable weights, two or more, point the other
-    way.
-    """
+    """Return whether the lift is told from zero while all usable weights, two or more, point the other way."""
     lift = e.estimate.lift
     told = lift.low > 0 or lift.high < 0
     return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
@@ -600,9 +594,7 @@ ONCE = Looks()
 
 
 def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
-    """Return the index of the plain estimate with the weights behind the chosen one, or None when
-    it was not run.
-    """
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
     length, basis = len(chosen.by_position), parse(chosen.basis)
     for index, one in enumerate(found):
         name = parse(one.estimator)
@@ -674,9 +666,7 @@ def usable(estimate: Estimate) -> bool:
 
 
 def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
-    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that
-    order.
-    """
+    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
     own = {one.estimator: one for one in found if one.target == target}
     length = max((len(one.by_position) for one in own.values()), default=0)
     return tuple(
@@ -694,8 +684,7 @@ def compare(
     level: float,
     looks: Looks = ONCE,
 ) -> tuple[Comparison, ...]:
-    """Return a row for each pair of targets: difference of their recommended estimates on the same
-    rows.
+    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
 
     Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates
     allow for bias is added to the interval and taken off the difference before it is tested: the

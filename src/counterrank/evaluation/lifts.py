@@ -1,6 +1,4 @@
-"""What an A/B test says when every row is read for every ranker: arms, lifts, and how they are written
-down.
-"""
+"""What an A/B test says when every row is read for every ranker: arms, lifts, and how they are written down."""
 
 from __future__ import annotations
 

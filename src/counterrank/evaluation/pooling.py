@@ -92,8 +92,9 @@ class PooledTest:
         return mean_of((coin - other) * self.y, self.strata)
 
     def pooled(self, source: int, to: int, *, top_down: bool = False) -> Mean:
-        """Return the difference of weighted means of all rows, less what controls of mean zero
-        explain; with `top_down` each place is weighed by the page down to it.
+        """Return the difference of weighted means of all rows, less what controls of mean zero explain.
+
+        With `top_down` each place is weighed by the page down to it.
         """
         w = self.weights[..., None]
         if top_down:

@@ -144,8 +144,7 @@ class Evaluation:
         return text
 
     def plot(self, kind: str = "values") -> Figure:
-        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps
-        it.
+        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
 
         Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
         extra `plots`.
@@ -155,9 +154,7 @@ class Evaluation:
         return pictures.draw(self, kind)
 
     def to_frame(self) -> Any:
-        """Return a pandas frame with a row for each estimate: value and lift, each with its error
-        and interval.
-        """
+        """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
         from counterrank.errors import require
 
         rows = [_row(estimate) for estimate in self.estimates]

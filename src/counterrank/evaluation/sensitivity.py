@@ -22,8 +22,7 @@ GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the
-    weights' sign.
+    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
 
     `rewards` (cuts - 1,): the different ones, sorted. `below` (2, 2, cuts): positive and negative
     weights; their sum and that of weight times reward. `total` (2, 2).
@@ -35,9 +34,7 @@ class Cuts:
 
     @cached_property
     def enlarged(self) -> Floats:
-        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut,
-        negative below it.
-        """
+        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut, negative below it."""
         sums: Floats = self.total[0][:, None] - self.below[0] + self.below[1]
         return sums
 
@@ -117,8 +114,7 @@ class Positions:
 def curve(
     weights: Floats, rewards: Floats, alpha: Floats, *, value: float, logged: float
 ) -> Sensitivity:
-    """Return the range of the value and lift for each gamma, and the gamma at which the lift's sign
-    may change.
+    """Return the range of the value and lift for each gamma, and the gamma at which the lift's sign may change.
 
     Ranges are those of the estimate itself; its sampling error comes on top.
     """
@@ -132,9 +128,7 @@ def curve(
 
 
 def sign_change(positions: Positions, lift: float) -> float | None:
-    """Return the smallest gamma at which the lift can be zero, or None when none up to the largest
-    of the curve.
-    """
+    """Return the smallest gamma at which the lift can be zero, or None when none up to the largest of the curve."""
 
     def reaches(gamma: float) -> bool:
         below, above = positions.bounds(gamma)

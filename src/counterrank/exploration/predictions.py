@@ -6,15 +6,15 @@ is sqrt(E_0[X^2] - E_0[X]^2) / sqrt(n).
 
 `ips` weighs whole pages, w = P_t(page) / P_0(page). With Y the page's reward,
 
-    E_0[X^2] = E_t[w Y^2] - 2 E_t[Y^2] + E_0[Y^2],
+    E_0[X^2] = E_0[(w - 1)^2 Y^2; w small] + E_t[(w - 1)^2 / w Y^2; w large],
 
 because E_0[w f] = E_t[f]: the rare pages of large weight are drawn from the target, where they are not
-rare. Exact, but for the number of drawn pages and the models.
+rare, and nothing cancels. Exact, but for the number of drawn pages and the models.
 
-`iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are
-E_0[w_k^2 r_k^2] = E_t[w_k E_0[r_k^2 | a_k at k]]; the inner mean is taken on a page of the option that
-holds a_k at k by exchanging it with what stood there, which is the option's own law where places are
-swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
+`iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are taken in the
+same two parts, the second as E_t[(w_k - 1)^2 / w_k E_0[r_k^2 | a_k at k]]. Its inner mean is that of a page
+of the option which holds a_k at k by exchanging it with what stood there, which is the option's own law
+where places are swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
 
 What no number of rows takes away is the allowance: rewards of pages that the option never shows
 (`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
@@ -22,6 +22,7 @@ What no number of rows takes away is the allowance: rewards of pages that the op
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,17 +98,19 @@ def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> P
     """Return what `ips` will know."""
     weight = ratio(target.log_prob, joint(option.policy, target.pages))
     reached = np.isfinite(weight)
-    square, mean = _square(target.q, models, alpha), target.q @ alpha
-    of_option = float(_square(option.q, models, alpha).mean())
-    seen = np.where(reached, square, 0.0)
-    second = float((np.where(reached, weight, 0.0) * square - 2 * seen).mean()) + of_option
+    mean = target.q @ alpha
+    light = np.minimum(ratio(joint(target.policy, option.pages), option.log_prob), RAREST)
+    second = (
+        _second(light, _square(option.q, models, alpha)).mean()
+        + _second_of_target(weight, _square(target.q, models, alpha)).mean()
+    )
     lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
     missing = float(np.where(reached, 0.0, mean).mean())
     heavy = float(np.where(reached, weight, 0.0).mean())
     return Prediction(
         "ips",
         float(mean.mean() - (option.q @ alpha).mean()),
-        float(np.sqrt(max(second - lift**2, 0.0))),
+        math.sqrt(max(float(second) - lift**2, 0.0)),
         abs(missing),
         float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
         1.0 - float(reached.mean()),
@@ -119,24 +122,25 @@ def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Pr
     own, shown = models.rewards.own, target.pages >= 0
     weight = ratio(target.at_place, alone(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
-    weight = np.where(reached, weight, 0.0)
-    exchanged = _exchanged(option, target, models)
-    inner = np.where(reached, exchanged, 0.0)
-    squares = alpha**2 * own * ((weight - 2.0) * inner).mean(axis=(0, 1))
-    squares = squares + alpha**2 * own * option.q.mean(axis=(0, 1))
-    excess = ratio(alone(target.policy, option.pages), option.at_place) - 1.0
-    moved = np.where(option.pages >= 0, excess, 0.0) * option.q * alpha
+    inner = np.where(reached, _exchanged(option, target, models), 0.0)
+    light = np.minimum(ratio(alone(target.policy, option.pages), option.at_place), RAREST)
+    light = np.where(option.pages >= 0, light, 1.0)
+    squares = _second(light, option.q).mean(axis=(0, 1)) + _second_of_target(
+        np.where(reached, weight, np.inf), inner
+    ).mean(axis=(0, 1))
+    squares = alpha**2 * own * squares
+    moved = (light - 1.0) * option.q * alpha
     products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
     second = float(squares.sum() + (products * models.rewards.pair).sum())
     today = float((option.q @ alpha).mean())
     lift = float((inner @ alpha).mean()) - today
     true = float((target.q @ alpha).mean()) - today
     places = max(int(shown.sum()), 1)
-    heavy = float(weight.sum()) / places
+    heavy = float(np.where(reached, weight, 0.0).sum()) / places
     return Prediction(
         "iips",
         true,
-        float(np.sqrt(max(second - lift**2, 0.0))),
+        math.sqrt(max(second - lift**2, 0.0)),
         abs(lift - true),
         (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
         1.0 - float(reached.sum()) / places,
@@ -154,6 +158,24 @@ def ratio(above: Floats, below: Floats) -> Floats:
     # What is shown once in more pages than anybody serves is never shown.
     found = np.where(found > RAREST, np.inf, found)
     out: Floats = np.where(above == -np.inf, 0.0, found)
+    return out
+
+
+#: Weights up to this are looked at on the option's pages, larger ones on the target's.
+LIGHT = 2.0
+
+
+def _second(weight: Floats, square: Floats) -> Floats:
+    """Return what pages of the option add to E_0[(w - 1)^2 r^2]: those of small weights."""
+    out: Floats = np.where(weight <= LIGHT, (np.minimum(weight, LIGHT) - 1.0) ** 2, 0.0) * square
+    return out
+
+
+def _second_of_target(weight: Floats, square: Floats) -> Floats:
+    """Return what pages of the target add to it: E_0[f] = E_t[f / w] where weights are large."""
+    heavy = np.isfinite(weight) & (weight > LIGHT)
+    own = np.where(heavy, weight, 1.0)
+    out: Floats = (own - 1.0) ** 2 / own * square
     return out
 
 

@@ -1,5 +1,7 @@
-"""Standard errors and intervals from additive moments: linear combinations of means, intervals by every
-method, with room for a bias, and bounds by betting.
+"""Standard errors and intervals from additive moments.
+
+Linear combinations of means, intervals by every method, with room for a bias, and bounds by
+betting.
 """
 
 import math
@@ -53,8 +55,7 @@ def normal_interval(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """A value, its standard error, the moments behind them, and the value as a function of the
-    column means.
+    """A value, its standard error, the moments behind them, and the value as a function of the column means.
 
     `value_at(y, w)` gives values (B,) for means y and w (B, K); `linear` says that the value is the
     plain mean of row totals; `clustered` that rows belong to units; `seed` starts the resampling,
@@ -71,8 +72,7 @@ class Evidence:
 
 
 def bernstein_half_width(variance: float, width: float, n: int, level: float) -> float:
-    """Return sqrt(2 V ln(4/d) / n) + 7 R ln(4/d) / (3 (n - 1)), d = 1 - level (Maurer & Pontil
-    2009, theorem 4).
+    """Return sqrt(2 V ln(4/d) / n) + 7 R ln(4/d) / (3 (n - 1)), d = 1 - level (Maurer & Pontil 2009, theorem 4).
 
     `variance` V of one row (n - 1 in the divisor), `width` R of its range; d/2 is spent on either
     side.
@@ -85,8 +85,7 @@ def bernstein_half_width(variance: float, width: float, n: int, level: float) ->
 
 
 def bernstein_interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """Return value -/+ the half-width, with row totals taken to lie within the largest seen,
-    [-max|T|, max|T|].
+    """Return value -/+ the half-width, with row totals taken to lie within the largest seen, [-max|T|, max|T|].
 
     The guarantee is that of the range: where a larger total than any seen is possible, use
     `bernstein_half_width` with the true range.
@@ -118,9 +117,7 @@ DRAWS = 2000
 def bootstrap_interval(
     evidence: Evidence, level: float, *, draws: int = DRAWS
 ) -> tuple[float, float]:
-    """Return percentiles of the value over buckets drawn with replacement (Efron 1979, on
-    clusters).
-    """
+    """Return percentiles of the value over buckets drawn with replacement (Efron 1979, on clusters)."""
     used = _buckets(evidence)
     count = len(used)
     drawn = np.random.default_rng([evidence.seed, 1]).integers(
@@ -137,9 +134,7 @@ def bootstrap_interval(
 def poisson_interval(
     evidence: Evidence, level: float, *, draws: int = DRAWS
 ) -> tuple[float, float]:
-    """Return percentiles with each bucket counted Poisson(1) times (Chamandy et al. 2012): needs no
-    total.
-    """
+    """Return percentiles with each bucket counted Poisson(1) times (Chamandy et al. 2012): needs no total."""
     used = _buckets(evidence)
     times = np.random.default_rng([evidence.seed, 2]).poisson(
         1.0, size=(draws, len(used))
@@ -176,8 +171,7 @@ def _buckets(evidence: Evidence) -> Floats:
 
 
 def control_coefficients(moments: Moments) -> Floats:
-    """Return beta (K, K): row k regresses y_k on all weights, Cov(y_k, w) Cov(w)^-1; needs the Gram
-    matrix.
+    """Return beta (K, K): row k regresses y_k on all weights, Cov(y_k, w) Cov(w)^-1; needs the Gram matrix.
 
     Weights may be equal or constant (IPS has one for all positions), hence the pseudo-inverse.
     """
@@ -192,8 +186,7 @@ def control_coefficients(moments: Moments) -> Floats:
 
 
 def cressie_read_interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """Return the interval of the quadratic (Euclidean) member of the family, which has a closed
-    form.
+    """Return the interval of the quadratic (Euclidean) member of the family, which has a closed form.
 
     Over reweightings q with sum q = 1 and sum_i q_i w_ik = 1, the profile of sum_i (n q_i - 1)^2 in
     theta = sum_i q_i T_i is n (theta - c)^2 / s^2, where c = mean T - beta'(mean w - 1) and s^2 is
@@ -263,8 +256,7 @@ _HALVINGS = 44
 
 
 def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
-    """Return cv(b), the `level` quantile of |N(b, 1)|, b = bias in standard errors (Armstrong &
-    Kolesar 2018, 2021).
+    """Return cv(b), the `level` quantile of |N(b, 1)|, b = bias in standard errors (Armstrong & Kolesar 2018, 2021).
 
     If an estimate is off by at most b of its standard errors s, then estimate -/+ s cv(b) covers
     with probability `level` at least. cv is z at b = 0 and b + (one-sided z) for large b: shorter
@@ -290,8 +282,7 @@ def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
 
 
 def bias_aware_half(stderr: float, bias: float, level: float, df: float = math.inf) -> float:
-    """Return half the length of the interval, s cv(B/s); the bias alone where there is no sampling
-    error.
+    """Return half the length of the interval, s cv(B/s); the bias alone where there is no sampling error.
 
     >>> bias_aware_half(0.0, 0.3, 0.95), round(bias_aware_half(2.0, 0.0, 0.95), 3)
     (0.3, 3.92)
@@ -323,8 +314,7 @@ def betting_lower_bound(
     around: float,
     counts: Floats | None = None,
 ) -> float:
-    """Return a lower bound of the mean of X that is wrong with probability at most `delta`, at
-    every n.
+    """Return a lower bound of the mean of X that is wrong with probability at most `delta`, at every n.
 
     `values` (n,) are independent, of one law, and at least `lowest`. `spread`, their expected
     standard deviation, and `around`, their expected mean, must not come from these rows: they

@@ -26,8 +26,7 @@ def two_sided(value: float, stderr: float) -> float:
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return Holm's step-down adjusted p-values (1979): p_(j) times the number not yet passed, made
-    monotone.
+    """Return Holm's step-down adjusted p-values (1979): p_(j) times the number not yet passed, made monotone.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
@@ -41,8 +40,7 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """Return Benjamini-Hochberg adjusted p-values (1995): p_(j) m / j, made monotone from the
-    largest.
+    """Return Benjamini-Hochberg adjusted p-values (1995): p_(j) m / j, made monotone from the largest.
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.04, 0.04]
@@ -59,8 +57,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How often a log is looked at: once (`rows` None), or at any time, with intervals shortest at
-    about `rows` rows.
+    """How often a log is looked at: once (`rows` None), or at any time, with intervals shortest at about `rows` rows.
 
     With r = n rho^2 the critical value is sqrt(2 (1 + 1/r) log(sqrt(1 + r) / alpha)), wider than
     the normal one by about 1.55 at `rows` and by less than 2 from a tenth to a thousand times that.
@@ -85,8 +82,7 @@ class Looks:
         return level if self.rows is None else math.erf(self.critical(level, n) / math.sqrt(2))
 
     def p_value(self, value: float, stderr: float, n: int, level: float = 0.95) -> float:
-        """Return the p-value of value = 0: the smallest alpha whose interval leaves out 0, rho
-        being that of `level`.
+        """Return the p-value of value = 0: the smallest alpha whose interval leaves out 0, rho being that of `level`.
 
         >>> looks = Looks(10_000)
         >>> round(looks.p_value(looks.critical(0.95, 3000), 1.0, 3000), 6)

@@ -29,8 +29,9 @@ def detectable(
 def rows_for(
     wanted: float, n: int, stderr: float, *, allowance: float = 0.0, level: float = 0.95
 ) -> int | None:
-    """Return the rows from which a lift is detectable; None where the allowance alone is larger, or
-    nobody would log so many.
+    """Return the rows from which a lift is detectable.
+
+    None where the allowance alone is larger, or nobody would log so many.
 
     `stderr` is that of n rows; it falls with the square root of them, the allowance does not.
 

@@ -28,9 +28,7 @@ ROWS_OF_A_PARTITION = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one partition, or of several added: a state, the number of rankings, or the
-    first problem.
-    """
+    """What came of one partition, or of several added: a state, the number of rankings, or the first problem."""
 
     state: Any = None
     rows: int = 0
@@ -56,9 +54,7 @@ class Work(Protocol):
 
 
 def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> Outcome:
-    """Return what came of a partition; a failure is a result too, since trying bad data again does
-    not mend it.
-    """
+    """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
     try:
         state, rows = work(index, tables)
         return Outcome(state, rows)
@@ -94,9 +90,7 @@ class FramePass:
         return f"partition {index}"
 
     def batches(self, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
-        """Yield the rankings; messages count rows inside the partition, buckets and samples over
-        all of them.
-        """
+        """Yield the rankings; messages count rows inside the partition, buckets and samples over all of them."""
         size, row = batch_rows(self.spec), 0
         for table in tables:
             for first in range(0, table.num_rows, size):
@@ -392,9 +386,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number
-    alone.
-    """
+    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number alone."""
 
     seed: int
     share: float
@@ -407,8 +399,7 @@ class Sampler:
 
 
 def share_for(rows: int, n: int) -> float:
-    """Return the probability with which at least `rows` of n are kept, but for one time in a
-    billion.
+    """Return the probability with which at least `rows` of n are kept, but for one time in a billion.
 
     >>> round(share_for(100, 10_000), 4), share_for(100, 50)
     (0.018, 1.0)

@@ -30,9 +30,7 @@ Closing = AbstractContextManager[Any] | None
 
 
 def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:
-    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's
-    threads here.
-    """
+    """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
     require("dask.dataframe", extra="dask")
     source = FrameOnCluster(_FrameRunner(_filtered(frame, options.where), client), options)
     _refuse_cut_lists(source)
@@ -40,9 +38,7 @@ def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> Fra
 
 
 def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
-    """Return a log in files, read by the workers of `client`; without one, by those of a cluster on
-    this machine.
-    """
+    """Return a log in files, read by the workers of `client`; without one, by those of a cluster on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_client()) if client is None else client
     return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)

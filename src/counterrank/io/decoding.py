@@ -71,8 +71,7 @@ def decode(
 
 
 def without_ties(log: RankingLog) -> RankingLog | None:
-    """Return the rows in which the logger's scores decide, where that was asked for; None if there
-    are none.
+    """Return the rows in which the logger's scores decide, where that was asked for; None if there are none.
 
     Which rows those are hangs on the scores alone, not on what was shown: nothing is biased for the
     rows that stay.
@@ -169,9 +168,7 @@ class _Rows:
         return {name: policy for name, policy in found.items() if policy is not None}
 
     def _guess(self, field: Field) -> Propensity | None:
-        """A column nobody named is a target policy only if every number in it could be a
-        probability.
-        """
+        """A column nobody named is a target policy only if every number in it could be a probability."""
         try:
             found = self._policy(field)
         except LogError:
@@ -246,9 +243,7 @@ _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
 class Listed:
-    """The candidates of some rows, and what stands beside them; entries without an item are left
-    out.
-    """
+    """The candidates of some rows, and what stands beside them; entries without an item are left out."""
 
     def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
         self.table, self.spec, self.start, self.parts = table, spec, start, spec.candidates
@@ -366,8 +361,9 @@ def _rule(path: str) -> Any:
 
 
 def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -> ItemFeatures:
-    """Return the features in a file with a column `item` (or `item_id`) and one column a feature;
-    categories become codes.
+    """Return the features in a file with a column `item` (or `item_id`) and one column a feature.
+
+    Categories become codes.
 
     `names` are the items' names by id, where they have any; rows about items that the log does not
     know are left out.
@@ -407,9 +403,7 @@ def _item_column(names: list[str], path: str) -> str:
 
 
 def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
-    """Return a feature's numbers, one a row of the file, and the names of its codes if it is a
-    category.
-    """
+    """Return a feature's numbers, one a row of the file, and the names of its codes if it is a category."""
     if not values.is_text(array.type):
         return values.floats(array, name, _row_of(path)), None
     # Sorted: codes must not change with the order of the file's rows.

@@ -35,9 +35,7 @@ def not_utf8(what: str) -> LogError:
 
 @contextmanager
 def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
-    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it
-    in our own.
-    """
+    """Turn what Arrow or a codec raises into a LogError about `what`; with `prefix`, also name it in our own."""
     try:
         yield
     except CounterrankError as problem:
@@ -99,9 +97,7 @@ class DataFile:
         return (self.stamp or stores.stamp(self.path))[0]
 
     def refuse_change(self) -> None:
-        """Raise if the file is no longer the one that was found: sums over two versions of it mean
-        nothing.
-        """
+        """Raise if the file is no longer the one that was found: sums over two versions of it mean nothing."""
         if self.stamp is not None and stores.stamp(self.path) != self.stamp:
             raise LogError(
                 f"{self.path} was changed while it was being read",
@@ -124,8 +120,9 @@ def expand(
     decimal: str = ".",
     version: int | None = None,
 ) -> list[DataFile]:
-    """Return the data files a path stands for, in the order of their names; of a Delta table, those
-    of one version.
+    """Return the data files a path stands for, in the order of their names.
+
+    Of a Delta table, those of one version.
     """
     from counterrank.io.lakehouse import delta_files, is_delta, refuse_folder, refuse_version
 
@@ -167,9 +164,7 @@ def _in_store(url: str, format: str | None, decimal: str) -> list[DataFile]:
 
 
 def _is_data(path: str) -> bool:
-    """Whether a file in a folder is data; Spark and others keep markers and temporary files beside
-    it.
-    """
+    """Whether a file in a folder is data; Spark and others keep markers and temporary files beside it."""
     names = path.split("/")
     return has_known_extension(names[-1]) and not any(name[:1] in (".", "_") for name in names)
 
@@ -218,9 +213,7 @@ def _partitions(path: str) -> list[tuple[str, str]]:
 
 
 def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
-    """Partition values as integers where every one of a key is, as text otherwise; Hive's name for
-    null is null.
-    """
+    """Partition values as integers where every one of a key is, as text otherwise; Hive's name for null is null."""
     texts: dict[str, set[str]] = {}
     for pairs in all_pairs:
         for key, value in pairs:
@@ -299,8 +292,9 @@ def has_known_extension(name: str) -> bool:
 
 
 def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
-    """Return the format and the compression of a file by its first bytes, which decide where its
-    name is silent or wrong.
+    """Return the format and the compression of a file by its first bytes.
+
+    They decide where its name is silent or wrong.
     """
     if not head:
         raise LogError(f"{path} is empty (0 bytes)")
@@ -421,9 +415,7 @@ _BUFFER = 4 << 20
 
 
 def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
-    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where
-    all are kept.
-    """
+    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where all are kept."""
     if file.compression is None:
         _refuse(file, int(growth * file.size), limit() if growth else None)
         return byte_stream(file)
@@ -462,9 +454,7 @@ HARMLESS_VALUES = 1 << 27
 
 
 def limit() -> int | None:
-    """Return how many bytes a log may take: what the user allows, else what is free; None where
-    that is not known.
-    """
+    """Return how many bytes a log may take: what the user allows, else what is free; None where that is not known."""
     given = os.environ.get(LIMIT)
     if given is None:
         return _free()
@@ -516,9 +506,7 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
 
 
 def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
-    """Yield the tables of a file as long as they fit together: what text unpacks to shows only
-    while it is read.
-    """
+    """Yield the tables of a file as long as they fit together: what text unpacks to shows only while it is read."""
     allowed, taken = limit(), 0
     for table in tables:
         taken += table.nbytes

@@ -139,9 +139,7 @@ def _group(table: pa.Table, spec: LogSpec, row_of: RowOf) -> _Grouping:
 
 
 def _order(code: Ints, position: Ints) -> Ints:
-    """Rows by ranking and position; most logs are in that order already, and then nothing is
-    sorted.
-    """
+    """Rows by ranking and position; most logs are in that order already, and then nothing is sorted."""
     step = np.diff(code)
     if ((step > 0) | ((step == 0) & (np.diff(position) >= 0))).all():
         return np.arange(len(code))

@@ -1,4 +1,4 @@
-"""Before a run: may its results be written where they are to go?"""
+"""Asked before a run: whether its results may be written where they are to go."""
 
 import fnmatch
 import glob
@@ -16,8 +16,7 @@ def check_outputs(
     inputs: Iterable[str | os.PathLike[str] | None],
     outputs: Mapping[str, str | os.PathLike[str] | None],
 ) -> None:
-    """Raise when an output is one of the inputs, would be read as one next time, is another output,
-    or cannot be made.
+    """Raise when an output is an input, would be read as one next time, is named twice, or cannot be made.
 
     `outputs` maps what a user calls an output, "--json", to its path; None and "-" are no files.
     """

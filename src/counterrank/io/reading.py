@@ -287,9 +287,7 @@ def _column(name: object, given: Any) -> pa.Array:
 
 
 def concat(pieces: Sequence[RankingLog]) -> RankingLog:
-    """Return one log of all rows, in order; the pieces come from the same source and keep their
-    buckets.
-    """
+    """Return one log of all rows, in order; the pieces come from the same source and keep their buckets."""
     if not pieces:
         raise LogError("there is no ranking to put together")
     first = pieces[0]
@@ -380,6 +378,7 @@ def read_part(
     pick: Pick | None = None,
 ) -> Iterator[RankingLog]:
     """Yield the rankings of a part in batches; `where` keeps one segment, `pick` some rows of it.
+
     Memory is that of a batch or two.
     """
     rows = rows or batch_rows(spec)

@@ -116,9 +116,7 @@ def scan(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSource:
-    """A log in files: a `counterrank.data.source.Source`. `parts` are what an engine hands to its
-    workers.
-    """
+    """A log in files: a `counterrank.data.source.Source`. `parts` are what an engine hands to its workers."""
 
     spec: LogSpec
     parts: tuple[Part, ...]

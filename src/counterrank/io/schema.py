@@ -23,9 +23,7 @@ _SAMPLE = 1000
 
 
 def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpec:
-    """Return the spec of data of which `table` is all or the start; K and vocabularies are still
-    open.
-    """
+    """Return the spec of data of which `table` is all or the start; K and vocabularies are still open."""
     return _Resolver(table, options, in_memory).spec()
 
 
@@ -119,9 +117,7 @@ class _Resolver:
         return found
 
     def kind(self) -> str:
-        """What the numbers are: as the user says, else as the file says of its own `propensity`,
-        else factored.
-        """
+        """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
         if self.options.propensity_kind is not None:
             return self.options.propensity_kind
         if self.options.logger is not None:
@@ -183,9 +179,7 @@ class _Resolver:
         )
 
     def missing(self) -> list[str]:
-        """Return the roles that every log needs and this one lacks, so that one message can name
-        them all.
-        """
+        """Return the roles that every log needs and this one lacks, so that one message can name them all."""
         needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
         return [role for role in needed if self.find(self.options.column(role)) is None]
 
@@ -236,9 +230,7 @@ class _Resolver:
         return tuple(run)
 
     def usual(self, role: str) -> str | None:
-        """Return the column that has one of the names people give to a role, unless it is spoken
-        for.
-        """
+        """Return the column that has one of the names people give to a role, unless it is spoken for."""
         named = self.options.columns.get(role)
         if isinstance(named, str) and named in self.names:
             return named
@@ -261,9 +253,7 @@ class _Resolver:
         return {name.lower(): name for name in self.names if name not in spoken}
 
     def refuse_unmarked_positions(self) -> None:
-        """Raise when rows look like positions: read as rankings of one item, they would give a
-        wrong answer.
-        """
+        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
         position, ranking = self.usual("position"), self.usual("ranking")
         if position is not None and _counts_up(self.table[position]):
             raise self.unmarked(f"'{position}' counts them", say("--context", position))
@@ -280,8 +270,9 @@ class _Resolver:
             )
 
     def counted(self) -> tuple[str, str] | None:
-        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of
-        those numbers: positions, whatever they are called.
+        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
+
+        Positions, whatever they are called.
         """
         start = self.table.slice(0, _SEEN)
         roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
@@ -461,9 +452,7 @@ class _Resolver:
         return f"column '{column}' for '{title}' is no feature of candidates: it must hold {one}"
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
-        """Return a field of lists; text without brackets, "a b c", is one where only lists can
-        stand.
-        """
+        """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
         found = self.find(name)
         scalar = found is not None and found.form == "scalar"
         if found and scalar and values.is_text(self.table.schema.field(found.name).type):
@@ -627,8 +616,9 @@ _SEEN = 1000
 
 
 def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
-    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1, and
-    groups have at least two rows on average. The last group may be cut.
+    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1.
+
+    Groups have at least two rows on average; the last one may be cut.
     """
     group = values.plain(values.one_chunk(groups))
     codes = np.asarray(group.dictionary_encode(null_encoding="encode").indices)

@@ -35,9 +35,7 @@ def frame_source(frame: Any, options: ReadOptions) -> FrameOnCluster:
 
 
 def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
-    """Return a log in files that Spark's workers can reach; without a session, one is started on
-    this machine.
-    """
+    """Return a log in files that Spark's workers can reach; without a session, one is started on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_session()) if session is None else session
     _use_this_python(used)

@@ -190,9 +190,7 @@ class ReadOptions:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
-        """Return options from the [log] table of a TOML file, or from the whole file when there is
-        none.
-        """
+        """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
         table = log_table(path)
         try:
             return cls.of(**table | more)
@@ -268,8 +266,9 @@ class ReadOptions:
 
 
 def refuse_unread(given: Mapping[str, Any]) -> None:
-    """Raise where options on reading come with a log that has been read: they would be ignored, and
-    so would a name that is mistyped.
+    """Raise where options on reading come with a log that has been read.
+
+    They would be ignored, and so would a name that is mistyped.
     """
     # What evaluations themselves pass on.
     names = [name for name in given if name not in ("require_propensity", "position_weights")]
@@ -282,9 +281,7 @@ def refuse_unread(given: Mapping[str, Any]) -> None:
 
 
 def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the [log] table of a TOML file, or the whole file when there is none, with the names
-    of options.
-    """
+    """Return the [log] table of a TOML file, or the whole file when there is none, with the names of options."""
     content = load_toml(path)
     table = content.get("log", content)
     if not isinstance(table, dict):
@@ -563,8 +560,7 @@ class CandidateSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSpec:
-    """Everything needed to decode any piece of a data set into a RankingLog, also on another
-    machine.
+    """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
 
     `layout` is "list", "numbered" or "long" (one row a position; then `ranking` and `position` are
     set). `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so

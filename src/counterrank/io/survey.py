@@ -47,9 +47,7 @@ class Survey:
 
     @classmethod
     def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
-        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says
-        otherwise.
-        """
+        """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
         encode = options.encode_actions
         if encode is None:
             listed = spec.candidates.items
@@ -251,9 +249,7 @@ SAMPLE_NUMBERS = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first
-    ranking.
-    """
+    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first ranking."""
 
     file: DataFile
     start: int
@@ -267,8 +263,9 @@ def batch_rows(spec: LogSpec) -> int:
 
 
 def sample_rows(spec: LogSpec, rows: int) -> int:
-    """Return how many of `rows` rankings a sample may hold: fewer where a ranking has tens of
-    thousands of numbers.
+    """Return how many of `rows` rankings a sample may hold.
+
+    Fewer where a ranking has tens of thousands of numbers.
     """
     return min(rows, max(1, SAMPLE_NUMBERS // _width(spec)))
 
@@ -325,8 +322,9 @@ def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
 
 
 def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
-    """Return options that carry what a condition looks at where a row is a position: there it is
-    held against whole rankings.
+    """Return options that carry what a condition looks at where a row is a position.
+
+    There it is held against whole rankings.
     """
     where = options.where
     if where is None:
@@ -348,9 +346,7 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
 
 
 def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
-    """Return the files from the first that has rows, and its first rows; Spark writes part files
-    without any.
-    """
+    """Return the files from the first that has rows, and its first rows; Spark writes part files without any."""
     for index, file in enumerate(files):
         sample = tables.sample(file)
         if sample.num_rows:
@@ -359,9 +355,7 @@ def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
 
 
 def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
-    """Raise when the name of a folder would say what only the rows can: an item, a reward, a
-    probability.
-    """
+    """Raise when the name of a folder would say what only the rows can: an item, a reward, a probability."""
     fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
     taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
     for file in files:
@@ -425,9 +419,7 @@ def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
 
 
 def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
-    """Rankings in each file; a pass over the surveyed columns where the schema does not tell
-    enough.
-    """
+    """Rankings in each file; a pass over the surveyed columns where the schema does not tell enough."""
     # A row of the long layout is a position: its footers count no rankings.
     if all(file.format == "parquet" for file in files) and survey.spec.layout != "long":
         return _told_by_footers(files, survey, sample)

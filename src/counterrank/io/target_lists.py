@@ -26,8 +26,7 @@ COLUMNS = ("query", "rank", "document")
 
 @dataclass(frozen=True, slots=True)
 class TargetLists:
-    """What a ranker shows for each query: documents (N,) in the order of their ranks, list after
-    list.
+    """What a ranker shows for each query: documents (N,) in the order of their ranks, list after list.
 
     `places` is where each query's list starts and how long it is; `column` the log's column of
     queries.
@@ -60,9 +59,7 @@ class TargetLists:
             return cls(target, name, *_ordered(table), column)
 
     def onto(self, log: RankingLog) -> RankingLog:
-        """Return the log with the lists as a target; documents that it never showed become items of
-        it.
-        """
+        """Return the log with the lists as a target; documents that it never showed become items of it."""
         if self.column not in log.columns:
             raise LogError(
                 f"there is no column '{self.column}' that says which query a ranking answers; map "

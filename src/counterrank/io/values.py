@@ -143,9 +143,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
 
 def objects(array: pa.Array) -> NDArray[Any]:
-    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where
-    null.
-    """
+    """Return a column as NumPy: numbers as they are, text as shared Python strings, None where null."""
     if is_text(array.type) or pa.types.is_dictionary(array.type):
         encoded = plain(array).dictionary_encode()
         labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
@@ -356,9 +354,7 @@ def entry_counts(array: pa.Array) -> Ints:
 
 
 def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
-    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists
-    if they differ.
-    """
+    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists if they differ."""
     if field.has_lists:
         found = lists(table[field.name], field.name, spec.K, start)
         return found.spread(floats(found.flat, field.name, found.place), np.nan), found.lengths
@@ -374,9 +370,7 @@ def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
 
 
 def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
-    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they
-    differ.
-    """
+    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they differ."""
     field = spec.fields["action"]
     if field.has_lists:
         found = lists(table[field.name], field.name, spec.K, start)

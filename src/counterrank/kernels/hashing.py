@@ -1,5 +1,6 @@
-"""Deterministic hashes that do not depend on chunking or machine: folds, clusters and bootstrap
-buckets; and 128-bit hashes of rows, built up array by array and added over rows.
+"""Deterministic hashes that do not depend on chunking or machine: folds, clusters and bootstrap buckets.
+
+And 128-bit hashes of rows, built up array by array and added over rows.
 """
 
 from collections.abc import Callable
@@ -40,9 +41,7 @@ def integer_buckets(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> No
 def string_buckets(
     offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]
 ) -> None:
-    """Fill `buckets` (n,) with the bucket of each string; string i is
-    data[offsets[i]:offsets[i+1]].
-    """
+    """Fill `buckets` (n,) with the bucket of each string; string i is data[offsets[i]:offsets[i+1]]."""
     for i in range(buckets.shape[0]):
         state = np.uint64(0xCBF29CE484222325)
         for j in range(offsets[i], offsets[i + 1]):
@@ -52,9 +51,7 @@ def string_buckets(
 
 @jit
 def row_buckets(start: int, buckets: NDArray[np.int64]) -> None:
-    """Fill `buckets` (n,) for rows start, start+1, ...: each stretch of 1024 rows meets every
-    bucket once.
-    """
+    """Fill `buckets` (n,) for rows start, start+1, ...: each stretch of 1024 rows meets every bucket once."""
     for i in range(buckets.shape[0]):
         row = start + i
         stretch = mix(np.uint64(row // BUCKETS))
@@ -156,9 +153,7 @@ def add_finished(state: Words, sums: Words) -> None:
 
 
 class RowHashes:
-    """A hash of 128 bits for each of n rows, built up array by array; it depends on every word and
-    its place.
-    """
+    """A hash of 128 bits for each of n rows, built up array by array; it depends on every word and its place."""
 
     def __init__(self, n: int) -> None:
         self._state = np.zeros((2, n), np.uint64)

@@ -46,9 +46,7 @@ _UNCACHED = f"counterrank: compiling, up to a minute: no folder to keep the code
 
 
 class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
-    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so
-    long.
-    """
+    """Says once on stderr, in a terminal, a pipe or a notebook alike, why a first run takes so long."""
 
     def __init__(self) -> None:
         self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0
@@ -90,9 +88,7 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
 
 
 def _kept(compiled: Function) -> Function:
-    """Return a kernel whose code is kept on disk, or compiled on each run where no folder can be
-    written to.
-    """
+    """Return a kernel whose code is kept on disk, or compiled on each run where no folder can be written to."""
     # Without it numba was told not to compile (NUMBA_DISABLE_JIT).
     if not hasattr(compiled, "py_func"):
         return compiled

@@ -87,9 +87,7 @@ class BoostedModel:
         return self.first.strength(rankings, fold)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return what the trees expect of each item alone in the first place (m, K), -inf in the
-        padding.
-        """
+        """Return what the trees expect of each item alone in the first place (m, K), -inf in the padding."""
         m, C = rankings.item.shape
         alone = rankings.take(np.repeat(np.arange(m), C))
         picked = np.tile(np.arange(C), m)
@@ -104,8 +102,9 @@ class BoostedModel:
 
 
 def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return what trees read of each slot but its place (m, K, p): the first model's key, rivals,
-    context, features.
+    """Return what trees read of each slot but its place (m, K, p).
+
+    The first model's key, rivals, context, features.
     """
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     others = rivalry(first.strength(rankings, fold), rankings.lengths)

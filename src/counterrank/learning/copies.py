@@ -58,8 +58,9 @@ def _repeated(whole: Words, owner: Words) -> float:
 
 
 def _by_chance(key: Words, chance: Floats) -> float:
-    """Return at most which share of rows repeats by chance: each of g - 1 others of the same context
-    shows this page with its probability.
+    """Return at most which share of rows repeats by chance.
+
+    Each of g - 1 others of the same context shows this page with its probability.
     """
     _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
     others = counts[np.asarray(group).reshape(-1)] - 1.0
@@ -67,8 +68,9 @@ def _by_chance(key: Words, chance: Floats) -> float:
 
 
 def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
-    """Yield a column that is left out, and hashes of what is known of each row before its page is
-    drawn, without it.
+    """Yield a column that is left out, and hashes of each row without it.
+
+    Hashes are of what is known of the row before its page is drawn.
     """
     parts: dict[str, Words] = {}
     if log.context is not None:
@@ -87,8 +89,9 @@ def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
 
 
 def _scores(log: RankingLog) -> Words | None:
-    """Return hashes of how the logger was to draw each row; numbers of the shown items alone say
-    what was drawn, and do not count.
+    """Return hashes of how the logger was to draw each row.
+
+    Numbers of the shown items alone say what was drawn, and do not count.
     """
     logger = log.propensity
     if isinstance(logger, Scored):

@@ -148,8 +148,9 @@ class _Scorer:
         return g.add("Where", [self.is_shown, key, g.constant(-np.inf)])
 
     def _alone(self, model: Any) -> tuple[str, str]:
-        """Return the key of each item by itself, and its strength: a chance, a number, or a chance
-        times an amount (n, C).
+        """Return the key of each item by itself, and its strength.
+
+        a chance, a number, or a chance times an amount (n, C).
         """
         g = self.graph
         if isinstance(model, NumberModel):
@@ -298,8 +299,9 @@ class _Scorer:
         return g.add("Concat", clicked, axis=1)
 
     def _left(self, model: ClickModel, ones: str) -> tuple[list[str], list[str]]:
-        """Return what skipped items do to the odds of having left, before slot k (n, 1): where
-        nothing was clicked, and from the top on (the kernel `skipped`).
+        """Return what skipped items do to the odds of having left, before slot k (n, 1).
+
+        Where nothing was clicked, and from the top on (the kernel `skipped`).
         """
         g, first = self.graph, model.predictor.first
         power = g.constant(float(model.power[-1]))
@@ -373,9 +375,7 @@ class _Scorer:
     def _encoded(
         self, value: str, names: Sequence[str], given: Mapping[str, Sequence[str]], most: int
     ) -> str:
-        """Return columns as the model reads them: few labels become indicators, many share hashed
-        ones.
-        """
+        """Return columns as the model reads them: few labels become indicators, many share hashed ones."""
         g, parts = self.graph, []
         for j, name in enumerate(names):
             own, labels = g.add("Gather", [value, g.whole(j)], axis=-1), given.get(name, ())

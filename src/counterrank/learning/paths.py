@@ -51,9 +51,7 @@ _GROUP = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many
-    lie below.
-    """
+    """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many lie below."""
 
     own: Floats
     ordered: Floats
@@ -165,9 +163,7 @@ def _stored(path: Path, key: str, drawn: Drawn) -> None:
 
 
 def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
-    """Return what was stored for these very rows under this very model; else None, and it is drawn
-    again.
-    """
+    """Return what was stored for these very rows under this very model; else None, and it is drawn again."""
     if not path.exists() and not path.is_symlink():
         return None
     try:
@@ -189,8 +185,10 @@ def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
 
 
 def _whole(found: Drawn, own: Floats, draws: int) -> bool:
-    """Whether stored draws can be what was drawn: list values of these rankings, which tell another
-    model and another order of the rows, and numbers in their order.
+    """Whether stored draws can be what was drawn.
+
+    List values of these rankings, which tell another model and another order of the rows, and
+    numbers in their order.
     """
     shapes = found.ordered.shape == (len(own), draws) and found.below.shape == own.shape
     kinds = [part.dtype.kind for part in (found.own, found.ordered, found.below)]
@@ -222,15 +220,17 @@ class Rewards:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """Rows of one side of the split, and what draws of the logger say about them under a model."""
+    """Rows of one side of the split, and the list value of what they showed.
+
+    Policies are cut by the folds that the score was not fitted to.
+    """
 
     log: RankingLog
     rewards: Rewards
     drawn: Drawn
 
     def lifts(self, m: int, cap: float) -> Floats:
-        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as
-        control variate.
+        """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.
 
         (w - 1)(r - c) + E_m c - E_1 c: the control has mean zero whatever q is.
         """
@@ -260,9 +260,7 @@ class Side:
         return {"m": m, "strength": None}
 
     def lowest(self, m: int, cap: float) -> float:
-        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c
-        = 0.
-        """
+        """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c = 0."""
         return -max((m - 1) * cap, self.rewards.most)
 
 
@@ -297,9 +295,7 @@ class Tilted:
         return out
 
     def lifts(self, strength: float, cap: float) -> Floats:
-        """Return unbiased paired lifts (n,) over the logger; too small where it never shows what
-        the policy would.
-        """
+        """Return unbiased paired lifts (n,) over the logger; too small where it never shows what the policy would."""
         gain: Floats = (self.weight(strength) - 1.0) * self.rewards.totals
         return gain
 

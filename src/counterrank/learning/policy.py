@@ -1,6 +1,4 @@
-"""A learned policy: what is exported, how it scores, how it is served, and how another log
-evaluates it.
-"""
+"""A learned policy: what is exported, how it scores, how it is served, and how another log evaluates it."""
 
 from __future__ import annotations
 
@@ -112,8 +110,9 @@ class LearnedPolicy:
     def serve(
         self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn; the
-        first of equals.
+        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn.
+
+        The first of equals.
         """
         given = np.asarray(draws)
         if given.ndim != 3:
@@ -129,9 +128,7 @@ class LearnedPolicy:
         return chosen
 
     def bind(self, log: RankingLog) -> Policy:
-        """Return the policy on the rows of a log, for `evaluate`: the same items, context and
-        features by name.
-        """
+        """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""
         bound = self._policy(log)
         bound.rule = self
         return bound
@@ -171,9 +168,7 @@ class LearnedPolicy:
         return policies.Deterministic(order, n_actions=table.shape[1])
 
     def plackett_luce(self, log: RankingLog, strength: float) -> Policy:
-        """Return the policy that draws by `strength` times the score, for kind "added" beside
-        today's scores.
-        """
+        """Return the policy that draws by `strength` times the score, for kind "added" beside today's scores."""
         bound = self._bound(log)
         logger = log.propensity
         base: Floats | float = 0.0
@@ -257,9 +252,7 @@ class LearnedPolicy:
         return np.array(found, dtype=np.int64).reshape(given.shape)
 
     def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
-        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted
-        to.
-        """
+        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted to."""
         n, D, C = numbers.shape
         features = None
         if self.feature_names:
@@ -324,8 +317,9 @@ class LearnedPolicy:
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
-        """Return what serving needs as an ONNX graph in double precision, and write it to `path` if
-        one is given; needs the extra `onnx`.
+        """Return what serving needs as an ONNX graph in double precision, and write it to `path` if one is given.
+
+        Needs the extra `onnx`.
 
         Best of m: `list_value` (n,) of pages `item` (n, K); else `score` (n, C) of candidates.
         """
@@ -398,9 +392,7 @@ class _Bound:
 
 
 def sampler_of(log: RankingLog) -> Policy | None:
-    """Return the logging policy as something that can be drawn from: a policy, or whole
-    distributions; else None.
-    """
+    """Return the logging policy as something that can be drawn from: a policy, or whole distributions; else None."""
     if isinstance(log.propensity, Policy):
         return log.propensity if "sample" in log.propensity.capabilities else None
     found = log.dists.get(LOGGING)
@@ -408,7 +400,8 @@ def sampler_of(log: RankingLog) -> Policy | None:
 
 
 def scores_of(log: RankingLog) -> Floats | None:
-    """Return the scores by which the logger draws Plackett-Luce, a table (n, A) or one a candidate;
+    """Return the scores by which the logger draws Plackett-Luce, a table (n, A) or one a candidate.
+
     None where it does not, or they are not known.
     """
     logger = log.propensity

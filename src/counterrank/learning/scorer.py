@@ -1,5 +1,6 @@
-"""A fitted reward model as data: numbers in JSON that give the same scores wherever they are read;
-with LightGBM on top, its text.
+"""A fitted reward model as data: numbers in JSON that give the same scores wherever they are read.
+
+With LightGBM on top, its text.
 """
 
 from collections.abc import Mapping

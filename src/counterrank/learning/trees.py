@@ -187,8 +187,10 @@ def _tree(given: Mapping[str, str], columns: int, number: int) -> _Tree:
 
 
 def _refuse_knots(left: Ints, right: Ints, inner: int, what: str) -> None:
-    """Raise where links do not make a tree: each node but the first, and each leaf, hangs on one
-    node, and a node on one before it. Then every walk ends.
+    """Raise where links do not make a tree.
+
+    Each node but the first, and each leaf, hangs on one node, and a node on one before it. Then
+    every walk ends.
     """
     links = np.concatenate([left, right])
     above = np.concatenate([np.arange(inner), np.arange(inner)])

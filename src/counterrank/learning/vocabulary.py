@@ -33,8 +33,9 @@ class Columns:
     labels: Labels
 
     def translate(self, names: tuple[str, ...], labels: Labels) -> dict[int, Floats]:
-        """Return, for each category whose codes differ from a log's, the policy's code by the
-        log's; the last entry is for a missing one.
+        """Return, for each category whose codes differ from a log's, the policy's code by the log's.
+
+        The last entry is for a missing one.
         """
         missing = [name for name in self.names if name not in names]
         if missing:
@@ -85,9 +86,7 @@ def translated(values: Floats, tables: Mapping[int, Floats]) -> Floats:
 
 
 def coded(values: NDArray[Any], names: Sequence[str], labels: Labels) -> Floats:
-    """Return columns (n, p) as numbers: labels of categories become codes, one that is not known is
-    missing.
-    """
+    """Return columns (n, p) as numbers: labels of categories become codes, one that is not known is missing."""
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
     out = np.full(values.shape, np.nan)
@@ -109,8 +108,7 @@ def _number(value: Any, name: str, row: int) -> float:
 
 
 def item_numbers(items: Sequence[Any], log: RankingLog, *, features: bool) -> Ints | None:
-    """Return the policy's number of each item of a log, the last entry for padding; None where they
-    are the same.
+    """Return the policy's number of each item of a log, the last entry for padding; None where they are the same.
 
     Items that the policy does not know get a number that it has not seen. Where it knows none of
     them it has nothing to go by but `features`.

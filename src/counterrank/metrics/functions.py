@@ -61,7 +61,8 @@ def reciprocal_rank(reward: Floats) -> Floats:
 
 
 def ndcg(reward: Floats) -> Floats:
-    """Return the discounted gain of a ranking's rewards over that of the best order of them (n,);
+    """Return the discounted gain of a ranking's rewards over that of the best order of them (n,).
+
     0 where nothing was earned (Jarvelin & Kekalainen 2002, gain r and discount 1 / log2(1 + k)).
 
     >>> ndcg(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).round(4).tolist()

@@ -19,9 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """q (n, K): the model at the logged ranking; mean (n, K): E_pi of it; both out of fold, zero in
-    the padding.
-    """
+    """q (n, K): the model at the logged ranking; mean (n, K): E_pi of it; both out of fold, zero in the padding."""
 
     q: Floats
     mean: Floats

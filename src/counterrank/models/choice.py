@@ -25,9 +25,7 @@ Chosen: TypeAlias = LinearModel | MixtureModel
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:
-    """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen
-    rows best.
-    """
+    """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen rows best."""
     return fit_close(training, seed=seed).models[0]
 
 
@@ -45,8 +43,9 @@ class Close:
 
 
 def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> Close:
-    """Return every model whose squared error on unseen rows is at most `within` times the least:
-    they say how far to trust any of them.
+    """Return every model whose squared error on unseen rows is at most `within` times the least.
+
+    They say how far to trust any of them.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout

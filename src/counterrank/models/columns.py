@@ -34,9 +34,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Additive first and second moments of the context (d,), to standardise it; NaN counts as
-    missing.
-    """
+    """Additive first and second moments of the context (d,), to standardise it; NaN counts as missing."""
 
     count: Floats
     first: Floats
@@ -65,9 +63,7 @@ def scale_of(batch: RankingLog) -> Scale:
 
 
 def context_columns(batch: RankingLog) -> Floats:
-    """Return the context as numbers (n, d): codes of known categories with few labels become
-    indicators.
-    """
+    """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
     if batch.context is None:
         return np.empty((batch.n, 0))
     return encoded_context(batch.context, batch.context_names, batch.categories)
@@ -76,9 +72,7 @@ def context_columns(batch: RankingLog) -> Floats:
 def encoded_context(
     context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
 ) -> Floats:
-    """Return a context (n, d) of named columns as a model reads it, also away from the log it was
-    fitted to.
-    """
+    """Return a context (n, d) of named columns as a model reads it, also away from the log it was fitted to."""
     columns: list[Floats] = []
     for j, name in enumerate(names):
         labels = categories.get(name, ())
@@ -116,8 +110,7 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column
-    groups.
+    """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column groups.
 
     `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position
     its own block, "counts" one for all above and one for all below.
@@ -196,8 +189,9 @@ def indicators(action: Ints, A: int) -> Floats:
 
 
 def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
-    """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding; (1, A, n) where all
-    positions have the same and none is padded.
+    """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding.
+
+    (1, A, n) where all positions have the same and none is padded.
     """
     columns = np.ascontiguousarray(wanted.transpose(1, 2, 0))
     if not (lengths == K).all():
@@ -262,8 +256,10 @@ def _covariances(layout: Layout, chance: Floats) -> Floats:
 
 
 def whole_columns(layout: Layout, given: Arrays) -> Floats:
-    """Return the columns of rankings seen as a whole (T, n): nothing is left out of their counts,
-    which are centred as for a position's others, and each position has indicators of its own.
+    """Return the columns of rankings seen as a whole (T, n).
+
+    Nothing is left out of their counts, which are centred as for a position's others, and each
+    position has indicators of its own.
 
     Positions must have one logging distribution where there are cross or square columns.
     """
@@ -311,9 +307,7 @@ def count_slots(K: int) -> Ints:
 
 
 def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
-    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not
-    have it.
-    """
+    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not have it."""
     table = batch.distribution(name)
     if table is None:
         return None
@@ -321,9 +315,7 @@ def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
 
 
 def has_distribution(batch: RankingLog, target: str) -> bool:
-    """Return whether the target's mean of a model can be formed exactly: its whole distribution is
-    known.
-    """
+    """Return whether the target's mean of a model can be formed exactly: its whole distribution is known."""
     return batch.distribution(target) is not None
 
 

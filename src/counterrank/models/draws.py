@@ -12,8 +12,7 @@ Ints = NDArray[np.int64]
 
 @jit
 def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Ints) -> None:
-    """Fill out (n, S, K) with draws from dist (n, 1 or K, A); the randomness is a hash of seed,
-    row, draw, position.
+    """Fill out (n, S, K) with draws from dist (n, 1 or K, A); the randomness is a hash of seed, row, draw, position.
 
     Chunks and threads therefore do not change the draws.
     """

@@ -1,6 +1,4 @@
-"""Any scikit-learn regressor as a reward model: cross-fitted on a sample of rows, averaged over
-drawn rankings.
-"""
+"""Any scikit-learn regressor as a reward model: cross-fitted on a sample of rows, averaged over drawn rankings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -87,8 +85,9 @@ def blocks(n: int, size: int) -> Iterator[slice]:
 
 
 def threads_for(rows: int) -> Any:
-    """Return a context in which libraries use one thread where there are few rows: on a busy machine
-    the threads of a small fit took fifty times as long as one.
+    """Return a context in which libraries use one thread where there are few rows.
+
+    On a busy machine the threads of a small fit took fifty times as long as one.
     """
     pools = require("threadpoolctl", extra="models")
     return pools.threadpool_limits(limits=1 if rows < _FOR_THREADS else None)
@@ -105,8 +104,7 @@ def features(x: Floats, action: Ints, k: int, n_actions: int) -> Floats:
 
 
 def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
-    """Return the cross-fitted model: "boosting" is scikit-learn's histogram gradient boosting, or
-    any regressor.
+    """Return the cross-fitted model: "boosting" is scikit-learn's histogram gradient boosting, or any regressor.
 
     The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
     """

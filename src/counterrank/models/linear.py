@@ -73,8 +73,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
-    """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says
-    so.
+    """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says so.
 
     The mean under independent positions is exact for linear positions and, for logistic ones, an
     average over `draws` drawn rankings with the own action summed out; under dependent positions
@@ -95,9 +94,7 @@ class LinearModel:
         return Prediction(q, self.mean(batch, target, given))
 
     def link(self, linear: Floats, given: Arrays) -> Floats:
-        """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in
-        the padding.
-        """
+        """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in the padding."""
         # By position: each keeps whichever of ridge and sigmoid predicted its unseen rows better.
         curved = self.logistic.astype(bool)
         if curved.any():
@@ -121,9 +118,7 @@ class LinearModel:
         return out
 
     def cascade(self, batch: RankingLog, target: str) -> Prediction:
-        """Return the mean of the model as the items above k let it be known: q_k becomes
-        E_pi[q_k | a_1..a_k].
-        """
+        """Return the mean of the model as the items above k let it be known: q_k becomes E_pi[q_k | a_1..a_k]."""
         layout, given, wanted = (
             self.layout,
             self.layout.arrays(batch),
@@ -207,9 +202,7 @@ def whole_coefficients(layout: Layout, coef: Floats, at: Ints) -> Floats:
 
 
 def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
-    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q,
-    1, F, A, A).
-    """
+    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q, 1, F, A, A)."""
     F, Q, A, _ = coef.shape
     _, cross, squares, blocks = layout.starts
     own = np.arange(A)
@@ -252,9 +245,7 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
-    """Return a model with one block whose mean is the same when all positions have one
-    distribution.
-    """
+    """Return a model with one block whose mean is the same when all positions have one distribution."""
     A, dense = layout.A, layout.starts[3]
     single = replace(layout, slots=np.zeros_like(layout.slots))
     summed = np.zeros((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
@@ -269,8 +260,9 @@ def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
 def logistic_means(
     layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints
 ) -> Floats:
-    """Return E_pi of the sigmoid (n, Q) at the positions `at` from their coefficients (F, Q, A, D):
-    the others drawn (n, S, K), the own action summed out.
+    """Return E_pi of the sigmoid (n, Q) at the positions `at` from their coefficients (F, Q, A, D).
+
+    The others drawn (n, S, K), the own action summed out.
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
@@ -289,9 +281,7 @@ def logistic_means(
 
 
 def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any
-    chunking.
-    """
+    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
     from counterrank.models.draws import draw_rankings
 
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
@@ -300,8 +290,9 @@ def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> I
 
 
 def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a target that is a policy, as long as the logged
-    ones; row by row the same in any chunking.
+    """Return (n, size, K) rankings drawn from a target that is a policy, as long as the logged ones.
+
+    Row by row the same in any chunking.
     """
     from counterrank.policies import Policy, RowRandom
 
@@ -316,9 +307,7 @@ def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
 
 
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
-    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of
-    unknown length.
-    """
+    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of unknown length."""
     if source.n is not None and source.n <= rows:
         return source
     return MemorySource(source.sample(rows, stream(seed, Stream.TRAINING_ROWS)))
@@ -380,9 +369,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
 
 
 def fits_in_memory(first: RankingLog) -> bool:
-    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable
-    size.
-    """
+    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
     A, d = first.n_actions, context_columns(first).shape[1]
     return bool(
         first.K <= LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= LARGEST_GRAM
@@ -390,9 +377,7 @@ def fits_in_memory(first: RankingLog) -> bool:
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
-    """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it
-    predicts better.
-    """
+    """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
     ridge = fit_ridge(training.prepared, training.totals)
     details: Json = {
         "model": "ridge",
@@ -423,9 +408,7 @@ class Losses:
 
 
 def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
-    """Return the model with a logistic fit at the positions where it has the lower out-of-fold
-    squared loss.
-    """
+    """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
     # r^2 = r for 0/1 rewards: sums at hand refuse most other logs before any row is read again.
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
@@ -508,9 +491,7 @@ def _fit(training: Training, seed: int) -> Floats:
 def _second_step(
     training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats
 ) -> list[Floats]:
-    """Take one more step from each fold's own coefficients: removes what the common start knew of
-    the fold.
-    """
+    """Take one more step from each fold's own coefficients: removes what the common start knew of the fold."""
     out = [values.copy() for values in by_fold]
     for f in range(training.layout.F):
         own = [values[f] for values in by_fold]
@@ -542,9 +523,7 @@ def _intercepts(grams: Grams) -> Floats:
 
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
-    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start`
-    (A,).
-    """
+    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start` (A,)."""
     penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
     penalty[0] = LOGIT_INTERCEPT
     away = now.copy()

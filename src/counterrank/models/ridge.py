@@ -93,9 +93,7 @@ def by_action(action: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty
-    too.
-    """
+    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty too."""
 
     name: str
     columns: str
@@ -149,9 +147,7 @@ def _span(layout: Layout, first: int, last: int) -> Floats:
 
 
 def _pairs(layout: Layout, k: int) -> Floats:
-    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's
-    mean.
-    """
+    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
     # 1{a_l = b} - p0(b | x) has mean zero given the context, so these columns are uncorrelated with
     # anything made of context: interactions are shrunk without moving own effects.
     out = np.zeros((layout.width, layout.blocks * layout.A))
@@ -189,9 +185,7 @@ def others(values: Floats) -> Floats:
 
 
 def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
-    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides
-    (..., p, s).
-    """
+    """Return (matrix + diag(penalty))^-1 right for stacks of matrices (..., p, p) and right sides (..., p, s)."""
     p = matrix.shape[-1]
     full = matrix.copy()
     full[..., np.arange(p), np.arange(p)] += penalty
@@ -235,8 +229,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ridge:
-    """Coefficients (F, K, A, D): fold f's were fitted without fold f. `chosen` (K,) names the
-    designs.
+    """Coefficients (F, K, A, D): fold f's were fitted without fold f. `chosen` (K,) names the designs.
 
     `loss` (K,) is the out-of-fold sum of squared errors, `size` (K,) the number of rewards behind
     it.
@@ -249,8 +242,7 @@ class Ridge:
 
 
 def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
-    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by
-    position.
+    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
 
     Starts: one fit for all own actions (a position's own), or one for all positions (an own
     action's own), the latter also with the noise that a ranking's rewards share (where `totals` are
@@ -290,8 +282,7 @@ def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
 
 
 def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
-    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its
-    name.
+    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name.
 
     Tied to zero, or to a fit common to all positions and own actions: then only departures from it
     are penalised.
@@ -344,8 +335,7 @@ def common_fit(prepared: Prepared) -> Floats:
 
 
 def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
-    """Return design j fitted once per own action for all positions, with an intercept for each: (F,
-    K, A, D).
+    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D).
 
     `right` (F, K, A, D) are the right-hand sides in raw columns: rewards, or the means that weights
     must match.
@@ -412,8 +402,9 @@ def _widest(prepared: Prepared, k: int) -> Design:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals:
-    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,): s, R are features and rewards summed
-    over a ranking.
+    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,).
+
+    s, R are features and rewards summed over a ranking.
     """
 
     gram: Floats
@@ -468,9 +459,7 @@ def worth_it(layout: Layout) -> bool:
 
 
 def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
-    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no
-    noise.
-    """
+    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no noise."""
     layout = prepared.layout
     used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
     plain, right = _joint(prepared, used)
@@ -512,9 +501,7 @@ def _joint_penalty(design: Design, layout: Layout, value: float) -> Floats:
 
 
 def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:
-    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams
-    by position.
-    """
+    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams by position."""
     layout = prepared.layout
     K, A, p = layout.K, layout.A, used[0].map.shape[1]
     size = A * p + K * A

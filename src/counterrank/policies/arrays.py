@@ -60,9 +60,7 @@ class ArrayPolicy(Policy):
 
 
 class ClosedFormPolicy(ArrayPolicy):
-    """A policy whose subset probability is one vectorised formula; prefixes and positions follow
-    from it.
-    """
+    """A policy whose subset probability is one vectorised formula; prefixes and positions follow from it."""
 
     def prepare(self, items: Ints) -> Ints:
         """Return what `event` gets in place of the items, worked out once for all masks."""
@@ -149,9 +147,7 @@ def as_masks(masks: ArrayLike, items: Ints) -> Bools:
 
 
 def repeated(items: Ints, mask: Bools) -> Bools:
-    """Return (n,) True where one item is asked for at two masked positions: impossible without
-    replacement.
-    """
+    """Return (n,) True where one item is asked for at two masked positions: impossible without replacement."""
     chosen = items[:, mask]
     ordered = np.sort(chosen, axis=1)
     same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
@@ -159,9 +155,7 @@ def repeated(items: Ints, mask: Bools) -> Bools:
 
 
 def pack(masks: Bools) -> Ints:
-    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal
-    masks.
-    """
+    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal masks."""
     K = masks.shape[-1]
     words = []
     # 62, not 64: sums of powers of two must stay below the sign bit.
@@ -172,9 +166,7 @@ def pack(masks: Bools) -> Ints:
 
 
 def distinct_masks(flat: Bools) -> tuple[Ints, Ints]:
-    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is
-    (T,).
-    """
+    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is (T,)."""
     codes = pack(flat)
     keys = (
         codes[:, 0] if codes.shape[1] == 1 else codes
@@ -248,8 +240,7 @@ def repeats(items: Ints, masks: Bools) -> Bools:
 
 
 def superset_mask(masks: Bools, capability: str) -> Bools:
-    """Return the smallest masks containing `masks` (..., K) whose probability `capability`
-    supplies.
+    """Return the smallest masks containing `masks` (..., K) whose probability `capability` supplies.
 
     "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not
     empty; "subset" changes nothing; "position" supplies single positions only and cannot be

@@ -65,9 +65,7 @@ class Autoregressive(ArrayPolicy):
         return self.n_items
 
     def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
-        """Return the callback's probabilities (b, A), checked; without replacement, used items are
-        struck out.
-        """
+        """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
         probs = np.array(self.step(rows, prefixes), dtype=np.float64)
         if probs.shape != (len(rows), self.n_items):
             raise PolicyError(
@@ -139,9 +137,7 @@ class Autoregressive(ArrayPolicy):
         return SubsetResult(log_prob, rel_var, "sampled" if sampled else "exact")
 
     def _sample_set(self, row: int, wanted: Ints, mask: Bools) -> tuple[float, float]:
-        """Double the draws until the relative error is met; the draws depend on seed, row and event
-        alone.
-        """
+        """Double the draws until the relative error is met; the draws depend on seed, row and event alone."""
         # The same question has the same answer in any batch, order or thread.
         key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
         rng = np.random.default_rng(key)
@@ -208,8 +204,7 @@ def enumerated(policy: Autoregressive, row: int, wanted: Ints, mask: Bools) -> f
 
 
 def forced(policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms: Floats) -> Floats:
-    """Return (M,) log-weights of draws in which asked items are put at their places; their mean is
-    P.
+    """Return (M,) log-weights of draws in which asked items are put at their places; their mean is P.
 
     In a gap the asked items still to come are held back and the weight takes the mass of the
     others; with replacement nothing needs holding back.

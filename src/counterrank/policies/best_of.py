@@ -101,8 +101,9 @@ class BestOf(Policy):
         ).reshape(self.n_rows, size, length)
 
     def serve(self, drawn: Ints, rows: Ints | None = None) -> Ints:
-        """Return the best of rankings (n, m, K) for each row: (n, K); draws are alike, so the first
-        of equals does.
+        """Return the best of rankings (n, m, K) for each row: (n, K).
+
+        Draws are alike, so the first of equals does.
         """
         values = self._scored(self.rows if rows is None else rows, drawn)
         best: Ints = np.take_along_axis(drawn, np.argmax(values, axis=1)[:, None, None], axis=1)[
@@ -124,9 +125,7 @@ class BestOf(Policy):
         return drawn_weight(below, self.draws, self.m)
 
     def exact(self, length: int) -> Enumerated:
-        """Return the policy as a list of all its rankings, where there are few; it answers every
-        question.
-        """
+        """Return the policy as a list of all its rankings, where there are few; it answers every question."""
         A = self.n_actions
         listed = itertools.product(range(A), repeat=length) if self.logger.factored else None
         every = listed or itertools.permutations(range(A), length)
@@ -184,8 +183,7 @@ class BestOf(Policy):
         return self.logger.take(rows).sample(length, rng, size=size)
 
     def _reference(self, length: int, ends: Ints) -> tuple[Floats, Floats]:
-        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking,
-        then of each.
+        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking, then of each.
 
         Draws end where the page of their row does, `ends` (n,).
         """
@@ -212,8 +210,9 @@ class BestOf(Policy):
 
 
 def cut(rankings: Ints, ends: Ints) -> Ints:
-    """Return rankings (n, D, K) that end where the pages of their rows do: how long a page is was not
-    the ranker's choice.
+    """Return rankings (n, D, K) that end where the pages of their rows do.
+
+    How long a page is was not the ranker's choice.
 
     >>> cut(np.array([[[4, 2, 7]]]), np.array([2])).tolist()
     [[[4, 2, -1]]]
@@ -248,8 +247,7 @@ def drawn_weight(below: Ints, draws: int, m: int) -> Floats:
 
 
 def best_of_probs(probs: Floats, scores: Floats, m: int) -> Floats:
-    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in
-    proportion.
+    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in proportion.
 
     Rankings of one score are served with (F + p)^m - F^m, F the mass below and p theirs.
 

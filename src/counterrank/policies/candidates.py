@@ -1,5 +1,4 @@
-"""What could have been shown: ragged lists of candidates by row, with features of candidates and of
-items.
+"""What could have been shown: ragged lists of candidates by row, with features of candidates and of items.
 
 Row i owns `items[offsets[i]:offsets[i+1]]`. Everything else that is known of a candidate (scores,
 features) is a flat array beside `items`, so that 1 million rows of 50 candidates stay 50 million
@@ -82,9 +81,7 @@ class Candidates:
 
     @classmethod
     def concat(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Return the rows of all parts, in order; they come from one source and have the same
-        features.
-        """
+        """Return the rows of all parts, in order; they come from one source and have the same features."""
         first = parts[0]
         ends = np.cumsum([len(part.items) for part in parts])
         shifted = [
@@ -126,9 +123,7 @@ class Candidates:
         return chosen
 
     def blocks(self, cells: int = BLOCK) -> Iterator[slice]:
-        """Yield stretches of rows whose lists, padded to the longest of them, hold about `cells`
-        entries.
-        """
+        """Yield stretches of rows whose lists, padded to the longest of them, hold about `cells` entries."""
         first, counts = 0, self.counts
         while first < self.n:
             # More rows cannot fit: all are padded to at least the first one's length.
@@ -139,17 +134,16 @@ class Candidates:
             first += step
 
     def locate(self, items: Ints) -> Ints:
-        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no
-        candidate.
-        """
+        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no candidate."""
         from counterrank.policies.kernels.rows import locate
 
         flat = np.ascontiguousarray(items, dtype=np.int64).reshape(self.n, -1)
         return locate(self.offsets, self.items, flat, self.n_items).reshape(np.shape(items))
 
     def features_of(self, items: Ints) -> list[Floats]:
-        """Return one array (n, ...) a feature for items (n, ...): NaN for padding, missing codes
-        and no candidates.
+        """Return one array (n, ...) a feature for items (n, ...).
+
+        NaN for padding, missing codes and no candidates.
         """
         places = self.locate(items)
         first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))

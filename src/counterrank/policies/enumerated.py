@@ -1,6 +1,4 @@
-"""A known list of rankings per context, each with its probability: how search logs with few
-variants look.
-"""
+"""A known list of rankings per context, each with its probability: how search logs with few variants look."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ class Enumerated(ClosedFormPolicy):
         *,
         n_actions: int | None = None,
     ) -> Self:
-        """Return the policy of ragged lists: rankings[g][e] is a list of items with probability
-        probs[g][e].
-        """
+        """Return the policy of ragged lists: rankings[g][e] is a list of items with probability probs[g][e]."""
         E = max(map(len, rankings), default=0)
         R = max((len(ranking) for listed in rankings for ranking in listed), default=0)
         table = np.full((len(rankings), E, R), -1, np.int64)
@@ -119,9 +115,7 @@ class Enumerated(ClosedFormPolicy):
         return np.minimum(out, 0.0)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        """Return log-probabilities of the masked items; rows that show the same list are worked out
-        once.
-        """
+        """Return log-probabilities of the masked items; rows that show the same list are worked out once."""
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
         if sets.ndim == 3 or len(self.group) != len(items):

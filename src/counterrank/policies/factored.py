@@ -111,8 +111,7 @@ class Factored(ArrayPolicy):
 
 
 class Softmax(Factored):
-    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action
-    unavailable.
+    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action unavailable.
 
     >>> Softmax([[0.0, np.log(3.0)]]).dist().round(2).tolist()
     [[0.25, 0.75]]
@@ -125,8 +124,7 @@ class Softmax(Factored):
 
 
 class EpsilonGreedy(Factored):
-    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores
-    share.
+    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores share.
 
     p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate scores to
     minimise.
@@ -174,8 +172,7 @@ def from_callable(function: Callable[[Any], ArrayLike], context: Any) -> Factore
 
 
 def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None) -> Factored:
-    """Return the factored policy of a fitted classifier with `predict_proba` and integer
-    `classes_`.
+    """Return the factored policy of a fitted classifier with `predict_proba` and integer `classes_`.
 
     Actions the classifier never saw get probability zero.
     """

@@ -17,8 +17,7 @@ from counterrank.policies.plackett_luce import UniformPermutation
 
 
 class Mixture(ArrayPolicy):
-    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never
-    ratios per slot.
+    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never ratios per slot.
 
     Weights are (C,) or, per row, (n, C). A mixture of factored policies is not factored: one coin
     serves all positions of a ranking.

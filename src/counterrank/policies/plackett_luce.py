@@ -49,8 +49,7 @@ MAX_SPAN = 650.0
 
 
 class PlackettLuce(ArrayPolicy):
-    """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used
-    (Plackett 1975).
+    """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used (Plackett 1975).
 
     Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
     single item by quadrature (1e-12); anything larger by at most `max_samples` draws shared by all
@@ -139,9 +138,7 @@ class PlackettLuce(ArrayPolicy):
 
 
 def _gumbel(scores: Floats, shape: tuple[int, int], rng: np.random.Generator) -> Ints:
-    """Return (size, length) draws as the order of scores plus Gumbel noise: no exponential, any
-    span.
-    """
+    """Return (size, length) draws as the order of scores plus Gumbel noise: no exponential, any span."""
     noisy = scores + rng.gumbel(size=(shape[0], scores.size))
     order = np.argsort(-noisy, axis=1)[:, : shape[1]]
     return np.where(np.take_along_axis(noisy, order, axis=1) > -np.inf, order, -1)
@@ -389,8 +386,10 @@ Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]
 
 @lru_cache(maxsize=64)
 def clock_rules(K: int) -> Rules:
-    """Return sizes, points and weights of Gauss rules, points of the trapezoid per octave, and
-    series for light clocks, all for rankings of K positions.
+    """Return what integrals need for rankings of K positions.
+
+    Sizes, points and weights of Gauss rules, points of the trapezoid per octave, and series for
+    light clocks.
     """
     points, weights = gauss_rules()
     return np.array(SIZES), points, weights, nodes_per_octave(K), light_series(K)

@@ -1,6 +1,4 @@
-"""Policies that start from given rankings: shown as they are, perturbed in a known way, or
-interleaved.
-"""
+"""Policies that start from given rankings: shown as they are, perturbed in a known way, or interleaved."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def check_rankings(base: Ints, n_items: int) -> None:
 
 
 class RankedPolicy(ClosedFormPolicy):
-    """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead
-    of items.
-    """
+    """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
 
     row_fields = ("ranking",)
     shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
@@ -110,8 +106,7 @@ def log_factorials(n: int) -> Floats:
 
 
 class RandTopN(RankedPolicy):
-    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as
-    ranked.
+    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as ranked.
 
     >>> policy = RandTopN([[0, 1, 2, 3]], 3)
     >>> np.exp(policy.position_log_prob(np.array([[2, 1, 0, 3]]))).round(3).tolist()
@@ -154,8 +149,7 @@ class RandTopN(RankedPolicy):
 
 
 class RandomSwap(RankedPolicy):
-    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown
-    as it is.
+    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
 
     P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of
     place; the one swap that explains one or two items out of place; none for more. `weights` (R, R)
@@ -287,8 +281,7 @@ MAX_LENGTH = 30
 
 
 class TeamDraft(ArrayPolicy):
-    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who
-    picks first.
+    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who picks first.
 
     P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
 

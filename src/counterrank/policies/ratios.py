@@ -85,8 +85,7 @@ class SubsetRatios:
 def _log_ratio(
     logging: Policy, target: Policy, actions: Ints, masks: Bools
 ) -> tuple[Floats, Floats]:
-    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of
-    w.
+    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of w.
 
     A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 -
     min(v0, 1/2)) is added (delta method, second order). Zero under the target is a weight of zero
@@ -111,8 +110,7 @@ def _log_ratio(
 
 
 def position_matrix(policy: Policy, actions: Ints) -> Floats:
-    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the
-    ranking round.
+    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the ranking round.
 
     Each turn asks for all K items at once; a ranking of L < K items is turned within its L
     positions.

@@ -1,6 +1,4 @@
-"""Random numbers that hang on the row, so that draws do not depend on how a log is cut into
-batches.
-"""
+"""Random numbers that hang on the row, so that draws do not depend on how a log is cut into batches."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,8 +10,7 @@ from counterrank.policies.base import Floats, Ints
 
 
 class RowRandom(np.random.Generator):
-    """A generator whose uniform numbers are a function of `seed` and the row's number in the whole
-    log.
+    """A generator whose uniform numbers are a function of `seed` and the row's number in the whole log.
 
     `random` and `integers` of (n, ...) or (n * m, ...) numbers give each row its own; all policies
     of this package draw that way. Other methods, or other shapes, go on with one stream that hangs

@@ -1,5 +1,4 @@
-"""Policies over ragged candidates: scores beside them, and a spec that says how they become a
-policy.
+"""Policies over ragged candidates: scores beside them, and a spec that says how they become a policy.
 
 `candidate_fit` asks whether what was shown agrees with the policy that is said to have shown it:
 sums of one pass, for the audit.
@@ -105,9 +104,7 @@ class Scored(Policy):
         return self.over(self.candidates.take(rows), rows)
 
     def over(self, candidates: Candidates, rows: Rows) -> Self:
-        """Return the policy of the selected rows, whose candidates were cut before: several
-        policies share them.
-        """
+        """Return the policy of the selected rows, whose candidates were cut before: several policies share them."""
         chosen = copy.copy(self)
         chosen.scores = self.candidates.take_values(self.scores, rows)
         chosen.candidates = candidates
@@ -115,9 +112,7 @@ class Scored(Policy):
 
     @staticmethod
     def concat(parts: "Sequence[Scored]", candidates: Candidates | None = None) -> "Scored":
-        """Return the policy of all parts' rows; `candidates` are theirs together, where they were
-        joined before.
-        """
+        """Return the policy of all parts' rows; `candidates` are theirs together, where they were joined before."""
         joined = copy.copy(parts[0])
         joined.scores = np.concatenate([part.scores for part in parts])
         joined.candidates = candidates or Candidates.concat([part.candidates for part in parts])
@@ -143,9 +138,7 @@ class Scored(Policy):
         return SubsetResult(log_prob, rel_var, method)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the
-        end.
-        """
+        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
         out = np.empty((self.n_rows, size, length), np.int64)
         call = rng.next_call() if isinstance(rng, RowRandom) else 0
         for block in self.candidates.blocks():
@@ -195,9 +188,7 @@ class Scored(Policy):
         return self if self.n_rows == n else self.take(np.zeros(n, np.int64))
 
     def _block(self, block: slice, length: int, items: Ints) -> tuple[Policy, Ints]:
-        """Return the dense policy of a block, and items as places in it; what is no candidate has
-        its last place.
-        """
+        """Return the dense policy of a block, and items as places in it; what is no candidate has its last place."""
         rows = self.candidates.take(block)
         policy = self._dense(block, rows, length)
         places = rows.locate(items)
@@ -293,18 +284,14 @@ class CandidateFit:
 
     @property
     def z(self) -> Floats:
-        """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing
-        is expected.
-        """
+        """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing is expected."""
         # Choices that were certain leave a variance of roundings only, which no z may rest on.
         sd = np.sqrt(self.variance)
         return np.divide(self.observed - self.expected, sd, out=np.zeros_like(sd), where=sd > 1e-9)
 
     @property
     def p_value(self) -> float:
-        """Chance of a largest |z| like this one, were the policy true; Bonferroni over the ranks
-        that can vary.
-        """
+        """Chance of a largest |z| like this one, were the policy true; Bonferroni over the ranks that can vary."""
         from math import erfc, sqrt
 
         tried = int((self.variance > 1e-9).sum())

@@ -23,8 +23,7 @@ MAX_STATES = 20_000_000
 
 
 class SlotEpsilonGreedy(ArrayPolicy):
-    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all
-    exact.
+    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all exact.
 
     Equal scores rank by action id. A score of -inf makes an item unavailable.
 

@@ -1,5 +1,6 @@
-"""How scores become a policy, said in one line: `plackett-luce:temperature=0.5`, `top`,
-`0.98*top+0.02*shuffle`, `policy.json`.
+"""How scores become a policy, said in one line.
+
+`plackett-luce:temperature=0.5`, `top`, `0.98*top+0.02*shuffle`, `policy.json`.
 
 One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and
 options) and Python. Parsing is pure; `bind` makes the policy of some rows.
@@ -28,9 +29,7 @@ from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A number a kind takes: its range in words and as a check, whole or not, and its default
-    (None: required).
-    """
+    """A number a kind takes: its range in words and as a check, whole or not, and its default (None: required)."""
 
     within: str
     allowed: Callable[[float], bool]
@@ -112,9 +111,7 @@ class PolicySpec:
     def bind(
         self, *, scores: ArrayLike, candidates: Candidates | None = None, name: str = "scores"
     ) -> Policy:
-        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a
-        candidate.
-        """
+        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a candidate."""
         from counterrank.policies.scored import Scored
 
         if self.kind == FILE:
@@ -137,9 +134,7 @@ class PolicySpec:
         return Scored(every, table.reshape(-1), self, name=name)
 
     def dense(self, scores: Floats, length: int) -> Policy:
-        """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of
-        `length`.
-        """
+        """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of `length`."""
         if self.kind == MIXTURE:
             return Mixture(
                 [part.dense(scores, length) for _, part in self.parts],
@@ -176,16 +171,13 @@ def _digits(value: float) -> str:
 
 
 def by_score(scores: Floats) -> Ints:
-    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not
-    eligible.
-    """
+    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not eligible."""
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
 
 
 def _swaps(reach: int, places: int, probability: float, first: int = 1) -> Floats:
-    """Return swap weights (reach, reach): one pair of the places `first` to `places`, all equally
-    likely.
+    """Return swap weights (reach, reach): one pair of the places `first` to `places`, all equally likely.
 
     >>> _swaps(1, 1, 0.5)
     array([[0.]])
@@ -249,8 +241,9 @@ def parse_policy(text: str) -> PolicySpec:
 
 
 def mixture_of(parts: Iterable[tuple[float, PolicySpec]]) -> PolicySpec:
-    """Return the policy that serves each part to its share of the traffic; parts of no traffic are
-    left out, and a single one stands for itself.
+    """Return the policy that serves each part to its share of the traffic.
+
+    Parts of no traffic are left out, and a single one stands for itself.
 
     >>> mixture_of([(0.0, parse_policy("top")), (1.0, parse_policy("shuffle"))]).text
     'shuffle'
@@ -301,9 +294,7 @@ def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
 
 
 def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
-    """Return the spec of a TOML table with `kind` and the kind's options; `where` names the table
-    in messages.
-    """
+    """Return the spec of a TOML table with `kind` and the kind's options; `where` names the table in messages."""
     given = {name: value for name, value in table.items() if name != "kind"}
     kind = table.get("kind")
     if not isinstance(kind, str):

@@ -176,8 +176,9 @@ def _json(path: str | os.PathLike[str]) -> Any:
 
 
 def _from_json(path: str | os.PathLike[str]) -> Any:
-    """Return the policy of a JSON file, by the format that its schema names: an exploration, a learned
-    policy, or a plug-in's.
+    """Return the policy of a JSON file, by the format that its schema names.
+
+    An exploration, a learned policy, or a plug-in's.
     """
     data = _json(path)
     schema = data.get("schema") if isinstance(data, dict) else None

@@ -136,8 +136,9 @@ class ChoiceModel:
     notes: tuple[str, ...] = ()
 
     def utilities(self, log: RankingLog) -> Floats:
-        """Return the utility of each candidate (N,), -inf where it is not eligible, by coefficients
-        that have not seen its row.
+        """Return the utility of each candidate (N,), -inf where it is not eligible.
+
+        By coefficients that have not seen its row.
         """
         assert log.candidates is not None
         parts = []
@@ -149,9 +150,7 @@ class ChoiceModel:
         return np.concatenate(parts)
 
     def apply(self, log: RankingLog) -> RankingLog:
-        """Return the log whose logger is Plackett-Luce by these utilities, and the flag that says
-        so.
-        """
+        """Return the log whose logger is Plackett-Luce by these utilities, and the flag that says so."""
         log = listed(log)
         refuse_unknown(log)
         assert log.candidates is not None
@@ -207,8 +206,9 @@ class Choices:
         )  # fmt: skip
 
     def _calibrated(self, model: ChoiceModel) -> tuple[float, float]:
-        """Return the power that makes held-out choices most likely, and their mean probability
-        (geometric) with it.
+        """Return the power that makes held-out choices most likely.
+
+        And their mean probability (geometric) with it.
         """
         from scipy import optimize
 

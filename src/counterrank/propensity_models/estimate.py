@@ -1,6 +1,4 @@
-"""estimate_propensities(): from a log without them to one with, flagged; and the same for a source
-of any size.
-"""
+"""estimate_propensities(): from a log without them to one with, flagged; and the same for a source of any size."""
 
 from __future__ import annotations
 
@@ -190,9 +188,7 @@ def estimated_source(
 
 
 def fitted_rows(first: RankingLog, name: str) -> int:
-    """Return on how many rows a model is fitted: fewer where rows have many candidates and
-    features.
-    """
+    """Return on how many rows a model is fitted: fewer where rows have many candidates and features."""
     first = listed(first)
     if name != CHOICE or first.candidates is None or not known_of(first):
         return FITTED_ROWS
@@ -215,17 +211,13 @@ class _Redrawn:
 
 
 def resampled(log: RankingLog, counts: Ints) -> RankingLog:
-    """Return each row as often as its bucket was drawn (once, for the first row of a batch that was
-    not drawn).
-    """
+    """Return each row as often as its bucket was drawn (once, for the first row of a batch that was not drawn)."""
     rows = np.repeat(np.arange(log.n), counts[log.bucket])
     return log.take(rows if len(rows) else np.zeros(1, dtype=np.int64))
 
 
 def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
-    """Return the kind of probability that the targets are given in, so that the estimated ones
-    match.
-    """
+    """Return the kind of probability that the targets are given in, so that the estimated ones match."""
     kinds = {
         ("factored" if policy.factored else "prefix") if isinstance(policy, Policy) else policy.kind
         for policy in (log.target(name) for name in targets)

@@ -113,8 +113,7 @@ def fit_logistic(
     available: Bools | None = None,
     start: Floats | None = None,
 ) -> Logistic:
-    """Return the penalised maximum-likelihood model by L-BFGS; items never shown keep a score from
-    the penalty.
+    """Return the penalised maximum-likelihood model by L-BFGS; items never shown keep a score from the penalty.
 
     Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the
     constant.
@@ -159,9 +158,7 @@ class Boosting:
 
 
 def fit_boosting(x: Floats, action: Ints, size: int, *, weight: Floats, seed: int) -> Boosting:
-    """Return shallow boosted trees: their defaults are calibrated well enough for the temperature
-    to finish.
-    """
+    """Return shallow boosted trees: their defaults are calibrated well enough for the temperature to finish."""
     ensemble = require("sklearn.ensemble", extra="models")
     classifier = ensemble.HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.1, max_leaf_nodes=8, l2_regularization=1.0, random_state=seed
@@ -195,9 +192,7 @@ class Frequency:
     table: Floats
 
     def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A); a group never seen gets those of the whole, in the last
-        row.
-        """
+        """Return log-probabilities (n, A); a group never seen gets those of the whole, in the last row."""
         group = x[:, 1].astype(np.int64)
         return log_softmax(
             np.log(self.table[np.where(group < 0, len(self.table) - 1, group)]), available
@@ -205,9 +200,7 @@ class Frequency:
 
 
 def fit_frequency(x: Floats, action: Ints, size: int, *, weight: Floats) -> Frequency:
-    """Return (count + m p) / (n + m) for each group, with p the frequencies in all rows and m =
-    PRIOR_ROWS.
-    """
+    """Return (count + m p) / (n + m) for each group, with p the frequencies in all rows and m = PRIOR_ROWS."""
     group = x[:, 1].astype(np.int64)
     groups = int(group.max(initial=-1)) + 1
     counts = np.bincount(
@@ -238,8 +231,7 @@ Fit = Callable[[Floats, Ints, Floats, "Bools | None"], PositionModel]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PropensityModel:
-    """models[f][k] never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power,
-    renormalised.
+    """models[f][k] never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power, renormalised.
 
     `kind` is what the numbers are: "factored" and "position" model each position on its own;
     "prefix" and "joint" model each item given those above, which are no longer available when
@@ -257,9 +249,7 @@ class PropensityModel:
     notes: tuple[str, ...] = ()
 
     def log_prob(self, log: RankingLog, k: int) -> Floats:
-        """Return calibrated log-probabilities (n, A) at position k, each row's by a model that has
-        not seen it.
-        """
+        """Return calibrated log-probabilities (n, A) at position k, each row's by a model that has not seen it."""
         x, fold = self.features(log), log.bucket % len(self.models)
         available = self.available(log, k)
         out = np.empty((log.n, self.size))
@@ -291,9 +281,7 @@ class PropensityModel:
         return free
 
     def propensity(self, log: RankingLog) -> tuple[Propensity, Floats | None]:
-        """Return the numbers of the shown items, and the whole distribution (n, K, A) where it is
-        small enough.
-        """
+        """Return the numbers of the shown items, and the whole distribution (n, K, A) where it is small enough."""
         values = np.ones(log.action.shape)
         keep = self.kind == "factored" and log.n * log.K * self.size <= _NUMBERS
         whole = np.empty((log.n, log.K, self.size)) if keep else None
@@ -429,8 +417,7 @@ def fit_position(
 
 
 def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
-    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are
-    calibrated as they are.
+    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are calibrated as they are.
 
     Temperature scaling (Guo et al. 2017) on rows that the models have not seen.
     """

@@ -1,5 +1,6 @@
-"""Who behaves how: groups of the behaviour tree, each with its model drawn as a small matrix; and
-what users see of which item, by kinds, as a reward model found it.
+"""Who behaves how: groups of the behaviour tree, each with its model drawn as a small matrix.
+
+And what users see of which item, by kinds, as a reward model found it.
 
 In every matrix a row is the reward at a position and a column the item that may matter to it.
 """
@@ -90,9 +91,7 @@ class _Grid:
 
 
 def mask_chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "") -> Markup:
-    """Return a K x K matrix: full the own item, paler another that matters to the reward at k; None
-    is no row.
-    """
+    """Return a K x K matrix: full the own item, paler another that matters to the reward at k; None is no row."""
     cells = _Grid(size / max(len(mask), 1))
     marks = [
         tag("rect", **cells.box(k, m, min(2.0, cells.cell / 5)), class_=_mask_look(row, k, m))
@@ -131,9 +130,7 @@ Mask = tuple[tuple[int, ...] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Users for whom a rule holds; `mask` has a row for each position, None where another rule
-    decides.
-    """
+    """Users for whom a rule holds; `mask` has a row for each position, None where another rule decides."""
 
     rule: str
     share: float
@@ -284,8 +281,9 @@ _MATRIX = (
 
 
 def _people(reading: Reading, described: "ForestDescription") -> Markup:
-    """Return a matrix for each side of the split that matters most, with what counts there in
-    words; nothing where an older result has none.
+    """Return a matrix for each side of the split that matters most, with what counts there in words.
+
+    Nothing where an older result has none.
     """
     found = [(rule_of(one), one.share, one.sees) for one in described.people]
     if not found or not 2 <= len(found[0][2]) <= _LONGEST:
@@ -317,9 +315,7 @@ def _people(reading: Reading, described: "ForestDescription") -> Markup:
 
 
 def _on_what(sees: Floats) -> str:
-    """Return what a reward depends on, in words that follow "depends on": a simple model, or how
-    many other items.
-    """
+    """Return what a reward depends on, in words that follow "depends on": a simple model, or how many other items."""
     length = len(sees)
     plain_words = simple_model(sees, 1.0)
     if plain_words is not None:
@@ -445,8 +441,9 @@ _LARGEST = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Users who see the same: their share of the rankings, how far they see (K, K), 1 = average,
-    and what, in words.
+    """Users who see the same.
+
+    Their share of the rankings, how far they see (K, K), 1 = average, and what, in words.
     """
 
     share: float
@@ -456,9 +453,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds, most common first; the share of all others; the largest number, which a colour
-    scale ends at.
-    """
+    """The kinds, most common first; the share of all others; the largest number, which a colour scale ends at."""
 
     found: tuple[Kind, ...]
     others: float
@@ -466,8 +461,9 @@ class Kinds:
 
 
 def kinds(regression: Mapping[str, Any]) -> Kinds | None:
-    """Return the kinds of users of a model's details, coinciding classes joined; None where it has
-    no classes or damaged ones.
+    """Return the kinds of users of a model's details, coinciding classes joined.
+
+    None where it has no classes or damaged ones.
 
     >>> everything, nothing = [[0, 2], [2, 0]], [[0, 0.01], [0, 0]]
     >>> classes = [{"share": s, "sees": m} for s, m in ((0.5, everything), (0.3, nothing), (0.2, everything))]
@@ -517,8 +513,7 @@ def _joined(classes: list[tuple[float, Floats]], scale: float) -> list[tuple[flo
 
 
 def _coincide(one: Floats, other: Floats, scale: float) -> bool:
-    """Return whether all numbers are close, or the same items are seen and the numbers are close on
-    average.
+    """Return whether all numbers are close, or the same items are seen and the numbers are close on average.
 
     A rare class's numbers are noisy: one of them may be far off where the others leave no doubt.
     """
@@ -553,8 +548,7 @@ def simple_model(sees: Floats, scale: float) -> str | None:
 
 
 def looks_at(sees: Floats, scale: float) -> str:
-    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees
-    best, or how much.
+    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees best, or how much.
 
     >>> looks_at(np.tri(4, k=-1), 1.0), looks_at(np.eye(4, k=1) + np.eye(4, k=-1), 1.0)
     ('what stands above', 'direct neighbours')
@@ -568,9 +562,7 @@ def looks_at(sees: Floats, scale: float) -> str:
 
 
 def _simple(length: int) -> Iterator[tuple[str, Bools]]:
-    """Yield simple behaviour models in words, the plainest first: of two that agree equally, it is
-    named.
-    """
+    """Yield simple behaviour models in words, the plainest first: of two that agree equally, it is named."""
     yield "everything", masks.standard(length)
     yield "the item itself only", masks.independent(length)
     yield "what stands above", masks.cascade(length)
@@ -631,9 +623,7 @@ def _kind_card(reading: Reading, kind: Kind, scale: float) -> Markup:
 
 
 def _shades(kind: Kind, cells: _Grid, scale: float) -> list[Markup]:
-    """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a
-    heavy page.
-    """
+    """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a heavy page."""
     shades: dict[float, list[str]] = {}
     own, others = [], []
     side = f"{cells.side:.4g}"

@@ -1,5 +1,6 @@
-"""Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks
-keep their size. Rows of intervals on one axis read like a table; plots are curves over two axes.
+"""Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size.
+
+Rows of intervals on one axis read like a table; plots are curves over two axes.
 """
 
 import math
@@ -97,8 +98,7 @@ def _neat(value: float) -> float:
 
 
 def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scale:
-    """Return an axis for rows with value, low and high on which one hopeless interval cannot
-    squeeze the others.
+    """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
 
     An interval reaches at most six times the median half-width from its value; the rest is drawn as
     an arrow.
@@ -359,8 +359,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Series over two axes, to be drawn on the page or by matplotlib; `names` label the series
-    where there is more than one.
+    """Series over two axes, to be drawn on the page or by matplotlib.
+
+    `names` label the series where there is more than one.
     """
 
     series: Sequence[Series]
@@ -425,9 +426,7 @@ def _names(frame: Frame) -> list[Markup]:
 
 
 def _shape(one: Series, frame: Frame) -> Markup:
-    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their
-    width.
-    """
+    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their width."""
     parts = []
     points = one.points
     if one.band:

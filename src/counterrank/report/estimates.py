@@ -1,5 +1,7 @@
-"""The estimates as charts: what each policy earns, whether the estimators agree, and the order path
-from each item alone (IIPS) to the whole ranking (IPS).
+"""The estimates as charts.
+
+What each policy earns, whether the estimators agree, and the order path from each item alone (IIPS)
+to the whole ranking (IPS).
 """
 
 from collections.abc import Iterator, Mapping
@@ -166,9 +168,7 @@ def _agreement_figure(reading: Reading, target: str) -> Markup:
 
 
 def agreement_in_words(reading: Reading, target: str) -> str:
-    """Return whether the intervals that should agree overlap with the recommended one's, naming
-    those that do not.
-    """
+    """Return whether the intervals that should agree overlap with the recommended one's, naming those that do not."""
     best = reading.best(target)
     own = ends(best.low, best.high)
     sound = [e for e in reading.of(target) if e is not best and family(e.estimator) != "biased"]
@@ -316,9 +316,7 @@ def _path_series(name: str, path: list[Point], style: Style) -> Series:
 
 
 def _heights(points: list[Point], today: list[float]) -> Scale:
-    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten
-    them.
-    """
+    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
     # The median's width, which the last orders, whose weights explode, cannot move.
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
     reach = 1.5 * widths[len(widths) // 2]

@@ -1,5 +1,6 @@
-"""The self-contained page: one file, no request to anywhere, enforced by its own security policy;
-and the same in a notebook cell.
+"""The self-contained page: one file, no request to anywhere, enforced by its own security policy.
+
+And the same in a notebook cell.
 """
 
 import base64
@@ -36,9 +37,7 @@ SECTIONS: tuple[Callable[[Reading], Section | None], ...] = (
 
 
 def render(result: "Evaluation", *, back: str | None = None) -> str:
-    """Return the whole report as one HTML page that needs nothing else; `back` links to a list of
-    reports.
-    """
+    """Return the whole report as one HTML page that needs nothing else; `back` links to a list of reports."""
     reading = Reading(result)
     return page(
         "page.html.j2",
@@ -111,9 +110,7 @@ def _embedded(result: "Evaluation") -> Markup:
 
 
 def fragment(result: "Evaluation") -> str:
-    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a
-    frame of its own.
-    """
+    """Return a fragment in the notebook's own colours, and below it, folded, the whole page in a frame of its own."""
     reading = Reading(result)
     return environment().get_template("notebook.html.j2").render(
         logged=sentences.logged(reading), cards=sentences.cards(reading), level=sentences.level(reading),

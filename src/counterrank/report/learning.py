@@ -1,6 +1,4 @@
-"""The page a manager reads before shipping what was learned: the certificate, the path, who gains,
-what moves.
-"""
+"""The page a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING

@@ -205,8 +205,9 @@ def _guardrails(reading: Reading) -> Markup:
 
 
 def trade_drawing(reading: Reading, x: "MetricResult", y: "MetricResult") -> Plot | None:
-    """Return relative lifts in two metrics with the regions that hold them together; None for fewer
-    than two policies.
+    """Return relative lifts in two metrics with the regions that hold them together.
+
+    None for fewer than two policies.
     """
     names = [one.name for one in reading.result.metrics]
     series, labels = [], []

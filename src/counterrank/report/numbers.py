@@ -1,6 +1,4 @@
-"""Numbers as people read them: as many digits as the error supports, signs where they matter, units
-always.
-"""
+"""Numbers as people read them: as many digits as the error supports, signs where they matter, units always."""
 
 import math
 import sys
@@ -37,8 +35,7 @@ def known(value: Any) -> TypeGuard[float]:
 
 
 def decimals(error: Any, *, most: int = 8) -> int:
-    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else
-    one.
+    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
 
     The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise.
 

@@ -1,5 +1,7 @@
-"""What pages are made of: escaped tags, figures with a reading aid and a table twin, bars, and how
-a target looks wherever it is shown.
+"""What pages are made of.
+
+Escaped tags, figures with a reading aid and a table twin, bars, and how a target looks wherever it
+is shown.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,8 +24,7 @@ _SHAPES = (
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Markup:
-    """Return an element; attribute names lose a trailing underscore, others become hyphens; None is
-    left out.
+    """Return an element; attribute names lose a trailing underscore, others become hyphens; None is left out.
 
     >>> str(tag("text", "a < b", class_="tick", text_anchor="end", y=None))
     '<text class="tick" text-anchor="end">a &lt; b</text>'
@@ -144,9 +145,7 @@ def folded(summary: "Markup | str", *content: Markup) -> Markup:
 def figure(
     title: "Markup | str", aid: str, drawn: Markup, data: "Markup | None" = None, target: str = ""
 ) -> Markup:
-    """Return a chart with its title, its reading aid and its table twin; empty when nothing is
-    drawn.
-    """
+    """Return a chart with its title, its reading aid and its table twin; empty when nothing is drawn."""
     if not drawn:
         return Markup("")
     parts = [tag("figcaption", tag("h3", title), tag("p", aid, class_="aid")), drawn]

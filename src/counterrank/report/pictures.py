@@ -1,6 +1,4 @@
-"""The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides
-and notebooks.
-"""
+"""The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides and notebooks."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -82,9 +82,7 @@ SPEC = 1
 
 
 def at_budget(plan: ExplorationPlan) -> set[int]:
-    """Return the options worth a line of a terminal: the frontier, and of each kind the one nearest to
-    the budget.
-    """
+    """Return the options worth a line of a terminal: the frontier, and of each kind the one nearest to the budget."""
     kinds: dict[str, int] = {}
     for index, one in enumerate(plan.options):
         best = kinds.setdefault(one.kind, index)

@@ -1,6 +1,4 @@
-"""How it was made: each estimator in one sentence and one formula, what was run on what, how to
-repeat it.
-"""
+"""How it was made: each estimator in one sentence and one formula, what was run on what, how to repeat it."""
 
 import json
 from typing import Any

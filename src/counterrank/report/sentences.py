@@ -1,5 +1,7 @@
-"""Plain sentences: what was found, how sure it is, what would settle it; and the cards at the top
-of the page, where outcome and evidence stand side by side and are never mixed.
+"""Plain sentences: what was found, how sure it is, what would settle it.
+
+And the cards at the top of the page, where outcome and evidence stand side by side and are never
+mixed.
 """
 
 import re
@@ -43,9 +45,7 @@ def outcome(lift: Interval) -> str:
 
 
 def answer(reading: Reading, target: str, *, absolute: bool = False) -> str:
-    """Return the answer for one target in one sentence; `absolute` where the share stands beside it
-    already.
-    """
+    """Return the answer for one target in one sentence; `absolute` where the share stands beside it already."""
     lift = reading.lift(target)
     best = reading.best(target)
     reward, ranking = reading.words()
@@ -84,9 +84,7 @@ def than_words(reading: Reading) -> str:
 
 
 def margin(reading: Reading, target: str) -> str:
-    """Return how wrong the logged propensities may be before the sign of the lift flips; nothing
-    where unknown.
-    """
+    """Return how wrong the logged propensities may be before the sign of the lift flips; nothing where unknown."""
     found = reading.result.sensitivity.get(target)
     unclear = outcome(reading.lift(target)) == "unclear"
     if found is None or unclear or reading.evidence(target) == "insufficient":
@@ -115,9 +113,7 @@ def _relative(reading: Reading, lift: "Lift") -> str:
 
 
 def relative_ends(lift: "Lift") -> str:
-    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no
-    width.
-    """
+    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
     low, high = ends(lift.relative_low, lift.relative_high) or (0.0, 0.0)
     return "" if low == high else f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 

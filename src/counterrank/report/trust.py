@@ -1,5 +1,6 @@
-"""Can it be trusted: the weights, the audit of the log, what the log can detect, and how wrong
-propensities may be.
+"""Can it be trusted.
+
+The weights, the audit of the log, what the log can detect, and how wrong propensities may be.
 """
 
 import json

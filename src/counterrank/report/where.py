@@ -1,5 +1,6 @@
-"""Where a policy gains, and for whom: lift by position, and a forest of segments with intervals
-adjusted for looking at many.
+"""Where a policy gains, and for whom.
+
+Lift by position, and a forest of segments with intervals adjusted for looking at many.
 """
 
 from typing import TYPE_CHECKING

@@ -102,8 +102,9 @@ _EPILOG = """Example:
     "nothing, or a top list.",
 )
 def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
-    """Write a simulated log with a target policy `new`, whose true value is printed (and kept in
-    Parquet metadata).
+    """Write a simulated log with a target policy `new`.
+
+    Its true value is printed, and kept in Parquet metadata.
     """
     from counterrank.io import check_outputs
     from counterrank.research import simulate as worlds
@@ -256,9 +257,7 @@ def reproduce(
     help="Folder to write to.",
 )
 def demo(out: str) -> None:
-    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and
-    certify it.
-    """
+    """Evaluate two policies on the embedded log of a shop's front page, then learn a third and certify it."""
     from counterrank.research.demo import run
 
     with showing_progress():
@@ -271,8 +270,7 @@ _ROWS = 1_200
 
 @click.command("warmup", short_help="Compile ahead of time what an evaluation needs.")
 def warmup() -> None:
-    """Compile what an evaluation needs, so that the first one on this machine is as fast as the
-    next.
+    """Compile what an evaluation needs, so that the first one on this machine is as fast as the next.
 
     Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
     when an image is built; a second call finds everything there and takes a few seconds.

@@ -233,8 +233,9 @@ _USER = "user_feature_"
 
 @adapter
 def read_open_bandit(path: Path, options: ReadOptions) -> Converted:
-    """Return an Open Bandit log as rankings of one position; targets are columns of the file or
-    "uniform", `items` is the path of its item_context.csv.
+    """Return an Open Bandit log as rankings of one position.
+
+    Targets are columns of the file or "uniform", `items` is the path of its item_context.csv.
     """
     files = expand(path)
     with guard(os.fspath(path), prefix=True):

@@ -50,8 +50,7 @@ def check_mse_estimate(
 
 
 def interacting_log(rng: np.random.Generator, *, n: int = 4000) -> RankingLog:
-    """Return a log in which every reward depends strongly on all items: 6 more when no two are the
-    same.
+    """Return a log in which every reward depends strongly on all items: 6 more when no two are the same.
 
     All rows share one context, so that the biases of two groups cannot cancel.
     """

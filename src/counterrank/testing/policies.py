@@ -21,8 +21,7 @@ ROWS, RANKINGS = 5, 10_000
 def check_policy(
     policy: Policy, *, length: int, rng: np.random.Generator, exact: float = 1e-9
 ) -> None:
-    """Raise AssertionError unless a small policy (at most 10,000 rankings) keeps the contract;
-    takes seconds.
+    """Raise AssertionError unless a small policy (at most 10,000 rankings) keeps the contract; takes seconds.
 
     Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are
     the sums they should be, to `exact` (or to six of their stated standard errors, where they are

@@ -1,6 +1,4 @@
-"""Tiny worlds that can be enumerated, so that expectations are sums and unbiasedness is an
-equality.
-"""
+"""Tiny worlds that can be enumerated, so that expectations are sums and unbiasedness is an equality."""
 
 import itertools
 from dataclasses import dataclass
@@ -16,8 +14,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A world of X contexts, A actions and K positions with independent positions and known
-    expected rewards.
+    """A world of X contexts, A actions and K positions with independent positions and known expected rewards.
 
     `logging` and `target` (X, A); `quality` (X, A^K, K) is E[r_k | x, a] for every ranking in
     `rankings` (A^K, K).
@@ -48,8 +45,7 @@ def space(
     length: int = 3,
     mask: NDArray[np.bool_] | None = None,
 ) -> Space:
-    """Return a random world where r_k depends on the items of `mask` (K, K) alone (on all, by
-    default).
+    """Return a random world where r_k depends on the items of `mask` (K, K) alone (on all, by default).
 
     Logging probabilities are multiples of 1/4, so that a log in which every ranking stands as often
     as its probability demands has whole numbers of rows.
@@ -77,8 +73,7 @@ def _quarters(actions: int) -> Ints:
 
 
 def exact_log(world: Space) -> RankingLog:
-    """Return a log in which every (context, ranking) stands exactly in proportion to its
-    probability.
+    """Return a log in which every (context, ranking) stands exactly in proportion to its probability.
 
     A mean over its rows is an expectation, so an unbiased estimator must give the true value to
     rounding.

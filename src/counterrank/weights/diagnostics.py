@@ -27,9 +27,7 @@ def bin_edges() -> Floats:
 
 
 def survival(moments: Moments) -> tuple[Floats, Floats]:
-    """Return weights v and the share of rows whose mean |weight| is at least v, at every bin that
-    holds a row.
-    """
+    """Return weights v and the share of rows whose mean |weight| is at least v, at every bin that holds a row."""
     counts = moments.histogram[0]
     used = counts > 0
     share = np.cumsum(counts[::-1])[::-1] / moments.n
@@ -51,8 +49,7 @@ def share_of_rows_carrying(moments: Moments, share: float = 0.9) -> float:
 
 
 def tail_index(moments: Moments) -> float:
-    """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the
-    mean may not exist.
+    """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the mean may not exist.
 
     A generalised Pareto fit (Zhang & Stephens 2009) to the largest min(n/5, 3 sqrt(n)) rows, shrunk
     to 0.5 by ten rows' worth, as Vehtari et al. (2024) do. Rows come in bins of an eighth of an
@@ -76,9 +73,7 @@ def tail_index(moments: Moments) -> float:
 
 
 def _pareto_shape(excess: Floats, size: Floats) -> float:
-    """Return the posterior-mean shape for ascending excesses (m,) that occur `size` (m,) times
-    each.
-    """
+    """Return the posterior-mean shape for ascending excesses (m,) that occur `size` (m,) times each."""
     rows = size.sum()
     grid = 30 + int(np.sqrt(rows))
     quartile = np.interp(0.25, np.cumsum(size) / rows, excess)
@@ -93,9 +88,7 @@ def _pareto_shape(excess: Floats, size: Floats) -> float:
 
 
 def effective_rows(moments: Moments) -> float:
-    """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are
-    equal.
-    """
+    """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are equal."""
     square = moments.row_mean("weight2")
     return float(moments.n * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
 
@@ -109,9 +102,7 @@ def effective_rows_by_position(moments: Moments) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class MeanWeightTest:
-    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value
-    (Holm 1979).
-    """
+    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value (Holm 1979)."""
 
     mean: Floats
     z: Floats
@@ -124,9 +115,7 @@ class MeanWeightTest:
 
     @property
     def adjusted(self) -> Floats:
-        """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg
-        1995).
-        """
+        """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg 1995)."""
         from scipy import special, stats
 
         found: Floats = stats.false_discovery_control(2 * special.ndtr(-np.abs(self.z)))
@@ -134,8 +123,7 @@ class MeanWeightTest:
 
 
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
-    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to
-    units.
+    """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to units.
 
     A single row or unit shows no spread, and so cannot contradict it: z = 0.
     """
@@ -326,9 +314,7 @@ KEPT, _TOGETHER = 10, 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopRows:
-    """Indices in the whole log and totals of the rows with the largest |total|, the largest first;
-    m <= 10 each.
-    """
+    """Indices in the whole log and totals of the rows with the largest |total|, the largest first; m <= 10 each."""
 
     rows: Ints
     totals: Floats
@@ -343,8 +329,7 @@ class TopRows:
 
 
 def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
-    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a
-    plan's partial does.
+    """Return the top of one batch: `rows` as `RankingLog.rows` gives them, `totals` (n,) as a plan's partial does.
 
     >>> a = top_rows_of(slice(0, 3), np.array([1.0, -5.0, 2.0]))
     >>> both = a + top_rows_of(slice(3, 5), np.array([3.0, 0.0]))

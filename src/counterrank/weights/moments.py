@@ -17,8 +17,7 @@ _GRAM_ROWS = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights
-    alpha.
+    """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights alpha.
 
     A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight
     is sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
@@ -90,8 +89,7 @@ def _both(one: Floats | None, other: Floats | None) -> Floats | None:
 
 
 def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
-    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is
-    rounding.
+    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
 
     >>> spread(np.array(2.0), np.array(1.0), 11).item()
     1.1
@@ -164,8 +162,10 @@ def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Mo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StandardMoments:
-    """Lean moments and row totals (n,) by kind of weight; for the joint one, where it is among them,
-    also its weight and row total (n, 2), and in its moments the Gram matrix if that was wanted.
+    """Lean moments and row totals (n,) by kind of weight.
+
+    For the joint one, where it is among them, also its weight and row total (n, 2), and in its
+    moments the Gram matrix if that was wanted.
     """
 
     by_kind: dict[str, tuple[Moments, Floats]]
@@ -187,8 +187,7 @@ def moments_of_ratios(
     kinds: Iterable[str],
     full: bool = False,
 ) -> StandardMoments:
-    """Return the lean moments and row totals for weights that are products of target / logging, in
-    one pass.
+    """Return the lean moments and row totals for weights that are products of target / logging, in one pass.
 
     `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
     interaction orders "order-2" and "order-3". `full` adds the Gram matrix of the joint weight.
@@ -249,9 +248,7 @@ def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
 
 
 class _Sums(NamedTuple):
-    """What the pass over a batch fills: positions (K, 8), rows (7,), histogram (BINS, 2) and totals
-    (n,).
-    """
+    """What the pass over a batch fills: positions (K, 8), rows (7,), histogram (BINS, 2) and totals (n,)."""
 
     positions: Floats
     rows: Floats
@@ -271,9 +268,7 @@ def _empty(n: int, length: int) -> _Sums:
 
 
 def _moments(w: Floats, alpha: Floats, sums: _Sums, *extra: Floats | None) -> Moments:
-    """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets,
-    earned).
-    """
+    """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets, earned)."""
     # Without |w|, an array as large as the weights.
     top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
     peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))

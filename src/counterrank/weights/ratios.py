@@ -24,8 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are
-    probability ratios.
+    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are probability ratios.
 
     `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies,
     whose subset probabilities are computed on demand and kept.
@@ -40,9 +39,7 @@ class Ratios:
 
     @property
     def supports(self) -> frozenset[str]:
-        """Which probabilities can be formed: joint, prefix, position, subset; for one position all
-        are the same.
-        """
+        """Which probabilities can be formed: joint, prefix, position, subset; for one position all are the same."""
         whole = self.kind == "policy" or self.rho.shape[1] == 1
         found = SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
         # The weight of one item says nothing of a reward that the whole page earned.
@@ -95,9 +92,7 @@ class Ratios:
         return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
 
     def ordered(self, mask: Bools, order: int) -> Floats:
-        """Return interaction-order weights inside a mask; positions must be independent given the
-        context.
-        """
+        """Return interaction-order weights inside a mask; positions must be independent given the context."""
         from counterrank.weights.kernels import weights
 
         self._need_independence()
@@ -106,8 +101,7 @@ class Ratios:
         )
 
     def at_position(self, k: int, mask: Bools, order: int | None, out: Floats) -> None:
-        """Fill out (n,) with w_k of one position alone, the product of its items' ratios or
-        truncated at an order.
+        """Fill out (n,) with w_k of one position alone, the product of its items' ratios or truncated at an order.
 
         For products of ratios that `need_model` has allowed; policies share their work among
         positions (`masked`).
@@ -165,9 +159,7 @@ class Ratios:
 
     @property
     def sampling_error(self) -> float:
-        """Largest relative standard error of a weight computed so far, where policies had to be
-        sampled.
-        """
+        """Largest relative standard error of a weight computed so far, where policies had to be sampled."""
         return self._sampling[0] if self._sampling else 0.0
 
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
@@ -228,9 +220,7 @@ def capability_of(mask: Bools) -> str:
 
 
 def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
-    """Return the kind both policies have in common and the logger's and target's factors (n, K) of
-    that kind.
-    """
+    """Return the kind both policies have in common and the logger's and target's factors (n, K) of that kind."""
     logging, policy = batch.propensity, batch.target(name)
     if isinstance(policy, BestOf):
         # A weight against the logger, no probability: the logger's factors are ones.

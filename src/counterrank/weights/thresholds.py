@@ -1,6 +1,4 @@
-"""The lines between reliable, directional and insufficient evidence: one table, each with its
-reason.
-"""
+"""The lines between reliable, directional and insufficient evidence: one table, each with its reason."""
 
 from dataclasses import dataclass
 from enum import StrEnum

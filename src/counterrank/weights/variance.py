@@ -39,8 +39,7 @@ def degrees_of_freedom(moments: Moments) -> float:
 
 
 def clustered_variances(sums: Floats, counts: Floats) -> Floats:
-    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the
-    units' rows (units,).
+    """Return the variances (m,) of means over rows, from their sums by unit (units, m) and the units' rows (units,).
 
     With psi_u = sum - rows x mean of unit u: U/(U-1) sum_u psi_u^2 / n^2 (Liang & Zeger 1986); NaN
     from one unit.

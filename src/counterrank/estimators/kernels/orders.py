@@ -11,9 +11,7 @@ Ints = NDArray[np.int64]
 
 @jit
 def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
-    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without
-    entry k.
-    """
+    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without entry k."""
     fill(poly, 0.0)
     poly[0] = 1.0
     for other in range(value.shape[0]):
@@ -24,8 +22,7 @@ def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
 
 @helper
 def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) -> int:
-    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows
-    without support.
+    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows without support.
 
     Distributions are (n, 1 or K, A); one column is enough where both have one for all positions.
     """
@@ -51,8 +48,7 @@ def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) 
 
 @jit
 def order_squares(excess: Floats, lengths: Ints, orders: Ints, out: Floats) -> None:
-    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1
-    or K).
+    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1 or K).
 
     E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of the expansion are
     uncorrelated.

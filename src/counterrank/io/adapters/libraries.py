@@ -40,9 +40,7 @@ Event = Json
 
 @adapter
 def read_vw_ccb(path: Path, options: ReadOptions) -> Converted:
-    """Return a CCB log; a target policy is a key of the outcomes, its probability of what was
-    shown, or "uniform".
-    """
+    """Return a CCB log; a target policy is a key of the outcomes, its probability of what was shown, or "uniform"."""
     return _load(path, options, slates=False)
 
 
@@ -336,9 +334,7 @@ class _Slots:
         return result
 
     def rounds(self, context: Any) -> Ints:
-        """Return the row of `context` for each slate: slate ids are rounds when they fit, else
-        their order.
-        """
+        """Return the row of `context` for each slate: slate ids are rounds when they fit, else their order."""
         rows = len(np.asarray(context))
         if (
             np.issubdtype(self.ids.dtype, np.integer)

@@ -212,9 +212,7 @@ def _clicked(queries: pa.Table, events: pa.Table, action: str) -> tuple[NDArray[
 
 
 def _with_ordinals(events: pa.Table, queries: pa.Table, hits: pa.ListArray) -> pa.Array:
-    """Return the documents of events; those that name a position alone have the one that stood
-    there.
-    """
+    """Return the documents of events; those that name a position alone have the one that stood there."""
     known, ordinal = values.one_chunk(events["object"]), values.one_chunk(events["ordinal"])
     page = pc.index_in(
         values.one_chunk(events["query_id"]), value_set=values.one_chunk(queries["query_id"])

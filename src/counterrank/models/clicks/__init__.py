@@ -1,3 +1,1 @@
-"""Reward models of rankings without replacement: clicks given what was clicked above, competition,
-amounts.
-"""
+"""Reward models of rankings without replacement: clicks given what was clicked above, competition, amounts."""

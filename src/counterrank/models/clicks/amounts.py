@@ -1,6 +1,4 @@
-"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without
-histories).
-"""
+"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
 
 from dataclasses import dataclass
 
@@ -119,9 +117,7 @@ class AmountModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberModel:
-    """Any numbers: position + item + context + columns, shrunk least squares; histories do not
-    matter.
-    """
+    """Any numbers: position + item + context + columns, shrunk least squares; histories do not matter."""
 
     mean: Means
 
@@ -152,9 +148,7 @@ class NumberModel:
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
-        """Return means and plain residuals: what is expected does not depend on what was earned
-        above.
-        """
+        """Return means and plain residuals: what is expected does not depend on what was earned above."""
         return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -190,9 +184,10 @@ def fit_list_models(
     page: bool = False,
     choice: bool = False,
 ) -> tuple[ListModel, ...]:
-    """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the
-    rewards ask for; `page` says that there is one reward a page, at its last slot. `choice` adds, after
-    them, models in which the items of a page compete for a click, where clicks exclude each other.
+    """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the rewards ask for.
+
+    `page` says that there is one reward a page, at its last slot. `choice` adds, after them, models
+    in which the items of a page compete for a click, where clicks exclude each other.
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
     than the rankings have are left out.
@@ -226,9 +221,7 @@ def _with_amounts(
     folds: int,
     seed: int,
 ) -> tuple[AmountModel, ...]:
-    """Return each click model with the amounts of clicks, which know the extra numbers where the
-    clicks do.
-    """
+    """Return each click model with the amounts of clicks, which know the extra numbers where the clicks do."""
     # In units of the typical amount: the prior's spreads are in logarithms and know no currency.
     typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
     rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)

@@ -1,6 +1,4 @@
-"""Fitting the click-history model: penalised likelihood, spreads by empirical Bayes, one warm start
-for all folds.
-"""
+"""Fitting the click-history model: penalised likelihood, spreads by empirical Bayes, one warm start for all folds."""
 
 from dataclasses import dataclass, field, replace
 
@@ -53,9 +51,7 @@ LinearMap = tuple[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what
-    later slots know.
-    """
+    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what later slots know."""
 
     rankings: Rankings
     encoding: Encoding
@@ -171,8 +167,7 @@ class Prior:
         return out
 
     def update(self, theta: Floats, diagonal: Floats) -> None:
-        """Move the spreads to what the fitted effects say (MacKay's update, with the diagonal of
-        the Fisher matrix).
+        """Move the spreads to what the fitted effects say (MacKay's update, with the diagonal of the Fisher matrix).
 
         sd^2 = sum of squares / sum of H / (H + 1/sd^2), the effects that the rows decide; the start
         counts as `prior_weight` effects, so that few effects do not collapse.
@@ -255,8 +250,9 @@ def fit_history(
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[ClickModel, ...]:
-    """Return the cross-fitted click-history models, one a variant (`variants_for` unless given);
-    rewards other than zero are clicks.
+    """Return the cross-fitted click-history models, one a variant (`variants_for` unless given).
+
+    Rewards other than zero are clicks.
 
     `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move
     until a Newton step promises nothing: what they were started at no longer matters.
@@ -437,9 +433,7 @@ def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
 
 
 def _widened(before: Parameters, p: int) -> Floats:
-    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which
-    come last.
-    """
+    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which come last."""
     _, _, columns, items = before.starts
     theta = before.theta
     return np.concatenate(
@@ -449,9 +443,7 @@ def _widened(before: Parameters, p: int) -> Floats:
 
 @dataclass(slots=True, eq=False)
 class Climb:
-    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept
-    for the folds.
-    """
+    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept for the folds."""
 
     rows: Rows
     prior: Prior
@@ -495,8 +487,9 @@ class Climb:
         return taken
 
     def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
-        """Return the Fisher diagonal (P,): that of J' H J needs squared columns; huv is left out, as it
-        only scales and shrinks.
+        """Return the Fisher diagonal (P,): that of J' H J needs squared columns.
+
+        Huv is left out, as it only scales and shrinks.
         """
         K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
         u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
@@ -588,8 +581,9 @@ class Climb:
         return out
 
     def _dispersion(self, slots: Slots, predicted: Floats) -> float:
-        """Return Pearson's dispersion: the mean squared residual, relative to the variance that the
-        mean goes with.
+        """Return Pearson's dispersion.
+
+        The mean squared residual, relative to the variance that the mean goes with.
         """
         y, family = slots.y, self.rows.family
         if family == NORMAL:

@@ -1,5 +1,4 @@
-"""The click-history model: fitted parameters by fold, and what they say of any rankings of any
-requests.
+"""The click-history model: fitted parameters by fold, and what they say of any rankings of any requests.
 
 P(click at k | x, a, last click at l) = s(t_kl + h[a_l] + g r_kl) s(v_k), s the logistic function. The
 first factor is the chance that slot k is examined, r_kl what the items skipped since l say of it;
@@ -48,8 +47,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity:
-    """Places of items (F + 1, I + 1, r) by fold left out; the effect of a pair on the logit is u_a'
-    diag(sign) u_b.
+    """Places of items (F + 1, I + 1, r) by fold left out.
+
+    The effect of a pair on the logit is u_a' diag(sign) u_b.
     """
 
     place: Floats
@@ -72,8 +72,7 @@ def learned(
     fold: Ints,
     click: Floats,
 ) -> Similarity | None:
-    """Return the similarity that residuals of pairs show, or None where they show none beyond
-    noise.
+    """Return the similarity that residuals of pairs show, or None where they show none beyond noise.
 
     attraction (m, K), odds and after are those of a click model, each ranking read by the fit that
     left its fold out.
@@ -127,9 +126,7 @@ def _ranked(table: Floats) -> tuple[int, float]:
 
 
 def _noise(table: Floats) -> float:
-    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few
-    draws.
-    """
+    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few draws."""
     rng = np.random.default_rng(STREAMS["random signs"])
     found = []
     for _ in range(3):
@@ -161,8 +158,7 @@ def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Float
 
 
 def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
-    """Return the sum of cosines between each slot's features and those above (m, K); features
-    standardised.
+    """Return the sum of cosines between each slot's features and those above (m, K); features standardised.
 
     >>> z = np.array([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]])
     >>> alike_above(z, np.ones((1, 3), dtype=bool)).tolist()
@@ -179,9 +175,7 @@ _TABLE = 10_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its
-    folds and variants.
-    """
+    """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its folds and variants."""
 
     #: Ids of the items seen, in order; their places are the items' numbers.
     seen: Ints
@@ -240,8 +234,9 @@ class Encoding:
         return np.where(self.seen[place] == item, place, len(self.seen))
 
     def context_of(self, x: Floats) -> Floats:
-        """Return the context (n, d) standardised, then the squares of some columns, cut at 9: outliers
-        would else decide them.
+        """Return the context (n, d) standardised, then the squares of some columns, cut at 9.
+
+        Outliers would else decide them.
         """
         z = self.context.apply(x)
         if not len(self.squared):
@@ -295,10 +290,11 @@ class Encoding:
         return found + self.placed + (1 + self.by_place) * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
-        """Return the columns of attraction (m, K, .) common to all items: the context where items
-        have no slopes in it, features, features by place, each extra number and the same by place;
-        products of features and context are left to the kernels. Variants with fewer extra numbers
-        share the array and do not read the last ones.
+        """Return the columns of attraction (m, K, .) common to all items.
+
+        The context where items have no slopes in it, features, features by place, each extra number
+        and the same by place; products of features and context are left to the kernels. Variants
+        with fewer extra numbers share the array and do not read the last ones.
         """
         if extra > rankings.extras:
             raise EstimatorError(
@@ -333,9 +329,7 @@ class Encoding:
 
 
 def number_table(seen: Ints) -> Ints:
-    """Return the number of each item by id, the last entry for items not seen; empty where ids are
-    huge.
-    """
+    """Return the number of each item by id, the last entry for items not seen; empty where ids are huge."""
     if seen[-1] >= _TABLE:
         return np.empty(0, dtype=np.int64)
     number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
@@ -345,9 +339,7 @@ def number_table(seen: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """Parameters (F + 1, P) by fold left out, in the kernels' order; the last row is the fit of all
-    rows.
-    """
+    """Parameters (F + 1, P) by fold left out, in the kernels' order; the last row is the fit of all rows."""
 
     theta: Floats
     K: int
@@ -437,9 +429,7 @@ class Predictor:
         return len(self.parameters.theta) - 1
 
     def arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
-        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters
-        (m,).
-        """
+        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
         return (
             rankings.once(("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)),
             rankings.lengths,
@@ -453,8 +443,10 @@ class Predictor:
         x: Floats | None = None,
         strength: Floats | None = None,
     ) -> Floats:
-        """Return the linear predictor (m, K), zero in the padding; x is the standardised context
-        and strength (m, K) that of the items by themselves, where they are known.
+        """Return the linear predictor (m, K), zero in the padding.
+
+        x is the standardised context and strength (m, K) that of the items by themselves, where
+        they are known.
         """
         if x is None:
             encoding = self.encoding
@@ -485,8 +477,10 @@ class Predictor:
                     *self.encoding.bent, lengths, folds, out)  # fmt: skip
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
-        """Return what the other slots mean to each (m, K, 4 and more): strengths, the rest of the page
-        where strengths are chances, learned likeness (m, K) where there is one, likeness of features.
+        """Return what the other slots mean to each (m, K, 4 and more).
+
+        Strengths, the rest of the page where strengths are chances, learned likeness (m, K) where
+        there is one, likeness of features.
         """
         parts = [rivalry(strength, rankings.lengths)]
         if self.curved:
@@ -503,9 +497,7 @@ class Predictor:
         return alike_above(z, rankings.item >= 0)[..., None]
 
     def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
-        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the
-        padding.
-        """
+        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""
         own = self.first or self
         values = own(rankings, fold, x)
         if self.curved:
@@ -627,8 +619,7 @@ def skips(rankings: Rankings, strength: Floats | None) -> Floats:
 
 
 def rivalry(strength: Floats, lengths: Ints) -> Floats:
-    """Return (m, K, 4): strengths summed above, of the item before, at most above, and summed below
-    each slot.
+    """Return (m, K, 4): strengths summed above, of the item before, at most above, and summed below each slot.
 
     >>> rivalry(np.array([[0.5, 0.25, 0.125]]), np.array([3]))[0, 1].tolist()
     [0.5, 0.5, 0.5, 0.125]
@@ -645,8 +636,9 @@ def place_discount(K: int) -> Floats:
 
 
 def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
-    """Return log(c + sum of the other slots' odds, discounted by place) (m, K): where attention is
-    shared over a page, what the others ask for is taken from each in proportion.
+    """Return log(c + sum of the other slots' odds, discounted by place) (m, K).
+
+    Where attention is shared over a page, what the others ask for is taken from each in proportion.
 
     >>> rest_of_page(np.array([[0.5, 0.5, 0.0]]), np.array([2])).round(3).tolist()
     [[-0.097, 0.182, 0.0]]

@@ -1,5 +1,4 @@
-"""Models in which the items of a page act together: a choice among them, and one reward of the whole
-page.
+"""Models in which the items of a page act together: a choice among them, and one reward of the whole page.
 
 Every slot has h = t_k + v_k, t the place and v what the click models call attraction: context, items,
 features, scores. A reader who makes up to M choices clicks slot k with chance e^h_k / (1 + L + R) at
@@ -240,8 +239,10 @@ def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Va
 
 
 def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
-    """Return whether clicks (m, K) of a page exclude each other: their number varies far less than that
-    of independent slots, or pages with several of them are far fewer than those of such slots.
+    """Return whether clicks (m, K) of a page exclude each other.
+
+    Their number varies far less than that of independent slots, or pages with several of them are
+    far fewer than those of such slots.
 
     >>> one = np.eye(4)[np.arange(400) % 4]
     >>> compete(one, np.ones((400, 4), dtype=bool)), compete(one[:, ::2], np.ones((400, 2), dtype=bool))

@@ -55,9 +55,7 @@ class Link(StrEnum):
 
 
 class Effects(NamedTuple):
-    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each
-    fold left out.
-    """
+    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each fold left out."""
 
     own: Floats
     shift: Floats
@@ -66,8 +64,7 @@ class Effects(NamedTuple):
 
 
 def traits_of(x: Floats) -> Floats:
-    """Return what examination may depend on (n, m): context columns, and products (or squares) less
-    their mean.
+    """Return what examination may depend on (n, m): context columns, and products (or squares) less their mean.
 
     A user's patience is rarely monotone in a feature, so second-order terms are part of it.
 
@@ -92,8 +89,7 @@ def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
 
 
 def chances(shares: Floats, traits: Floats) -> Floats:
-    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1,
-    traits].
+    """Return the probabilities of the classes given the context (n, Z): softmax of shares . [1, traits].
 
     >>> chances(np.zeros((2, 2)), np.ones((1, 1))).tolist()
     [[0.5, 0.5]]
@@ -118,9 +114,10 @@ def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -
 def pair_parts(
     action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats
 ) -> Floats:
-    """Return what each class makes of the other items (n, Z, K): with s_zkl = examined x scale of
-    l's side, sum_l s_zkl pair[f, a_k, a_l] + sum_{l < m} s_zkl s_zkm triple[f, a_k, a_l, a_m], the
-    latter where triple (F, A, A, A) is not empty.
+    """Return what each class makes of the other items (n, Z, K).
+
+    With s_zkl = examined x scale of l's side, sum_l s_zkl pair[f, a_k, a_l] + sum_{l < m} s_zkl
+    s_zkm triple[f, a_k, a_l, a_m], the latter where triple (F, A, A, A) is not empty.
     """
     out = np.empty((len(action), *examined.shape[:2]))
     pair, triple = padded(pair), padded(triple)
@@ -283,9 +280,7 @@ class MixtureModel:
         return self.values(rows.x, rows.action, rows.fold, *seen)
 
     def values(self, x: Floats, action: Ints, fold: Ints, chance: Floats, scale: Floats) -> Floats:
-        """Return q (n, K) of given rankings, zero in the padding; chance (n, Z) of the classes,
-        scale (n, 2).
-        """
+        """Return q (n, K) of given rankings, zero in the padding; chance (n, Z) of the classes, scale (n, 2)."""
         at, out = self.effects, np.empty(action.shape)
         for first in range(0, len(action), _ROWS):
             rows = slice(first, first + _ROWS)
@@ -335,8 +330,10 @@ class MixtureModel:
 
 
 class Users(NamedTuple):
-    """Rows of one fold as columns: x (p, n), chance of the classes (Z, n), scale (2, n), lengths
-    (n,), and the target's distribution (K or 1, A, n), zero in the padding.
+    """Rows of one fold as columns.
+
+    x (p, n), chance of the classes (Z, n), scale (2, n), lengths (n,), and the target's
+    distribution (K or 1, A, n), zero in the padding.
     """
 
     x: Floats
@@ -397,9 +394,10 @@ def _pairs_of(places: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
-    """Return E q_k (K, n) of a product: exp(sum_l s_l W_l) is a product over positions, and the
-    mean of a product of independent factors is the product of their means. Users of a class examine
-    alike.
+    """Return E q_k (K, n) of a product.
+
+    Exp(sum_l s_l W_l) is a product over positions, and the mean of a product of independent factors
+    is the product of their means. Users of a class examine alike.
     """
     Z, K, _ = examined.shape
     p = np.broadcast_to(users.wanted, (K, *users.wanted.shape[1:]))

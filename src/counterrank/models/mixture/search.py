@@ -1,5 +1,7 @@
-"""Which examination models a log gets a fit of, and the fits: one class by alternating steps, several
-by expectation and maximisation from several beginnings on few rows, then by fold.
+"""Which examination models a log gets a fit of, and the fits.
+
+One class by alternating steps, several by expectation and maximisation from several beginnings on
+few rows, then by fold.
 """
 
 from dataclasses import dataclass, replace
@@ -146,8 +148,9 @@ def _model(effects: Effects, fit: Fit, rows: Rows, frame: Frame) -> MixtureModel
 
 
 def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
-    """Return fits with classes of users to some rows: the likeliest link's, and those it does not
-    leave far behind.
+    """Return fits with classes of users to some rows.
+
+    The likeliest link's, and those it does not leave far behind.
     """
     few = rows.thinned(max(SEARCH_ROWS, SEARCH_ROWS_COLUMN * columns(frame.layout)))
     rng = stream(frame.seed, Stream.CLASSES)
@@ -163,9 +166,7 @@ def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
 
 
 def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list[Fit]:
-    """Return the likeliest classes in some rows, one for each fit of one class that stays close to
-    the likeliest.
-    """
+    """Return the likeliest classes in some rows, one for each fit of one class that stays close to the likeliest."""
     # A race from one beginning decides which links get the others: likelihoods have many local
     # maxima, and each beginning costs as much as the race.
     races = [improved(few, first_classes(few, one, 0.0, rng), FIRST_ROUNDS) for one in alike]
@@ -208,9 +209,7 @@ def described(fit: Fit) -> list[Json]:
 
 
 def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
-    """Return one class: effects, examination and its tilt in turn until the loss moves less than
-    `settled`.
-    """
+    """Return one class: effects, examination and its tilt in turn until the loss moves less than `settled`."""
     last = np.inf
     for turn in range(ROUNDS):
         fit = tilt_step(examination_step(effects_step(fit, rows), rows), rows)
@@ -224,9 +223,7 @@ def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
 def improved(
     rows: Rows, fit: Fit, rounds: int = CLASS_ROUNDS, settled: float = CLASS_SETTLED
 ) -> Fit:
-    """Return classes after rounds of expectation and maximisation, until the likelihood gains less
-    than `settled`.
-    """
+    """Return classes after rounds of expectation and maximisation, until the likelihood gains less than `settled`."""
     last = -np.inf
     for _ in range(rounds):
         # First the posterior: the likelihood by which the rounds stop is that of the parameters so
@@ -243,8 +240,7 @@ def improved(
 
 
 def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator) -> Fit:
-    """Return classes that examine everything, nothing, above, below, neighbours or scattered items,
-    equally common.
+    """Return classes that examine everything, nothing, above, below, neighbours or scattered items, equally common.
 
     They begin at a fit of one class. The mean of its pair effects is moved to `level` standard
     deviations: with one class a shift of all pair effects is the same as one of the positions, only
@@ -336,9 +332,7 @@ def _split(effect: Floats, shift: Floats, triple: Floats) -> Effects:
 
 
 def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
-    """Return three-way effects (F, A, A, A) of what one class's pairs leave over, each fold left
-    out in turn.
-    """
+    """Return three-way effects (F, A, A, A) of what one class's pairs leave over, each fold left out in turn."""
     error = (rows.reward - fit.q[:, 0]) * rows.present
     gram, right = triple_grams(fit, rows, error, folds)
     # Empirical Bayes on sums that are already made: rounds cost a solution, not a pass.
@@ -361,8 +355,10 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
 
 
 def triple_grams(fit: Fit, rows: Rows, error: Floats, folds: int) -> tuple[Floats, Floats]:
-    """Return gram (F, A, Q, Q) and right (F, A, Q) of one class: by own action, a column for each
-    unordered pair of actions. Few enough for normal equations while there is one class.
+    """Return gram (F, A, Q, Q) and right (F, A, Q) of one class.
+
+    By own action, a column for each unordered pair of actions. Few enough for normal equations
+    while there is one class.
     """
     _, K, A, _ = fit.shape
     size = A * (A + 1) // 2

@@ -1,6 +1,4 @@
-"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the
-visibility model.
-"""
+"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility model."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,9 +28,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Centres and penalties of effects (A, p + A) and of examination (Z, K, K); penalties of tilt
-    and triples.
-    """
+    """Centres and penalties of effects (A, p + A) and of examination (Z, K, K); penalties of tilt and triples."""
 
     effect: Floats
     effect_penalty: Floats
@@ -93,9 +89,7 @@ class Fit:
         return np.ascontiguousarray(self.effect[:, self.shape[3] :])
 
     def squares(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return the squared errors of every ranking and class, and the square of the errors' sum:
-        (n, Z) each.
-        """
+        """Return the squared errors of every ranking and class, and the square of the errors' sum: (n, Z) each."""
         error = rows.reward[:, None] - self.q
         if not rows.present.all():
             error *= rows.present[:, None]
@@ -104,9 +98,7 @@ class Fit:
         return np.einsum("izk,izk->iz", error, error), total**2
 
     def errors(self, rows: Rows) -> float:
-        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2
-        log-likelihood.
-        """
+        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2 log-likelihood."""
         if self.link is Link.LOGISTIC:
             # A chance of exactly 0 or 1 would let one surprising click decide the fit.
             chance = np.clip(self.q[:, 0], LEAST_CHANCE, 1.0 - LEAST_CHANCE)
@@ -213,8 +205,7 @@ def carried(fit: Fit, rows: Rows) -> Fit:
 
 
 def shared_by(common: float, count: Floats) -> Floats:
-    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at
-    correlation c.
+    """Return what errors of rankings of given lengths share, c / (1 + (count - 1) c), at correlation c.
 
     >>> shared_by(0.5, np.array([1.0, 3.0])).tolist()
     [0.5, 0.25]

@@ -1,5 +1,4 @@
-"""The steps of a fit: who is of which class, and each block of parameters with the others held
-(../WHY.md).
+"""The steps of a fit: who is of which class, and each block of parameters with the others held (../WHY.md).
 
 Normal equations are sums over rankings and classes of J' M J and J' M e. Errors of one ranking share
 noise: M = weight (diag(v) - shared 11'), with v = 1, or q (1 - q) of 0/1 rewards, whose errors share
@@ -44,8 +43,7 @@ _ROWS = 2048
 def shrinkage(
     values: Floats, spread: Floats, noise: float, least: float = 0.0
 ) -> tuple[float, float]:
-    """Return a group's mean and the ridge penalty noise / tau^2, tau^2 = mean of (value - mean)^2 +
-    spread.
+    """Return a group's mean and the ridge penalty noise / tau^2, tau^2 = mean of (value - mean)^2 + spread.
 
     Empirical Bayes: one step of EM for normal coefficients with posterior variances `spread`
     (Morris 1983); tau^2 is at least `least`.
@@ -59,9 +57,7 @@ def shrinkage(
 
 
 def posterior_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit with the probability of every class given context and rewards, and its
-    likelihood.
-    """
+    """Return the fit with the probability of every class given context and rewards, and its likelihood."""
     # With what a ranking's errors share, their inverse covariance is (I - shared 11') / noise:
     # squares less a square of the sum, and log det = count log noise - log(1 - count shared).
     (square, total), count = fit.squares(rows), rows.present.sum(axis=1)
@@ -96,9 +92,7 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def examination_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of what each class examines, drawn to the class's mean above and
-    below.
-    """
+    """Return the fit after a step of what each class examines, drawn to the class's mean above and below."""
     penalty, centre = fit.prior.examined_penalty, fit.prior.examined
     inverse_times, spread = _examination_equations(fit, rows)
     step = inverse_times(penalty * (fit.examined - centre))
@@ -107,8 +101,7 @@ def examination_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Floats], Floats]:
-    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K,
-    K).
+    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K, K).
 
     With classes the noise that positions share ties their equations together (K^2 of them); for one
     class each position is solved by itself, which leaves that noise out and serves rankings of any
@@ -174,8 +167,10 @@ def _variance(link: Link, q: Floats) -> Floats:
 
 
 def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> Floats:
-    """Return M e (K, R) of rankings and classes: v times the working error (r - q) / v is r - q, and
-    the shared noise needs the errors' sum alone.
+    """Return M e (K, R) of rankings and classes.
+
+    v times the working error (r - q) / v is r - q, and the shared noise needs the errors' sum
+    alone.
     """
     error = ((rows.reward[used] - fit.q[used, of_class]) * rows.present[used]).T
     rest: Floats = fit.posterior[used, of_class] * (error - shared[used] * error.sum(axis=0))
@@ -185,8 +180,9 @@ def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> 
 def _examined_columns(
     fit: Fit, effects: tuple[Floats, Floats], beside: Beside, scale: Floats, k: int
 ) -> Floats:
-    """Return how the pair part at k moves with how far each other position is examined: (Z, K, n),
-    or (1, K, n) where it is the same for all classes.
+    """Return how the pair part at k moves with how far each other position is examined.
+
+    (Z, K, n), or (1, K, n) where it is the same for all classes.
     """
     Z, K, _, _ = fit.shape
     side = scale[(np.arange(K) > k).astype(int)]
@@ -304,8 +300,9 @@ def _examined(fit: Fit, shown: Floats, used: Ints, of_class: Ints) -> Iterator[F
 
 
 def _slopes(fit: Fit, rows: Rows, used: Ints, of_class: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return how rewards move with their own and their pair part, and v, (K, R) each; nothing moves
-    in the padding.
+    """Return how rewards move with their own and their pair part, and v, (K, R) each.
+
+    Nothing moves in the padding.
     """
     present, q = rows.present[used].T, fit.q[used, of_class].T
     if fit.link is Link.PRODUCT:
@@ -316,17 +313,13 @@ def _slopes(fit: Fit, rows: Rows, used: Ints, of_class: Ints) -> tuple[Floats, F
 
 
 def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
-    """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from
-    their centres.
-    """
+    """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from their centres."""
     penalty = np.concatenate([fit.prior.effect_penalty.ravel(), np.full(len(fit.shift), SHIFT)])
     return penalty, np.concatenate([(fit.effect - fit.prior.effect).ravel(), fit.shift])
 
 
 def _effect_prior(fit: Fit, spread: Floats) -> Prior:
-    """Return the prior with context columns drawn to their mean over actions, pair effects to their
-    overall mean.
-    """
+    """Return the prior with context columns drawn to their mean over actions, pair effects to their overall mean."""
     p = fit.shape[3]
     centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
     for j in range(p):
@@ -361,9 +354,7 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def _sides(fit: Fit, rows: Rows) -> Floats:
-    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way
-    only.
-    """
+    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way only."""
     one_way, average = (
         np.stack([np.tril(fit.examined[0]), np.triu(fit.examined[0])]),
         np.ones((rows.n, 2)),
@@ -379,9 +370,7 @@ def _sides(fit: Fit, rows: Rows) -> Floats:
 
 
 def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
-    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those
-    below.
-    """
+    """Return normal equations (2m, 2m), (2m,) of the tilt: how items above are examined, then those below."""
     q = fit.q[:, 0]
     variance, used = _variance(fit.link, q), rows.present * fit.posterior
     slope = q if fit.link is Link.PRODUCT else np.ones(q.shape)
@@ -392,8 +381,9 @@ def _tilt_grams(fit: Fit, rows: Rows, sides: Floats) -> tuple[Floats, Floats]:
 def tilt_sums(
     traits: Floats, sides: Floats, weight: Floats, error: Floats, shared: Floats
 ) -> tuple[Floats, Floats]:
-    """Return J' M J and J' M e of traits (n, m) times what they scale, `sides` (n, 2, K); `weight`
-    and working `error` (n, K), zero in the padding.
+    """Return J' M J and J' M e of traits (n, m) times what they scale, `sides` (n, 2, K).
+
+    `weight` and working `error` (n, K), zero in the padding.
     """
     # Tilts multiply traits: a ranking enters by sums over its positions, so these are taken first
     # and the m^2 products once a ranking instead of once a position.
@@ -413,9 +403,7 @@ def tilt_sums(
 
 
 def triples_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their
-    prior renewed.
-    """
+    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their prior renewed."""
     from scipy.sparse.linalg import LinearOperator, cg
 
     right, diagonal = triple_gradient(fit, rows)
@@ -444,8 +432,7 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def triple_gradient(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
-    """Return J' M e (A, A, A) of a sum, larger action first, and the diagonal of J' M J with nothing
-    shared.
+    """Return J' M e (A, A, A) of a sum, larger action first, and the diagonal of J' M J with nothing shared.
 
     With classes three-way effects are too many for normal equations: products with them are taken
     instead. In the diagonal items shown twice count as two columns: it only preconditions, and
@@ -501,9 +488,7 @@ def _scattered(beside: Beside, k: int, amount: Floats) -> Floats:
 
 
 def both_orders(lower: Floats) -> Floats:
-    """Return three-way effects (A, A, A) that are the same for b, c and c, b, from those with b >=
-    c.
-    """
+    """Return three-way effects (A, A, A) that are the same for b, c and c, b, from those with b >= c."""
     kept = np.tril(lower)
     return np.asarray(kept + np.tril(lower, -1).swapaxes(1, 2))
 
@@ -528,9 +513,7 @@ def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) 
 
 
 def noise_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit with the noise of one reward given the others, and what a ranking's rewards
-    share.
-    """
+    """Return the fit with the noise of one reward given the others, and what a ranking's rewards share."""
     if fit.link is Link.LOGISTIC:
         return fit
     (squares, totals), count = fit.squares(rows), rows.present.sum(axis=1)

@@ -159,8 +159,9 @@ def seen_before(items: Ints, k: int) -> bool:
 
 @jit
 def highest(values: Floats) -> float:
-    """Return the largest of some values, -inf of none: four at a time, because each comparison
-    waits for the one before.
+    """Return the largest of some values, -inf of none.
+
+    Four at a time, because each comparison waits for the one before.
     """
     a = b = c = d = -np.inf
     last = values.size - values.size % 4
@@ -212,9 +213,7 @@ def masses(row: Floats) -> Floats:
 
 @jit
 def build_tree(mass: Floats) -> Floats:
-    """Return a heap of sums (2P,): leaves at P.., parents hold the sum of their children, the root
-    is at 1.
-    """
+    """Return a heap of sums (2P,): leaves at P.., parents hold the sum of their children, the root is at 1."""
     P = 1
     while P < mass.size:
         P *= 2

@@ -176,8 +176,7 @@ def singles(  # type: ignore[no-untyped-def] # a tuple of arrays
     rules,
     small: int,
 ) -> Floats:
-    """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first;
-    else 0.
+    """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
 
     Row t is of scores[row_of[t]]; actions (T, K); skip (T or 1,) and want (T or 1, K). NaN
     stands for what the programmes answer: rows of no more than `small` states, and those where
@@ -253,8 +252,10 @@ def states(free: int, gaps: int) -> float:
 
 @jit
 def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
-    """Return the mass of all items, and of all but the k heaviest: the rate at which something
-    rings at first, and the least rate at which it still does once k items are gone.
+    """Return the mass of all items, and of all but the k heaviest.
+
+    The rate at which something rings at first, and the least rate at which it still does once k
+    items are gone.
     """
     for j in range(k):
         heaviest[j] = 0.0
@@ -353,8 +354,9 @@ def four_clocks(rates: Floats, t: Floats, p: Floats, q: Floats, x: Floats, power
 
 @vector_jit
 def four_more(p: Floats, q: Floats, w: Floats, counts: Floats) -> None:
-    """Multiply the count polynomials (4 + width, G) by those of four clocks (4, G): a number is
-    read and written once for all of them.
+    """Multiply the count polynomials (4 + width, G) by those of four clocks (4, G).
+
+    a number is read and written once for all of them.
     """
     G = counts.shape[1]
     for g in range(G):
@@ -378,9 +380,7 @@ def four_more(p: Floats, q: Floats, w: Floats, counts: Floats) -> None:
 
 @vector_jit
 def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
-    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another
-    array.
-    """
+    """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another array."""
     width, G = counts.shape
     for g in range(G):
         out[0, g] = counts[0, g] * q[g]
@@ -404,8 +404,9 @@ def one_more(counts: Floats, p: Floats, q: Floats, degree: int) -> None:
 def left_out(
     before: Floats, after: Floats, k: int, degree: int, q: Floats, weight: Floats
 ) -> float:
-    """Return the sum over times of weight times the chance that one item has not rung and k of all
-    others have: sum over c of before_(k-c) after_c, where `after` is of some degree.
+    """Return the sum over times of weight times the chance that one item has not rung and k of all others have.
+
+    Sum over c of before_(k-c) after_c, where `after` is of some degree.
     """
     total = 0.0
     for c in range(min(k, degree) + 1):

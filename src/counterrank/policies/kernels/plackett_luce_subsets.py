@@ -1,5 +1,4 @@
-"""Plackett-Luce probability of given items at a set of positions, by a programme over used free
-items.
+"""Plackett-Luce probability of given items at a set of positions, by a programme over used free items.
 
 With F the items not asked for and S the free items used so far, each position divides by the mass
 still there, T = (asked-for mass unplaced) + (mass of F without S). States are the sets S of one
@@ -117,8 +116,7 @@ def programme(free: Floats, asked: Floats, pattern: Bools) -> float:
 def extend(
     value: Floats, free: Floats, tail: Floats, choose: Ints, size: int
 ) -> tuple[Floats, Floats]:
-    """Return values and unused masses of all sets of `size` free items from the values one size
-    below.
+    """Return values and unused masses of all sets of `size` free items from the values one size below.
 
     The mass between two chosen items is a difference of tails: harmless, because masses descend, so
     the items between outweigh 1/N of everything behind them.
@@ -170,9 +168,7 @@ _NEGLIGIBLE = 100.0
 def wide_log_prob(
     scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int
 ) -> Floats:
-    """Return (T,) log P like its linear twin; NaN where even the items that matter make too many
-    states.
-    """
+    """Return (T,) log P like its linear twin; NaN where even the items that matter make too many states."""
     T, K = actions.shape
     A = scores.shape[1]
     out = np.empty(T)
@@ -219,9 +215,7 @@ def rest_of(row: Floats, order: Ints, fixed: Bools, kept: int) -> float:
 
 @jit
 def wide_programme(free: Floats, rest: float, asked: Floats, pattern: Bools, most: int) -> float:
-    """Return log P of one set: free and asked log masses, `rest` the log mass of what is never
-    used.
-    """
+    """Return log P of one set: free and asked log masses, `rest` the log mass of what is never used."""
     gaps = pattern.size - asked.size
     if free.size < gaps:
         return -np.inf
@@ -260,9 +254,7 @@ def wide_programme(free: Floats, rest: float, asked: Floats, pattern: Bools, mos
 def wide_extend(
     value: Floats, free: Floats, rest: float, choose: Ints, size: int
 ) -> tuple[Floats, Floats]:
-    """Return log values and log unused masses of all sets of `size` free items, in colexicographic
-    order.
-    """
+    """Return log values and log unused masses of all sets of `size` free items, in colexicographic order."""
     states = choose[free.size, size]
     new, left = np.empty(states), np.empty(states)
     c = np.arange(size)
@@ -307,9 +299,7 @@ _S11 = np.uint64(11)
 
 @jit
 def row_key(row: Floats, actions: Ints, seed: int) -> np.uint64:
-    """Return a key from what the row holds: equal rows draw alike, wherever and in whatever chunk
-    they stand.
-    """
+    """Return a key from what the row holds: equal rows draw alike, wherever and in whatever chunk they stand."""
     key = mix(np.uint64(seed))
     for word in row.view(np.uint64):
         key = mix(key ^ word)
@@ -408,9 +398,7 @@ def draw(
     span: tuple[int, int],
     out: tuple[Ints, Floats, Floats],
 ) -> None:
-    """Draw rankings span[0]..span[1]: which logged item (or none), its mass, and the mass of others
-    left.
-    """
+    """Draw rankings span[0]..span[1]: which logged item (or none), its mass, and the mass of others left."""
     codes, sizes, left = out
     K = codes.shape[1]
     picked = np.empty(K, np.int64)

@@ -1,5 +1,6 @@
-"""Row by row: where items stand, which questions are the same, what a uniform number draws; uniform
-numbers by counting; and choices one after the other.
+"""Row by row: where items stand, which questions are the same, what a uniform number draws.
+
+Uniform numbers by counting; and choices one after the other.
 """
 
 import numpy as np
@@ -19,9 +20,7 @@ _MANY = 64
 
 @jit
 def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
-    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when
-    absent.
-    """
+    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when absent."""
     n, Q = asked.shape
     out = np.full((n, Q), -2, np.int64)
     tabled = Q > _MANY
@@ -51,9 +50,7 @@ def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
 
 @jit
 def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, int]:
-    """Return row and place of the first candidate that is negative or listed before in its row, or
-    (-1, -1).
-    """
+    """Return row and place of the first candidate that is negative or listed before in its row, or (-1, -1)."""
     owner = np.full(n_items, -1, np.int64)
     for i in range(offsets.size - 1):
         for j in range(offsets[i], offsets[i + 1]):
@@ -66,9 +63,7 @@ def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, i
 
 @jit
 def places(items: Ints, ranking: Ints) -> Ints:
-    """Return (n, K) positions of items (n, K) in ranking (n or 1, R): -1 for padding, -2 when
-    absent.
-    """
+    """Return (n, K) positions of items (n, K) in ranking (n or 1, R): -1 for padding, -2 when absent."""
     n, K = items.shape
     out = np.full((n, K), -2, np.int64)
     for i in range(n):
@@ -86,9 +81,7 @@ def places(items: Ints, ranking: Ints) -> Ints:
 
 @jit
 def first_equal(codes: Ints) -> Ints:
-    """Return (n, J): for each mask of codes (n, J, W), the number of the first equal mask in its
-    row.
-    """
+    """Return (n, J): for each mask of codes (n, J, W), the number of the first equal mask in its row."""
     n, J, W = codes.shape
     out = np.empty((n, J), np.int64)
     for i in range(n):
@@ -106,8 +99,7 @@ def first_equal(codes: Ints) -> Ints:
 
 @jit
 def categorical(cumulative: Floats, uniforms: Floats) -> Ints:
-    """Return (n, D) indices drawn by inversion from cumulative tables (n or 1, A) and uniforms (n,
-    D).
+    """Return (n, D) indices drawn by inversion from cumulative tables (n or 1, A) and uniforms (n, D).
 
     The first entry above u times the total is taken, so an action of probability zero is never
     drawn.
@@ -153,8 +145,9 @@ def fill_uniforms(keys: NDArray[np.uint64], first: int, out: NDArray[np.float64]
 def choices(
     offsets: Ints, scores: Floats, places: Ints, slope: float, sums: Floats, counts: Ints
 ) -> None:
-    """Add to sums (3, R): observed, expected, variance by score rank among what is left; the last
-    cell takes the rest.
+    """Add to sums (3, R): observed, expected, variance by score rank among what is left.
+
+    The last cell takes the rest.
 
     Counts: shown items of score -inf, and rows whose shown scores rise. A row stops at its first
     item that is no candidate or not eligible: what was left after it is not known.

@@ -21,9 +21,7 @@ Bools = NDArray[np.bool_]
 
 @jit
 def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
-    """Return (n, K) cumulated log-probabilities of items given by rank (n, K); -1 is padding, -2
-    impossible.
-    """
+    """Return (n, K) cumulated log-probabilities of items given by rank (n, K); -1 is padding, -2 impossible."""
     n, K = ranks.shape
     out = np.zeros((n, K))
     for i in range(n):
@@ -47,9 +45,7 @@ def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
 def subset_log_prob(
     ranks: Ints, available: Ints, masks: Bools, epsilon: float, max_states: int
 ) -> Floats:
-    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above
-    `max_states` states.
-    """
+    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above `max_states` states."""
     T, K = ranks.shape
     out = np.empty(T)
     for t in range(T):
@@ -159,9 +155,7 @@ def full(state: int, sizes: Ints, strides: Ints, f: int) -> bool:
 
 @jit
 def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: float) -> Floats:  # type: ignore[type-arg]
-    """Return the values after one more free item: any class by chance, or the best item left if it
-    is free.
-    """
+    """Return the values after one more free item: any class by chance, or the best item left if it is free."""
     sizes, strides, rest, placed = shape
     C = sizes.size
     new = np.zeros(value.size)

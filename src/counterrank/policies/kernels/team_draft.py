@@ -10,9 +10,7 @@ Ints = NDArray[np.int64]
 
 @jit
 def draft(first: Ints, second: Ints, coins: int, out: Ints) -> None:
-    """Fill `out` (K,) with the ranking of one path; bit r of `coins` lets the second team open
-    round r.
-    """
+    """Fill `out` (K,) with the ranking of one path; bit r of `coins` lets the second team open round r."""
     i, j, filled, turn = 0, 0, 0, 0
     while filled < out.size:
         opener = (coins >> (turn // 2)) & 1
@@ -57,9 +55,7 @@ def exhausted(base: Ints, at: int, out: Ints, filled: int) -> bool:
 
 @jit
 def count_paths(first: Ints, second: Ints, items: Ints, sets: Ints) -> Ints:
-    """Return (n, J): how many of the 2^ceil(K/2) coin paths agree with items (n, K) on sets (n or
-    1, J) of bits.
-    """
+    """Return (n, J): how many of the 2^ceil(K/2) coin paths agree with items (n, K) on sets (n or 1, J) of bits."""
     n, K = items.shape
     J = sets.shape[1]
     counts = np.zeros((n, J), np.int64)

@@ -97,9 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         return _missing("There is no such page.")
 
     def _local(self) -> bool:
-        """Another site's name that resolves to this machine must not read these pages (DNS
-        rebinding).
-        """
+        """Another site's name that resolves to this machine must not read these pages (DNS rebinding)."""
         names = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         return self.headers.get("Host", "") in names
 

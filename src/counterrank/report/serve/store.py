@@ -1,6 +1,6 @@
-"""The results in a folder: found by scanning, looked up by exact name, never opened by a path
-from outside; and what a policy earned once it was shown, kept beside the run that predicted it,
-never inside it.
+"""The results in a folder: found by scanning, looked up by exact name, never opened by a path from outside.
+
+And what a policy earned once it was shown, kept beside the run that predicted it, never inside it.
 """
 
 import json
@@ -160,9 +160,7 @@ class Store:
         }
 
     def _files(self) -> "list[_Found]":
-        """Return the files that may be results, the newest first: of a large folder only those are
-        opened.
-        """
+        """Return the files that may be results, the newest first: of a large folder only those are opened."""
         found = []
         for path in self.folder.rglob("*.json"):
             try:

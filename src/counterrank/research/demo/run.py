@@ -24,8 +24,9 @@ WORDS = {"reward": "clicks", "ranking": "page"}
 def run(
     out_dir: str | os.PathLike[str], *, console: "Console | None" = None, n: int = shop.ROWS
 ) -> "Evaluation":
-    """Write the log, evaluate both targets, learn a third policy; print each with the truth and
-    write pages of both.
+    """Write the log, evaluate both targets, learn a third policy.
+
+    Print each with the truth and write pages of both.
     """
     from rich.console import Console
 
@@ -89,9 +90,7 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
 
 
 def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
-    """The shop is simulated: what really happens, what was estimated, what judging slot by slot
-    would have said.
-    """
+    """The shop is simulated: what really happens, what was estimated, what judging slot by slot would have said."""
     from rich import box
     from rich.table import Table
 

@@ -1,5 +1,4 @@
-"""The front page of a shop: six slots, each filled with one of five modules; visitors who read it
-differently.
+"""The front page of a shop: six slots, each filled with one of five modules; visitors who read it differently.
 
 A visitor clicks slot k with probability e_k * appeal(a_k, x) * prod over the slots l that matter of
 (1 - harm(a_l)). Flash deals are clicked more than anything else, and take clicks from the rest of
@@ -96,9 +95,7 @@ def appeal(who: Visits) -> Floats:
 
 
 def logging_policy(who: Visits) -> Floats:
-    """Return (n, A): today's policy, close to uniform, with a taste for bestsellers and stories in
-    the evening.
-    """
+    """Return (n, A): today's policy, close to uniform, with a taste for bestsellers and stories in the evening."""
     scores = np.tile([0.25, -0.10, 0.0, 0.0, -0.10], (len(who.user), 1))
     scores[:, FOR_YOU] += 0.25 * who.loyalty
     scores[:, STORIES] += 0.15 * who.evening
@@ -106,9 +103,7 @@ def logging_policy(who: Visits) -> Floats:
 
 
 def target_policy(who: Visits, name: str) -> Floats:
-    """Return (n, A) of a target: "personalised" fits modules to visitors, "clickbait" shows what is
-    clicked most.
-    """
+    """Return (n, A) of a target: "personalised" fits modules to visitors, "clickbait" shows what is clicked most."""
     scores = np.tile([0.25, -0.35, 0.0, 0.0, -0.25], (len(who.user), 1))
     if name == "clickbait":
         scores[:, DEALS] += 0.50 + 0.60 * who.evening + 0.50 * (1 - who.loyalty)

@@ -1,5 +1,4 @@
-"""Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node,
-depth first.
+"""Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a node, depth first.
 
 What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn
 anew for each of the M x M pairs of models; a split is accepted at an equal score; the variance is
@@ -59,8 +58,7 @@ Random = np.random.Generator | np.random.RandomState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomGrowth:
-    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf,
-    depth.
+    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf, depth.
 
     `algorithm`: "code", as the figures were made, or "text", as the listing is printed.
     """
@@ -92,8 +90,9 @@ class RandomTree:
 
 
 class PartitionGrower:
-    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d); one grower
-    serves all positions.
+    """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d).
+
+    One grower serves all positions.
 
     `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
     their shares, then M x M normals a partition. The published runs asked a legacy generator in
@@ -118,9 +117,7 @@ class PartitionGrower:
         return context, bin_codes(context, low, scale), low, scale
 
     def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
-        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their
-        sums (M,).
-        """
+        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their sums (M,)."""
         width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
         if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
             # Contributions, bins and number of a row side by side: a node reads its rows in one
@@ -135,8 +132,7 @@ class PartitionGrower:
         return self.buffers, total
 
     def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
-        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and
-        fresh (M, N).
+        """Return the tree and the model of each logged row (n,), from contributions y (M, n) and fresh (M, N).
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
         """
@@ -240,9 +236,7 @@ class _Growth:
         return float(min(each)), int(np.argmin(each))
 
     def _simulated(self, part: tuple[int, int], depth: int) -> Records:
-        """Return the records of a node: the root's are kept, deeper nodes go back and forth between
-        two arrays.
-        """
+        """Return the records of a node: the root's are kept, deeper nodes go back and forth between two arrays."""
         values, halves, words = self.records[0 if depth == 0 else 1 + depth % 2]
         where = slice(*part)
         return values[where], halves[where], words[where]
@@ -384,8 +378,9 @@ def _context(log: RankingLog) -> Floats:
 def cuts(
     order: Rows, start: int, stop: int, context: Floats, features: Ints, shares: Floats
 ) -> Floats:
-    """Return the midpoints (S,) between the values around rank share * count, of rows listed in
-    rising order (d, n).
+    """Return the midpoints (S,) between the values around rank share * count.
+
+    Rows are listed in rising order (d, n).
     """
     out = np.empty(features.shape[0])
     count = stop - start
@@ -399,9 +394,7 @@ def cuts(
 
 @jit
 def bin_codes(context: Floats, low: Floats, scale: Floats) -> Codes:
-    """Return bins (n, d) of equal width that never fall as the value rises; values outside go to
-    the outermost.
-    """
+    """Return bins (n, d) of equal width that never fall as the value rises; values outside go to the outermost."""
     n, d = context.shape
     out = np.empty((n, d), np.uint16)
     for i in range(n):
@@ -493,8 +486,7 @@ def left_sums_of_records(
 
 @jit
 def fill_records(fresh: NDArray[np.float32], codes: Codes, records: Records) -> Floats:
-    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d
-    / 2) + 1 words.
+    """Write contributions (M, N), bins (N, d) and the number of the row into records of M + ceil(d / 2) + 1 words.
 
     Returns the sums of the contributions (M,).
     """
@@ -520,8 +512,9 @@ def divide_records(
     feature: int,
     threshold: float,
 ) -> int:
-    """Write records below the threshold to the front of `target`, the others to its back; return
-    how many go first.
+    """Write records below the threshold to the front of `target`, the others to its back.
+
+    Return how many go first.
     """
     _, halves, words = source
     context, _, low, scale = place
@@ -552,9 +545,7 @@ def _exact_cell(context: Floats, i: int, features: Ints, threshold: Floats, step
 
 @jit
 def _table(features: Ints, threshold: Floats, step: Ints, low: Floats, scale: Floats) -> Rows:
-    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in
-    it.
-    """
+    """Return what each bin (d, BINS) adds to the number of the cell, `_UNSURE` where a cut lies in it."""
     passed = np.zeros((low.shape[0], BINS), np.int32)
     for s in range(features.shape[0]):
         f = features[s]
@@ -634,8 +625,7 @@ def best_pair(
     normal: Floats,
     best: float,
 ) -> tuple[float, int, int, int]:
-    """Return the least score not above `best`, its cut, left and right model; cut -1 when every
-    score is above.
+    """Return the least score not above `best`, its cut, left and right model; cut -1 when every score is above.
 
     `logged` (S + 1, 2 M): left sums of y and of its squares, the last row those of the node;
     `fresh` (S + 1, M) the sums of y over simulated rows; base (3,) the same three of all other
@@ -663,8 +653,9 @@ def best_pair(
 
 @jit
 def score(total: float, square: float, mean: float, n: float, goal: Floats, normal: float) -> float:
-    """Return variance + squared bias: of the sum and sum of squares over n rows, and of a simulated
-    mean with noise.
+    """Return variance + squared bias.
+
+    Of the sum and sum of squares over n rows, and of a simulated mean with noise.
     """
     variance = (square - total * total / n) / (n - 1.0) / n
     bias = mean - goal[0]
@@ -676,9 +667,7 @@ def score(total: float, square: float, mean: float, n: float, goal: Floats, norm
 
 @jit
 def divide(lists: Rows, context: Floats, feature: int, threshold: float, spare: Rows) -> int:
-    """Put the rows below the threshold first in every list (L, n), in their old order; return how
-    many they are.
-    """
+    """Put the rows below the threshold first in every list (L, n), in their old order; return how many they are."""
     left = 0
     for which in range(lists.shape[0]):
         left, right = 0, 0

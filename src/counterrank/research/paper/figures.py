@@ -1,5 +1,4 @@
-"""The figures and tables of the paper: which parameter varies, over which values, for which
-estimators.
+"""The figures and tables of the paper: which parameter varies, over which values, for which estimators.
 
 One table, read by the command line for its names: nothing heavy is loaded here. Figures 1 and 8 and
 table 1 hold no results: a drawing of the tree, one of a web page, and the names of the estimators.

@@ -1,5 +1,4 @@
-"""One page with every figure and table of a run, made from its results; a part without results is
-empty.
+"""One page with every figure and table of a run, made from its results; a part without results is empty.
 
 What the page says about our numbers is computed from them: a sentence that no run measured is not
 there.
@@ -84,9 +83,7 @@ def toy(out: Path) -> str:
 
 
 def twice(out: Path) -> str:
-    """Return the point that stands in all three figures: what is published, and ours seeded and
-    cached.
-    """
+    """Return the point that stands in all three figures: what is published, and ours seeded and cached."""
     points = {"data-size": 8000.0, "slate-size": 8.0, "behavior": 0.6}
     theirs = [
         f"{results.published(figure, 'mse', 'aips (oracle)', x):.3g}"
@@ -133,9 +130,7 @@ def listing(out: Path) -> str:
 
 
 def from_log(out: Path) -> str:
-    """Return how the tree chosen from the log alone compares with the oracle and with the classic
-    estimators.
-    """
+    """Return how the tree chosen from the log alone compares with the oracle and with the classic estimators."""
     ratios, lost = [], 0
     for figure in results.MAIN:
         by_point: dict[float, dict[str, float]] = {}
@@ -238,9 +233,7 @@ def _runs(found: Sequence[Summary]) -> str:
 
 
 def time(out: Path) -> str:
-    """Return CPU seconds by estimator, of a whole trial, and what 1000 seeds of the main figures
-    cost.
-    """
+    """Return CPU seconds by estimator, of a whole trial, and what 1000 seeds of the main figures cost."""
     parts = []
     for name in ("runtime-data-size", "runtime-slate-size"):
         seeds = seeds_in(out / name, "published")
@@ -380,9 +373,7 @@ worlds, MSE relative to each world's V². One world can dominate a cell.
 
 
 def _in_words(found: Sequence[Summary]) -> str:
-    """Return which of the classic estimators is best how often, and `auto` relative to the best of
-    them.
-    """
+    """Return which of the classic estimators is best how often, and `auto` relative to the best of them."""
     mse: dict[float, dict[str, float]] = {}
     for s in found:
         mse.setdefault(s.x, {})[s.estimator] = s.metrics["mse"]

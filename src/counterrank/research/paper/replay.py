@@ -39,8 +39,7 @@ _FRESH_DATA_SETS = 10
 
 @dataclass(frozen=True, slots=True)
 class OracleView:
-    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every
-    model (K, M, N).
+    """What an oracle knows besides the log: V_k (K,), fresh contexts (N, d), contributions of every model (K, M, N).
 
     Contributions are kept in single precision: their rounding is far below the error of their mean.
     """
@@ -83,8 +82,7 @@ class Run:
         )
 
     def value(self) -> Floats:
-        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out:
-        (K,).
+        """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out: (K,).
 
         The published V is the average of on-policy runs on these rows; this is its mean over their
         actions.
@@ -228,8 +226,7 @@ def actions(below: Floats, uniform: Floats) -> Ints:
 
 
 def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: Floats) -> Floats:
-    """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n,
-    K).
+    """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n, K).
 
     Row i of the original sees the context of row i // K: base is (ceil(n / K), A).
     """
@@ -242,9 +239,7 @@ def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: F
 def _expected(
     action: Ints, behavior: Ints, others: Ints, effect: Floats, base: Floats, ones: NDArray[np.int8]
 ) -> Floats:
-    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K)
-    as bits.
-    """
+    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K) as bits."""
     n, K = action.shape
     A = effect.shape[0]
     out = np.empty((n, K))
@@ -272,9 +267,7 @@ def _ones(K: int) -> NDArray[np.int8]:
 
 @jit
 def half(value: float) -> float:
-    """Return the nearest half-precision number, of values in its normal range; smaller ones keep
-    2^-24.
-    """
+    """Return the nearest half-precision number, of values in its normal range; smaller ones keep 2^-24."""
     if abs(value) < 2.0**-14:
         return float(np.rint(value * 2.0**24)) * 2.0**-24
     scaled = value * _HALF
@@ -292,8 +285,7 @@ _BLOCK = 64
 
 
 def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Outcome) -> None:
-    """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in
-    masks[m, k].
+    """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in masks[m, k].
 
     >>> out = np.empty((2, 1, 1))
     >>> contributions(np.array([[2.0, 3.0]]), np.ones((1, 2)), np.array([[[True, True], [False, True]]]), out)

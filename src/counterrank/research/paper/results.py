@@ -1,5 +1,6 @@
-"""From per-seed results to what a figure shows: MSE, squared bias and variance with bands, the
-paper's own values beside them, tables and pictures.
+"""From per-seed results to what a figure shows.
+
+MSE, squared bias and variance with bands, the paper's own values beside them, tables and pictures.
 
 Pictures have the paper's layout, as SVG and PNG; the same results give the same bytes.
 """
@@ -34,9 +35,7 @@ _RESAMPLES = 400
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over
-    seeds.
-    """
+    """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over seeds."""
 
     x: float
     estimator: str
@@ -109,9 +108,7 @@ def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summ
 
 
 def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> float:
-    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on
-    it.
-    """
+    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on it."""
     _, first = np.unique(rows["seed"][here], return_index=True)
     return float(rows["truth"][here][first].mean())
 
@@ -186,9 +183,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The error of one estimator at one point: ours, the published one, their ratio with a 95 %
-    interval.
-    """
+    """The error of one estimator at one point: ours, the published one, their ratio with a 95 % interval."""
 
     figure: str
     summary: Summary
@@ -219,9 +214,7 @@ class Comparison:
 def summaries(
     out: Path, figure: str, preset: str = "published", most: int | None = None
 ) -> list[Summary]:
-    """Return the summaries of a figure's finished seeds, at most the first `most`; none where there
-    are none.
-    """
+    """Return the summaries of a figure's finished seeds, at most the first `most`; none where there are none."""
     folder = out / figure
     seeds = [seed for seed in seeds_in(folder, preset) if most is None or seed < most]
     if not seeds:
@@ -304,8 +297,9 @@ def accuracy_tables(experiment: Experiment, found: Sequence[Summary], *, compare
 def accuracy_table(
     experiment: Experiment, found: Sequence[Summary], *, compare: bool, metric: str = "mse"
 ) -> str:
-    """Return a metric / V^2 by estimator and value; to `compare`, the published value and our ratio
-    to it in brackets.
+    """Return a metric / V^2 by estimator and value.
+
+    To `compare`, the published value and our ratio to it in brackets.
     """
     return grid(TITLES[metric], found, lambda s: _cell(experiment, s, metric, compare))
 
@@ -379,8 +373,9 @@ def save(fig: Any, folder: Path, name: str) -> list[Path]:
 def plot_accuracy(
     experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str
 ) -> list[Path]:
-    """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the
-    published values. A figure of several pictures draws each.
+    """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the published values.
+
+    A figure of several pictures draws each.
     """
     paths = []
     every = tuple(s.estimator for s in summaries)

@@ -1,5 +1,4 @@
-"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run
-can resume.
+"""Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run can resume.
 
 A trial is one simulated data set: draw it, know the truth, run every estimator.
 """
@@ -119,9 +118,7 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
 
 
 def grown(experiment: Experiment, oracle: OracleForm, *, every: bool = False) -> Experiment:
-    """Return the figure with its oracles grown another way; of `every` figure, those without one
-    stay.
-    """
+    """Return the figure with its oracles grown another way; of `every` figure, those without one stay."""
     for name in oracle.columns:
         column(name)  # a name that is none is refused before anything runs
 
@@ -271,8 +268,7 @@ class Trial:
 
 
 def draw_trial(preset: str, setting: dict[str, Any], seed: int) -> Trial:
-    """Return trial `seed`: of the published preset, the published run with that number; otherwise
-    fresh draws.
+    """Return trial `seed`: of the published preset, the published run with that number; otherwise fresh draws.
 
     In `random` and `paper` the parameters of the world are drawn afresh for every seed.
     """

@@ -118,9 +118,7 @@ PRINTED = {"bias": 0.1, "true_variance": 0.5, "wrong_variance": 0.3}
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation
-    sigma.
-    """
+    """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation sigma."""
 
     p: float
     mu: float
@@ -211,9 +209,7 @@ ROWS = (1979, 1954)
 def ab_trial(
     log_a: RankingLog, value_b: float, target: str, estimators: tuple[str, ...], seed: int
 ) -> list[dict[str, object]]:
-    """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one
-    fold.
-    """
+    """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one fold."""
     rng = np.random.default_rng([seed, 19])
     # Rows carry their buckets with them, so that copies of one stay in one fold.
     resampled = log_a.take(np.sort(rng.integers(0, log_a.n, size=log_a.n)))
@@ -243,8 +239,7 @@ def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
 
 @cache
 def ab_pair(paths: tuple[str, str, str] | None) -> tuple[RankingLog, float, str]:
-    """Return log A, what B's policy earned on log B, and the target's name: from files, or
-    simulated.
+    """Return log A, what B's policy earned on log B, and the target's name: from files, or simulated.
 
     The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
     = 2, K = 6, d = 5, clicks.

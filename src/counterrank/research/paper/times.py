@@ -1,6 +1,4 @@
-"""The run-time tables 3 and 4: mean and deviation over seeds, AIPS relative to IPS, the published
-numbers beside.
-"""
+"""The run-time tables 3 and 4: mean and deviation over seeds, AIPS relative to IPS, the published numbers beside."""
 
 from typing import Any
 

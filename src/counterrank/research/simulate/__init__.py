@@ -1,6 +1,4 @@
-"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values,
-logs on disk.
-"""
+"""Simulated rankings with known truth: environments, worlds of real shape, draws, exact values, logs on disk."""
 
 from counterrank.research.simulate.draw import (
     SimulatedLog,

@@ -1,5 +1,4 @@
-"""How users click down a page: expected clicks of given rankings, and draws, one compiled pass over
-rows.
+"""How users click down a page: expected clicks of given rankings, and draws, one compiled pass over rows.
 
 Every row has its own kind of user, so that a world may mix kinds that its log does not tell apart.
 """
@@ -23,8 +22,7 @@ def chance(logit: float) -> float:
 
 @jit
 def page(kind: int, appeal: Floats, group: Ints, curve: Floats, pull: Floats, out: Floats) -> None:
-    """Fill out (K,): P(click | examined) where users scan, P(click) where they see the page as a
-    whole.
+    """Fill out (K,): P(click | examined) where users scan, P(click) where they see the page as a whole.
 
     appeal (K,) logits, group (K,) categories, curve (K,) examination by position; pull = (similar
     items above take this much off a logit; weight of not clicking at all, and clicks a user has to
@@ -144,9 +142,7 @@ def draw(  # noqa: PLR0913
 
 @jit
 def subsets(uniform: Floats, A: int) -> Ints:
-    """Return C of A items for each row of uniform (n, C), without replacement (Fisher-Yates, undone
-    after a row).
-    """
+    """Return C of A items for each row of uniform (n, C), without replacement (Fisher-Yates, undone after a row)."""
     n, C = uniform.shape
     items = np.arange(A)
     out = np.empty((n, C), np.int64)

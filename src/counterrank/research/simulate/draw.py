@@ -1,6 +1,4 @@
-"""Draws from an environment: its policies as plain arrays, its rewards, and rows with all that a
-simulator knows.
-"""
+"""Draws from an environment: its policies as plain arrays, its rewards, and rows with all that a simulator knows."""
 
 from dataclasses import dataclass
 
@@ -48,8 +46,7 @@ class SimulatedLog:
         return propensity(self.env, self.p1, self.action)
 
     def to_log(self) -> RankingLog:
-        """Return the rankings with target "new", whole distributions of factored policies, and
-        behaviour names.
+        """Return the rankings with target "new", whole distributions of factored policies, and behaviour names.
 
         Plackett-Luce policies are given as policies, which know every marginal; their numbers would
         not.
@@ -238,8 +235,7 @@ def sigmoid(z: Floats) -> Floats:
 
 
 def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats) -> Floats:
-    """Return q_k(x, a, c) of each row: (n, K), for action (n, K), behaviour index (n,), base (n,
-    A).
+    """Return q_k(x, a, c) of each row: (n, K), for action (n, K), behaviour index (n,), base (n, A).
 
     pairwise        base + sum_l c_kl W(a_k, a_l)
     triple          pairwise + sum_{l < m} c_kl c_km T(a_k, a_l, a_m)

@@ -455,9 +455,7 @@ def _sigmoid_base(rng: np.random.Generator, A: int, d: int) -> Linear:
 
 
 def _standardised(base: Linear, *, centre: float) -> Linear:
-    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean
-    `centre`.
-    """
+    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean `centre`."""
     mean = base.bias.mean()
     # Var = E_a Var(coef_a . x) + Var_a(bias_a), and coef_a . x has variance |coef_a|^2.
     sd = np.sqrt((base.coef**2).sum(axis=1).mean() + base.bias.var())
@@ -487,8 +485,7 @@ def _effects(
 
 
 def behavior_weight(delta: float | None, lam: float | None) -> Floats:
-    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for
-    all.
+    """Return lambda_z of the six behaviours: exp((2 delta - 1) gamma_z), or the constant `lam` for all.
 
     >>> behavior_weight(0.6, None).round(3).tolist()
     [1.35, 1.197, 1.062, 0.942, 0.835, 0.741]
@@ -520,9 +517,7 @@ def scattered(K: int, h: int, rng: np.random.Generator, *, replace: bool) -> Boo
 
 
 def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[str, ...], Bools]:
-    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their
-    place.
-    """
+    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their place."""
     far = 3 if as_published else 2
     names = ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1")
     drawn = {name: scattered(K, int(name[1]), rng, replace=as_published) for name in ("R6", "R3")}

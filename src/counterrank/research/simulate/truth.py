@@ -50,8 +50,7 @@ _known: dict[tuple[str, Which, float], Truth] = {}
 def true_value(
     env: Environment | World, policy: Which = "target", *, relative_error: float = 5e-4
 ) -> Truth:
-    """Return V and V_k of the target (or logging) policy; computed once per environment and
-    accuracy.
+    """Return V and V_k of the target (or logging) policy; computed once per environment and accuracy.
 
     Given the contexts, actions and behaviours are summed out exactly where a formula or a small
     space allows; contexts are integrated with randomised Sobol points, doubled until stderr <=
@@ -151,9 +150,7 @@ def _summary(means: Floats, method: str) -> Truth:
 
 
 def has_closed_form(env: Environment) -> bool:
-    """Return whether `closed_form` applies: independent positions and any reward model but the
-    logit.
-    """
+    """Return whether `closed_form` applies: independent positions and any reward model but the logit."""
     return env.factored and env.reward_model != "binary"
 
 
@@ -178,9 +175,7 @@ def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) 
 
 
 def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
-    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n,
-    M).
-    """
+    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n, M)."""
     p = (
         dist if dist.ndim == 3 else dist[:, None, :]
     )  # (n, P, A); P is K, or 1 where positions are alike

@@ -1,5 +1,4 @@
-"""Worlds shaped like real rankings: a catalogue, candidates and features, no repeats, clicks or
-revenue.
+"""Worlds shaped like real rankings: a catalogue, candidates and features, no repeats, clicks or revenue.
 
 Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (Dupret & Piwowarski
 2008), are tired of similar items, share their attention over the page, or are of several hidden
@@ -39,8 +38,7 @@ CONTEXT, FEATURES, SWAPPED, GROUPS = 5, 4, 20, 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """A world of rankings: `items` in the catalogue, `candidates` of them at each request, `K`
-    shown.
+    """A world of rankings: `items` in the catalogue, `candidates` of them at each request, `K` shown.
 
     `behavior` of users; `logger`: Plackett-Luce, epsilon at each slot, one random swap, or a
     mixture (most traffic sharp, a fifth shuffled); `target`: near the logger, far (four times as
@@ -144,9 +142,7 @@ class World:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """What a world's seed decides: scorers and traits of the A items, and how users look at K
-    positions.
-    """
+    """What a world's seed decides: scorers and traits of the A items, and how users look at K positions."""
 
     appeal: Linear
     bend: Linear
@@ -258,9 +254,7 @@ class DrawnWorld:
 
     @property
     def target(self) -> Floats:
-        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not
-        show: (n, K).
-        """
+        """P(a_k | x, a_1..a_k-1) of the shown items under the target, 0 after an item it would not show: (n, K)."""
         return self._conditional("target")
 
     def _conditional(self, which: Which | PolicySpec) -> Floats:
@@ -386,9 +380,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | Policy
 
 
 def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Generator) -> Ints:
-    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the
-    context.
-    """
+    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the context."""
     if world.behavior != "mixed":
         return np.full(len(context), KINDS.index(world.behavior))
     # The largest of scores with Gumbel noise is a draw from their softmax.

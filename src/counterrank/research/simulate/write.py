@@ -52,8 +52,7 @@ def write_log(
     seed: int,
     batch: int | None = None,
 ) -> Truth:
-    """Write a simulated log and return the target's true value, which is also in the file's
-    metadata.
+    """Write a simulated log and return the target's true value, which is also in the file's metadata.
 
     Parquet (.parquet) and Arrow (.feather, .arrow) hold one batch in memory at a time, as do .csv
     and .jsonl. The file appears whole or not at all. Where positions depend on each other,
@@ -143,9 +142,7 @@ def _of_environment(part: SimulatedLog) -> dict[str, object]:
 
 
 def _of_world(part: DrawnWorld) -> dict[str, object]:
-    """Return candidates, scores of those policies that scores alone decide, and features of the
-    candidates.
-    """
+    """Return candidates, scores of those policies that scores alone decide, and features of the candidates."""
     scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
     columns = {"candidates": _lists(part.candidates)}
     columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}

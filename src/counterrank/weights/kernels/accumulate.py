@@ -76,9 +76,7 @@ def multiply(values: Floats, out: Floats) -> None:
 def weighted_sums(
     w: Floats, r: Floats, alpha: float, share: float, total: Floats, weight: Floats, out: Floats
 ) -> None:
-    """Add alpha w r to the totals, share w to the mean weights, and sums of y, w, yy, ww, yw, yr to
-    `out`.
-    """
+    """Add alpha w r to the totals, share w to the mean weights, and sums of y, w, yy, ww, yw, yr to `out`."""
     sy, sw, syy, sww, syw, syr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(w.shape[0]):
         a, c = w[i], r[i]
@@ -145,9 +143,7 @@ def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
 
 @jit
 def largest(values: Floats, floor: Any) -> Any:
-    """Return max(floor, bits of the largest |value|): integers order like floats, and maxima of
-    them vectorise.
-    """
+    """Return max(floor, bits of the largest |value|): integers order like floats, and maxima of them vectorise."""
     bits = values.view(np.int64)
     for i in range(values.shape[0]):
         floor = max(floor, bits[i] & _WITHOUT_SIGN)
@@ -167,9 +163,7 @@ def _count(weight: Floats, histogram: Floats) -> None:
 def close_block(
     total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
 ) -> None:
-    """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram`
-    (BINS, 2).
-    """
+    """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
     _row_sums(total, base, weight, rows)
     _count(weight, histogram)
 
@@ -179,8 +173,7 @@ def accumulate(
     y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, sums: Floats, rows: Floats,
     histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
-    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is
-    not summed alone.
+    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is not summed alone.
 
     IN  y, w, reward (K, n); base (n,) what the logger earned, sum_k alpha_k r_k; alpha (K,).
     OUT (zeros) sums (K, 8): over rows, POSITION_SUMS at each position; rows (7,): ROW_SUMS of the
@@ -327,8 +320,9 @@ def _joint_gram(reward: Floats, w: Floats, base: Floats, columns: Floats, gram: 
 
 @helper
 def _before(rho: Floats, singles: Floats, pairs: Floats, second: Floats, third: Floats) -> None:
-    """Turn what stands after an item into the weights of both orders, and take the item among those
-    before it (`singles`, `pairs`).
+    """Turn what stands after an item into the weights of both orders.
+
+    Then take the item among those before it (`singles`, `pairs`).
     """
     for i in range(singles.shape[0]):
         one, after, excess = singles[i], second[i], rho[i] - 1.0
@@ -349,8 +343,9 @@ def _after(rho: Floats, singles: Floats, pairs: Floats, above: Floats, above_pai
 
 @helper
 def _orders(rho: Floats, used: int, room: Floats, out: Floats) -> None:
-    """Fill out (2, K, used) with rho_k (1 + e_1) and rho_k (1 + e_1 + e_2), the elementary
-    symmetric polynomials of rho_l - 1 over l != k.
+    """Fill out (2, K, used) with rho_k (1 + e_1) and rho_k (1 + e_1 + e_2).
+
+    e_1 and e_2 are the elementary symmetric polynomials of rho_l - 1 over l != k.
 
     From those of the items before and after k: sums alone, so that no digit is lost by taking a
     large ratio out again.

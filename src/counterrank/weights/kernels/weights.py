@@ -19,9 +19,7 @@ _TURNED = 4096
 
 
 def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
-    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding:
-    products skip it.
-    """
+    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
     n, length = target.shape
     quotient = np.empty((min(_TURNED, n), length))
     # In parts that stay in the cache while they are turned.
@@ -54,9 +52,7 @@ def full(rho: Floats, out: Floats) -> None:
 
 @jit
 def masked(rho: Floats, masks: NDArray[np.bool_], choice: Ints, out: Floats) -> None:
-    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n,
-    K).
-    """
+    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n, K)."""
     length, n = rho.shape
     for k in range(length):
         for i in range(n):

@@ -1,3 +1,1 @@
-"""Compiled parts of the click models: likelihood and its derivatives, Newton steps, click-history
-recursions.
-"""
+"""Compiled parts of the click models: likelihood and its derivatives, Newton steps, click-history recursions."""

@@ -1,5 +1,4 @@
-"""The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps
-on them.
+"""The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps on them.
 
 A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u
 (examination) and v (attraction) are linear in one flat vector of parameters. Its parts stand in
@@ -243,8 +242,9 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
 @jit
 def likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, su: Floats,
                sv: Floats) -> float:  # fmt: skip
-    """Return the log likelihood of the slots (N,); su and sv receive s(u) and s(v), su the mean of
-    numbers, or both what `pages` says.
+    """Return the log likelihood of the slots (N,).
+
+    Su and sv receive s(u) and s(v), su the mean of numbers, or both what `pages` says.
     """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
@@ -286,9 +286,9 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 @jit
 def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool, ru: Floats,
                 rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
-    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the
-    Fisher matrix). Families of whole pages have their own part in huu, what slots share in huv and
-    hvv.
+    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix).
+
+    Families of whole pages have their own part in huu, what slots share in huv and hvv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)

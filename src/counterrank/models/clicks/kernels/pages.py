@@ -1,5 +1,4 @@
-"""Likelihoods in which the slots of a page speak together: a choice among its items, or one number of
-the whole page.
+"""Likelihoods in which the slots of a page speak together: a choice among its items, or one number of the whole page.
 
 With h = u + v of slot s and y by slot, Y its sum over the page:
 
@@ -60,8 +59,9 @@ _FAR = 20.0
 @jit
 def page_likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, rate: Floats,
                     total: Floats) -> float:  # fmt: skip
-    """Return the log likelihood of the slots (N,); rate and total receive what stands above: e^h and L,
-    or w and S.
+    """Return the log likelihood of the slots (N,).
+
+    Rate and total receive what stands above: e^h and L, or w and S.
     """
     N = len(u)
     for s in range(N):
@@ -103,8 +103,9 @@ def page_likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dis
 @jit
 def page_derivatives(rate: Floats, total: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool,
                      slope: Floats, own: Floats, cross: Floats, beside: Floats) -> None:  # fmt: skip
-    """Write slopes and minus the second derivatives (N,), cross and beside the same for all slots of a
-    page: the exact ones, or their mean.
+    """Write slopes and minus the second derivatives (N,), cross and beside the same for all slots of a page.
+
+    The exact ones, or their mean.
     """
     N, start = len(rate), 0
     while start < N:

@@ -1,5 +1,4 @@
-"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is
-still to come.
+"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is still to come.
 
 The state before slot k is the place of the last click, none or 0..k-1: k + 1 states, so that both
 passes cost O(K^2) where the click sequences are 2^K. Column l + 1 of a table of chances stands for
@@ -19,9 +18,7 @@ Ints = NDArray[np.int64]
 
 @jit
 def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
-    """Write P(click at k) of one ranking into out (K,), from chance (K, K + 1) given the last
-    click.
-    """
+    """Write P(click at k) of one ranking into out (K,), from chance (K, K + 1) given the last click."""
     state[0] = 1.0
     for k in range(length):
         clicked = 0.0
@@ -36,8 +33,9 @@ def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
 
 @jit
 def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
-    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1); gain (K,) is
-    that of a click.
+    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1).
+
+    Gain (K,) is that of a click.
     """
     for s in range(length + 1):
         ahead[length, s] = 0.0
@@ -50,8 +48,10 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 @jit
 def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, skip: Floats, power: float,
              held: Floats, chance: Floats) -> None:  # fmt: skip
-    """Write s(v_k) s(t_kl + h + power read) into chance: odds (K, K + 1) are exp(-t_kl), after (I +
-    1,) exp(-h), skip (K, 2) as `skipped` has it; `held` is room for K numbers.
+    """Write s(v_k) s(t_kl + h + power read) into chance.
+
+    Odds (K, K + 1) are exp(-t_kl), after (I + 1,) exp(-h), skip (K, 2) as `skipped` has it; `held`
+    is room for K numbers.
     """
     for k in range(length):
         # Models without competition read nothing off skipped items: power is zero.
@@ -68,8 +68,9 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 @jit
 def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
                    lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into out; odds (F, K, K + 1), after (F, I + 1) and power (F,) by
-    fold, zero in the padding.
+    """Write P(click at k) (m, K) into out.
+
+    Odds (F, K, K + 1), after (F, I + 1) and power (F,) by fold, zero in the padding.
     """
     m, K = item.shape
     chance, state, held = np.zeros((K, K + 1)), np.zeros(K + 1), np.zeros(K)
@@ -84,8 +85,9 @@ def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats
 @jit
 def click_history(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
                   lengths: Ints, fold: Ints, gain: Floats, click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into q and V_k at the observed last click (m, K + 1) into out; gain
-    (m, K) is what a click at k is worth.
+    """Write P(click at k) (m, K) into q and V_k at the observed last click (m, K + 1) into out.
+
+    Gain (m, K) is what a click at k is worth.
     """
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
@@ -112,9 +114,11 @@ def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
 @jit
 def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, others: Floats,
                 context: Floats, at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write the logit attraction (m, K) into out; table (F, I + 1, 1 + d) of items, beta (F, p) of
-    columns (m, K, .), of which `bent` from `at` on bend with the context (`likelihood`), and of
-    `others` (m, K, r). Columns that beta has no room for are not read.
+    """Write the logit attraction (m, K) into out.
+
+    Table (F, I + 1, 1 + d) of items, beta (F, p) of columns (m, K, .), of which `bent` from `at` on
+    bend with the context (`likelihood`), and of `others` (m, K, r). Columns that beta has no room
+    for are not read.
     """
     d, more = x.shape[1], bent * context.shape[1]
     width = beta.shape[1] - more - others.shape[2]
@@ -158,9 +162,10 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
 
 @jit
 def skipped(strength: Floats, least: float, lengths: Ints, out: Floats) -> None:
-    """Write what skipping items says of having left the page (m, K, 2): log odds before slot k where
-    nothing was clicked, and where something was, those of a click just above the page, of which the
-    part up to the last click is to be taken away.
+    """Write what skipping items says of having left the page (m, K, 2).
+
+    Log odds before slot k where nothing was clicked, and where something was, those of a click just
+    above the page, of which the part up to the last click is to be taken away.
 
     A reader who goes on with probability g has left with odds D_k = (1/g - 1) + D_k-1 / (g (1 -
     s_k-1)), s the strengths (Chapelle & Zhang 2009): skipping what attracts means having left. From
@@ -192,8 +197,7 @@ def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
 @jit
 def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
                   click: Floats, slope: Floats, bend: Floats) -> None:  # fmt: skip
-    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in
-    the own logit.
+    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in the own logit.
 
     slope and bend are (F, I + 1, I + 1); a ranking of fold f is read by the parameters that leave f
     out.
@@ -220,9 +224,7 @@ def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, l
 def similar_above(
     place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: Ints, out: Floats
 ) -> None:
-    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign
-    (F, r).
-    """
+    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign (F, r)."""
     r = place.shape[2]
     total = np.zeros(r)
     for i in range(len(item)):
@@ -239,8 +241,9 @@ def similar_above(
 
 @jit
 def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> None:
-    """Write the sum of cosines between each slot's features (m, K, p) and those above into out
-    (m, K), zero in the padding.
+    """Write the sum of cosines between each slot's features (m, K, p) and those above into out (m, K).
+
+    Zero in the padding.
     """
     m, K, p = features.shape
     above = np.zeros(p)
@@ -282,8 +285,9 @@ def chances(values: Floats, lengths: Ints) -> None:
 
 @jit
 def not_shown(rate: Floats, pool: Ints, row: Ints, item: Ints, lengths: Ints, out: Floats) -> None:
-    """Write the sum of the rates (n, C) of a request's candidates that ranking i of request row[i] does
-    not show (m,).
+    """Write the sum of the rates (n, C) of the candidates that a ranking does not show (m,).
+
+    Ranking i belongs to request row[i].
     """
     for i in range(len(item)):
         r, total = row[i], 0.0

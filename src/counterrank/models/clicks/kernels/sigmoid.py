@@ -16,8 +16,7 @@ _FAR = 700.0
 
 @helper
 def _exponential(t: float) -> float:
-    """Return exp(t) for |t| <= _FAR to a unit in the last place, beyond that exp(+-_FAR); NaN stays
-    NaN.
+    """Return exp(t) for |t| <= _FAR to a unit in the last place, beyond that exp(+-_FAR); NaN stays NaN.
 
     exp(t) = 2^m exp(t - m log 2) with m the nearest whole number and 13 terms of the series for
     what is left.
@@ -55,8 +54,6 @@ def exponential(values: Floats, count: int) -> None:
 
 @jit
 def sigmoid(values: Floats, count: int) -> None:
-    """Replace the first `count` values v by 1 / (1 + exp(-v)), to a few units in the last place;
-    NaN stays NaN.
-    """
+    """Replace the first `count` values v by 1 / (1 + exp(-v)), to a few units in the last place; NaN stays NaN."""
     for i in range(count):
         values[i] = 1.0 / (1.0 + _exponential(-values[i]))
