@@ -1,7 +1,8 @@
 """AIPS from the log alone against its oracle, and against the best of IPS, IIPS and RIPS.
 
     python -m benchmarks.aips published 100          # the 16 distinct points of the published figures
-    python -m benchmarks.aips worlds 990017 30 10    # 30 worlds of a seed, 10 logs each
+    python -m benchmarks.aips worlds 551177 30 6     # 30 worlds of a seed, 6 logs each
+    python -m benchmarks.aips small 901 2 8          # 3 items, K = 8: 8 kinds, 2 seeds each, 8 logs
 
 Published: the paper's own logs (run 0, 1, ...), candidates its six behaviours; the oracle's MSE is the
 published one. Worlds: the population of `accuracy_study`; candidates its behaviours, S, C and I.
@@ -12,6 +13,7 @@ minutes each.
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from benchmarks import accuracy_study
 from counterrank.behavior import BehaviorTree, Candidate
 from counterrank.data.log import RankingLog
 from counterrank.research.paper.replay import replay_run
-from counterrank.research.simulate import Environment, published, true_value
+from counterrank.research.simulate import Environment, published, random, true_value
 
 CLASSIC = (cr.IPS(), cr.IIPS(), cr.RIPS())
 
@@ -87,12 +89,22 @@ def of_worlds(seed: int, count: int, runs: int) -> Iterator[tuple[float, ...]]:
         )
 
 
+def of_small(first: int, count: int, runs: int) -> Iterator[tuple[float, ...]]:
+    every = product(("pairwise", "binary", "triple", "multiplicative"), ("published", "paper"))
+    for (reward, form), seed in product(every, range(first, first + count)):
+        env = random(seed, form=form, reward=reward, K=8, actions=3)
+        value, models = true_value(env).value, behaviors(env, "C", "I")
+        draws = (np.random.default_rng([seed, r, 77]) for r in range(runs))
+        rows = [row(env.draw(8000, rng).to_log(), value, models, r) for r, rng in enumerate(draws)]
+        yield report(f"{reward}, {form}, seed {seed}", rows)
+
+
+KINDS = {"published": of_published, "worlds": of_worlds, "small": of_small}
+
+
 def main() -> None:
     kind, *numbers = sys.argv[1:]
-    found = (
-        of_published(*map(int, numbers)) if kind == "published" else of_worlds(*map(int, numbers))
-    )
-    table = np.array(list(found))
+    table = np.array(list(KINDS[kind](*map(int, numbers))))
     for name, column in zip(("best of three", "coverage", "oracle"), table.T, strict=False):
         middle = column.mean() if name == "coverage" else np.exp(np.log(column).mean())
         print(f"{name}: mean {middle:.2f}, from {column.min():.2f} to {column.max():.2f}")

@@ -9,19 +9,17 @@ from counterrank.inference import Strata, adjusted_mean, mean_of
 
 
 def by_hand(values, arm, unit):
-    """Return the variance of a mean of rows: distances from the own arm's mean, summed by unit."""
-    n, total = len(values), 0.0
-    sums: dict = {}
+    """Return the jackknife's variance of a mean of arms' means: each unit is left out of each arm."""
+    n, changes = len(values), {}
     for a in sorted(set(arm)):
         own = [i for i in range(n) if arm[i] == a]
         mean = sum(values[i] for i in own) / len(own)
-        units = len({unit[i] for i in own})
-        for i in own:
-            away = (values[i] - mean) / n * math.sqrt(units / (units - 1))
-            sums[unit[i]] = sums.get(unit[i], 0.0) + away
-    for one in sums.values():
-        total += one**2
-    return total
+        units = {unit[i] for i in own}
+        for u in units:
+            rest = [values[i] for i in own if unit[i] != u]
+            moved = len(own) / n * (mean - sum(rest) / len(rest))
+            changes[u] = changes.get(u, 0.0) + moved * math.sqrt((len(units) - 1) / len(units))
+    return sum(change**2 for change in changes.values())
 
 
 def test_the_error_of_a_difference_of_arms_is_welchs():
@@ -51,6 +49,16 @@ def test_rows_of_a_unit_are_summed_before_they_are_squared(shared):
     assert strata.units_by_arm.tolist() == [len(set(unit[arm == a])) for a in (0, 1)]
 
 
+def test_a_large_unit_counts_as_few():
+    unit = np.concatenate([np.zeros(50, int), np.arange(1, 51)])
+    strata = Strata.of(np.repeat([0, 1], 100), np.concatenate([unit, 100 + np.arange(100)]))
+    values = np.random.default_rng(4).normal(size=200)
+    found = mean_of(values, strata)
+    parts = np.array([(found.scores[:51] ** 2).sum(), (found.scores[51:] ** 2).sum()])
+    few = 1 / (0.5**2 + 50 * 0.01**2) - 1
+    assert found.df == pytest.approx(parts.sum() ** 2 / (parts[0] ** 2 / few + parts[1] ** 2 / 99))
+
+
 def test_a_control_takes_away_what_it_explains_and_nothing_else():
     rng = np.random.default_rng(2)
     arm, z = np.repeat([0, 1], 200), rng.normal(size=400)
@@ -62,8 +70,9 @@ def test_a_control_takes_away_what_it_explains_and_nothing_else():
     beta = inside[0] @ inside[1] / (inside[1] @ inside[1])
     assert found.value == pytest.approx(plain.value - beta * z.mean(), rel=1e-12)
     assert found.stderr < 0.06 * plain.stderr
-    left = (inside[0] - beta * inside[1]) / 400 * math.sqrt(200 / 199)
-    assert found.stderr == pytest.approx(math.sqrt(left @ left * 400 / 399), rel=1e-12)
+    pulled = inside[1] ** 2 / (inside[1] @ inside[1])
+    left = (inside[0] - beta * inside[1]) / (1 - pulled) / 400 * math.sqrt(200 / 199)
+    assert found.stderr == pytest.approx(math.sqrt(left @ left), rel=1e-12)
     # Constant and repeated controls change nothing, and one that says nothing costs next to nothing.
     more = np.column_stack([z, np.ones(400), z])
     assert adjusted_mean(y, more, strata).value == pytest.approx(found.value, rel=1e-9)

@@ -347,7 +347,7 @@ class RankingLog:
         Options: `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`,
         `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
-        `decimal`, `version`, `target_lists`;
+        `decimal`, `version`, `target_lists`, `rewards`;
         `help(counterrank.read_log)` explains each.
         """
         # The one way up, known to import-linter: readers stand above the log and make it.

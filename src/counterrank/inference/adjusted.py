@@ -2,7 +2,9 @@
 
 Rows were drawn arm by arm, and rows of one unit belong together. A mean over all rows then varies
 as each arm's mean does: a row counts as its distance from its own arm's mean, and distances add up
-by unit before they are squared. With one unit a row this is the error of Welch's test.
+by unit before they are squared. Errors are those of the jackknife that leaves out units: a unit with
+many rows has pulled its arm's mean towards itself. With one unit a row this is the error of Welch's
+test.
 """
 
 from __future__ import annotations
@@ -47,29 +49,41 @@ class Strata:
         """Number of units with rows in more than one arm."""
         return int(self.units_by_arm.sum()) - int(self.unit.max()) - 1
 
+    @property
+    def _shares(self) -> Floats:
+        """The share of each unit's rows in its arm's (U, A)."""
+        A = int(self.arm.max()) + 1
+        cells = np.bincount(self.unit * A + self.arm, minlength=(int(self.unit.max()) + 1) * A)
+        counts = cells.reshape(-1, A).astype(np.float64)
+        out: Floats = counts / counts.sum(axis=0)
+        return out
+
     def scores(self, values: Floats) -> Floats:
         """Return what each unit adds to the error of the mean of values (n,): (U,), squares sum to
         the variance.
         """
-        rows = np.bincount(self.arm)
+        rows, units = np.bincount(self.arm), self.units_by_arm
         mean = np.bincount(self.arm, weights=values) / rows
-        units = self.units_by_arm
-        # One degree of freedom of each arm went into its mean.
-        factor = np.sqrt(units / np.maximum(units - 1, 1)) / len(values)
-        away = (values - mean[self.arm]) * factor[self.arm]
-        out: Floats = np.bincount(self.unit, weights=away).astype(np.float64)
-        return out
+        # Without the unit its arm's mean is further away from it, by 1 / (1 - share).
+        far = 1.0 - self._shares[self.unit, self.arm]
+        factor = np.sqrt((units - 1) / units)[self.arm] / np.maximum(far, _NOISE) / len(values)
+        away = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
+        return away.astype(np.float64)
 
     def freedom(self, scores: Floats) -> float:
-        """Return Satterthwaite's degrees of freedom of the variance sum(scores^2)."""
-        units = self.units_by_arm
+        """Return Satterthwaite's degrees of freedom of the variance sum(scores^2).
+
+        Units of unequal size count as fewer: one over the sum of their squared shares (Carter,
+        Schnepel & Steigerwald 2017).
+        """
+        several = np.maximum(1.0 / (self._shares**2).sum(axis=0) - 1.0, 1.0)
         if self.shared_units:
-            return float(max(len(scores) - 1, 1))
+            return float(several.sum())
         owner = np.zeros(len(scores), dtype=np.int64)
         owner[self.unit] = self.arm
         each = np.bincount(owner, weights=scores**2)
-        total = float((each**2 / np.maximum(units - 1, 1)).sum())
-        return float(each.sum()) ** 2 / total if total > 0 else float(max(len(scores) - 1, 1))
+        total = float((each**2 / several).sum())
+        return float(each.sum()) ** 2 / total if total > 0 else float(several.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,5 +134,8 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Mean:
     design = np.column_stack([spread[j] for j in used]) / scale
     beta, _, rank, _ = np.linalg.lstsq(design, plain.scores, rcond=1e-8)
     value = plain.value - float(controls[:, used].mean(axis=0) @ (beta / scale))
-    left = (plain.scores - design @ beta) * math.sqrt(U / (U - int(rank)))
+    # A unit has pulled the coefficients towards itself, too: by its leverage.
+    basis = np.linalg.svd(design, full_matrices=False)[0][:, : int(rank)]
+    pulled = (basis**2).sum(axis=1)
+    left = (plain.scores - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
     return Mean(value, left, max(strata.freedom(left) - int(rank), 1.0))
