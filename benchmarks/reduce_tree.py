@@ -104,7 +104,9 @@ def at_random(cluster: Cluster) -> Any:
 
 def digits(state: Any) -> np.ndarray:
     """Return every number of the estimators' sums."""
-    return np.concatenate([np.atleast_1d(a).ravel() for a in _arrays(state.states)])
+    return np.concatenate(
+        [np.atleast_1d(a).ravel() for a in _arrays([one.states for one in state.parts])]
+    )
 
 
 def _arrays(part: Any) -> Iterator[np.ndarray]:

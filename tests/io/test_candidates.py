@@ -14,7 +14,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit import audit_file
 from counterrank.data.fingerprint import fingerprint
-from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
+from counterrank.errors import ConfigError, CounterrankError, LogError, PolicyError, PropensityError
 from counterrank.io import concat, from_frame, read_log, scan_log
 from counterrank.policies import Candidates, parse_policy
 
@@ -416,9 +416,9 @@ def test_scores_without_a_kind_say_what_to_say(tmp_path):
     assert_same(log, in_memory(rows))
 
 
-def test_a_logger_is_no_saved_policy(tmp_path):
+def test_a_logger_in_a_file_that_is_not_there_is_named(tmp_path):
     path = write(world(), tmp_path / "log.parquet")
-    with pytest.raises(ConfigError, match="the logger's scores stand in the log"):
+    with pytest.raises(PolicyError, match=r"cannot read .*policy\.json"):
         read_log(path, logger=str(tmp_path / "policy.json"))
 
 

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "ranking": RANKINGS,
     "probs": TABLE,
     "n_actions": 4,
+    "after": 1,
     "n_items": 4,
     "top": 3,
     "weights": 0.7,

@@ -89,7 +89,7 @@ def abtest(
     ...     columns={"arm": np.array(["a", "b"])[arm]},
     ... )
     >>> found = cr.abtest(log, "arm").lift("b")
-    >>> found.headline, found.saved > 0.9
+    >>> found.headline.value, found.saved > 0.9
     ('pooled', True)
     """
     check_level(level)

@@ -21,9 +21,9 @@ from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.metric_tables import MetricResult
 from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.run import OwnMetric, evaluate, is_read, metrics_of
+from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.inference import check_level, critical_value
-from counterrank.metrics import Metric, Ratio, measured
+from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.records import Json, Record, optional
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def validate(
     estimators: Sequence[str] | str | None = "auto",
     level: float = 0.95,
     seed: int = 0,
-    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None = None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     **reading: Unpack[OpenOptions],
 ) -> Validation:
@@ -287,8 +287,10 @@ def validate(
         Confidence of the intervals.
     seed
         Every random stream follows it.
-    rewards, primary
-        Several metrics by name and the one that comes first, as in `evaluate`.
+    rewards
+        Several metrics by name, as in `evaluate`.
+    primary
+        The metric that comes first: the first by default.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",

@@ -433,7 +433,7 @@ def evaluate(  # noqa: PLR0913
     behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
     behavior_mse: str | MSEEstimate | None = None,
     weights_out: str | os.PathLike[str] | None = None,
-    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None = None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
     baseline: str | None = None,
@@ -593,13 +593,9 @@ def evaluate(  # noqa: PLR0913
         )  # fmt: skip
 
 
-#: What `page_metric` returns.
-OwnMetric = tuple[PageFunction, str]
-
-
 def metrics_of(
     log: Any,
-    rewards: Mapping[str, str | OwnMetric] | Sequence[str] | None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
 ) -> Metrics | None:

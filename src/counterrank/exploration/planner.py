@@ -512,7 +512,7 @@ def choose(
 
 
 def _notes(log: RankingLog, logger: Scored, bench: Bench) -> tuple[str, ...]:
-    shares = ", ".join(f"{family.share:.0%}".replace("%", " %") for family in bench.families)
+    shares = ", ".join(f"{round(100 * family.share)} %" for family in bench.families)
     notes = []
     if bench.families:
         notes.append(

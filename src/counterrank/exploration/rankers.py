@@ -30,7 +30,7 @@ class Family:
     @property
     def name(self) -> str:
         """What it is called in tables."""
-        return f"future {self.share:.0%}".replace("%", " %")
+        return f"future {round(100 * self.share)} %"
 
     def draw(self, logger: Scored, rng: np.random.Generator) -> Scored:
         """Return one ranker of the family."""

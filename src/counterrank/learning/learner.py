@@ -133,8 +133,10 @@ def learn(  # noqa: PLR0913 - the options of a run
         Goes on where the audit of the log has failed.
     resume
         A folder in which draws are kept: a run that was interrupted finds them there and goes on.
-    rewards, primary
-        Several metrics by name and the one that is maximised, as in `evaluate`.
+    rewards
+        Several metrics by name, as in `evaluate`.
+    primary
+        The metric that is maximised: the first by default.
     guardrails
         What must not happen to a metric, "revenue >= -0.01": certified on the same rows, each with a
         share of what the level allows to go wrong.

@@ -245,7 +245,7 @@ class Drawn:
     def compared(self, view: View, rows: Ints) -> View:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
         size = self.fold_draws
-        part = view.part(("compared", self.draws, size), rows)
+        part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
         some = (rows[:, None] * self.draws + np.arange(size)).ravel()
         part.once("rankings", lambda: self._logged(view).take(rows))
         part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))
