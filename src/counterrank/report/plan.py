@@ -59,8 +59,8 @@ def _needed(plan: ExplorationPlan) -> str:
 
 
 def _by_auto(option: Option) -> str:
-    told = [f"{one.target} {percent(one.lift)}" for one in option.auto if one.lift is not None]
-    return f"`auto` would show lifts from: {', '.join(told)} (drawn logs)." if told else ""
+    told = [f"{percent(one.lift)} ({one.target})" for one in option.auto if one.lift is not None]
+    return f"On drawn logs auto shows lifts from {', '.join(told)}." if told else ""
 
 
 def _names(targets: tuple[str, ...]) -> str:

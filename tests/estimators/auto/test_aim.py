@@ -1,12 +1,14 @@
 """The aimed step: exact where everything can be enumerated, and right where models are wrong."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
+from counterrank.estimators.auto import auto
 from counterrank.estimators.auto.aim import (
     Range,
     aim_sums,
@@ -150,3 +152,18 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     models, aimed = summary.value[1], summary.value[2]
     assert summary.members[:2] == ("models", "aimed")
     assert aimed - models == pytest.approx(c, rel=1e-9)
+
+
+def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
+    log, new, _ = shrunk_world(300, 4)
+    log = log.with_targets({"new": new})
+    workspace = Workspace(MemorySource(log), "new")
+    nuisances = fit_drawn(workspace)
+    shares = np.full(len(nuisances.shares), 1e-4)
+    shares[:2] = 0.6, 0.4 - 1e-4 * (len(shares) - 2)
+    plan = AutoPlan(workspace, replace(nuisances, shares=shares), (), None)
+    state = plan.partial(View(log, "new")).state
+    seen = []
+    monkeypatch.setattr(auto, "decide", lambda *given: seen.append(given[3]))
+    plan.decision(state)
+    assert seen[0].tolist() == [True, True] + [False] * (len(shares) - 2) and len(shares) > 2

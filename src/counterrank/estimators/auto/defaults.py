@@ -39,7 +39,8 @@ class Defaults:
     #: Models have an entry for each pair of positions: longer rankings have none.
     longest: int = 100
 
-    #: Rankings that models are trained on; more change the last digits of a model.
+    #: Rankings that models are trained on. More help on long logs (all of 100,000 rows: a third less
+    #: error in one world) at twice the time.
     training_rows: int = 32_768
     #: Rankings that models are asked about; the fits' own error is larger than what more take off.
     asked_rows: int = 32_768
