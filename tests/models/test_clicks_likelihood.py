@@ -17,7 +17,7 @@ from counterrank.models.clicks.kernels.likelihood import (
     newton,
     slots_of,
 )
-from counterrank.models.clicks.rankings import Rankings, Variant
+from counterrank.models.rankings import Rankings, Variant
 
 K, ITEMS, D, P = 4, 6, 3, 3
 #: Columns from the second on bend with a context of three: six products, which nobody writes down.

@@ -20,7 +20,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_weights,
 )
 from counterrank.models.clicks.pages import ChoiceModel, PageRewardModel, fit_choices, fit_pages
-from counterrank.models.clicks.rankings import Kind, Rankings, Variant, with_candidates
+from counterrank.models.rankings import Rankings, Variant, with_candidates
 
 FAMILIES = (CHOICE, CHANCE, TOTAL, NUMBER)
 ROW = np.repeat(np.arange(6), [3, 1, 4, 2, 5, 3])
@@ -327,7 +327,7 @@ def test_one_reward_a_page_is_that_of_all_its_items(kind):
     rankings, reward, best, truth, usual = _whole(8_000, rng, kind)
     fold = np.arange(8_000) % 4
     (model,) = fit_list_models(rankings, reward, fold, folds=4, variants=(Variant(),), page=True)
-    assert isinstance(model, PageRewardModel) and model.kind is Kind.PAGE
+    assert isinstance(model, PageRewardModel)
     q = model.expected(rankings.others(best), fold)
     assert (q[np.arange(4) != rankings.lengths[:, None] - 1] == 0).all()
     assert abs(q.sum(axis=1).mean() - truth) < 0.1 * abs(truth - usual)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import PolicyError
 from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.trees import Trees
@@ -24,7 +25,6 @@ from counterrank.models import (
     Parameters,
     Predictor,
     Rankings,
-    Scaling,
     Similarity,
     Variant,
     number_table,
@@ -100,7 +100,7 @@ class Scorer:
                 "first": first,
                 "trees": self.model.trees[ALL].text,
             }
-        raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
+        raise PolicyError(f"a model of type {type(self.model).__name__} has no form as data")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":

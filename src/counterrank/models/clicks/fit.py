@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
@@ -37,8 +38,8 @@ from counterrank.models.clicks.model import (
     learned,
     skips,
 )
-from counterrank.models.clicks.rankings import Rankings, Scaling, Variant, variants_for
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, by_row
 from counterrank.models.clicks.kernels.recursion import (
     attractions,
     chances,
@@ -29,16 +31,8 @@ from counterrank.models.clicks.kernels.recursion import (
     similar_above,
     skipped,
 )
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    Rankings,
-    Scaling,
-    Variant,
-    by_row,
-)
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -506,23 +500,10 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClickModel:
-    """A fitted click-history model."""
+class PredictorModel:
+    """A model that makes its expectations from one linear predictor."""
 
     predictor: Predictor
-    odds: Floats = field(init=False)
-    after: Floats = field(init=False)
-    power: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "power", self.predictor.parameters.power)
-        object.__setattr__(self, "odds", self.predictor.parameters.odds)
-        object.__setattr__(self, "after", self.predictor.parameters.after)
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.HISTORY
 
     @property
     def variant(self) -> Variant:
@@ -538,6 +519,20 @@ class ClickModel:
     def details(self) -> Json:
         """What was fitted, for people."""
         return self.predictor.details
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickModel(PredictorModel):
+    """A fitted click-history model."""
+
+    odds: Floats = field(init=False)
+    after: Floats = field(init=False)
+    power: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "power", self.predictor.parameters.power)
+        object.__setattr__(self, "odds", self.predictor.parameters.odds)
+        object.__setattr__(self, "after", self.predictor.parameters.after)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""

@@ -87,10 +87,6 @@ class ClickSettings:
     evidence: float = 1.15
     #: Information of a pair: pairs seen once or twice would else be the largest residuals (develop worlds).
     pair_weight: float = 1.0
-    #: Indicator columns: as for the context: more labels share hashed columns.
-    labels: int = 20
-    #: Standard deviations: outliers of a column are moved here: a ridge is no guard against them.
-    far: float = 8.0
     #: Nats, and as many per 500 parameters: the first Newton step that promises less is the last:
     #: it leaves about its square, where a parameter's noise is half a nat (folds against tight
     #: fits, see WHY.md).
