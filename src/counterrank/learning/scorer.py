@@ -237,7 +237,7 @@ def _refuse_misfits(
     sizes = encoding.widths(Variant(), 0)
     columns = rivals + sum(size for kind, size in sizes if kind != "rival")
     K, items, d = parameters.K, parameters.items, parameters.d
-    needed = 2 * K + 1 + K**2 + items + 1 + (1 + d) + columns + (items + 1) * (1 + d)
+    needed = Parameters.count(K, items, d, columns)
     if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:
         raise ValueError("its numbers are not as many as its sizes ask for")
     if first is not None and (

@@ -92,7 +92,7 @@ class ClickSettings:
     #: fits, see WHY.md).
     enough: float = 0.2
     #: Newton steps: fits end long before by `enough`.
-    steps: float = 25.0
+    steps: int = 25
     #: Slots: of the rows on which a fit of many more starts: a fifth off its cost; estimates are
     #: as near to those of fits to a hundredth of `enough` as without: .03 standard errors (five
     #: simulated worlds of 12,000 to 40,000 rankings).
@@ -100,7 +100,7 @@ class ClickSettings:
     #: Slots: of the block of common parameters that scales Newton steps: it need not be exact.
     block_slots: int = 8_192
     #: Products with the Fisher matrix a Newton step: a rough direction is enough.
-    inner: float = 20.0
+    inner: int = 20
 
 
 SETTINGS = ClickSettings()
