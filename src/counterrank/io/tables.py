@@ -96,7 +96,10 @@ def row_groups(
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
     with guard(where, prefix=True), steady(file), open_parquet(file, ahead=True) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
-        found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
+        # Workers have a part each. Arrow's own threads, shared by all, would be a queue between them.
+        found = opened.iter_batches(
+            batch_size=rows, row_groups=list(groups), columns=wanted, use_threads=False
+        )
         # A chain of `map` and `filter` holds no batch while the caller works on it.
         pieces = map(_as_table, filter(_has_rows, found))
         yield from (
