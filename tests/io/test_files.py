@@ -166,7 +166,9 @@ def test_a_column_that_some_files_do_not_have(kit, tmp_path, extension, late):
     """Which file comes first makes no difference: what was asked for is named, with the file."""
     columns = kit.make(n=40)
     columns["x_more"] = columns["x_age"]
-    without = {name: values for name, values in columns.items() if name not in ("x_more", "country")}
+    without = {
+        name: values for name, values in columns.items() if name not in ("x_more", "country")
+    }
     names = ("a", "b") if late else ("b", "a")
     for name, part in zip(names, (without, columns), strict=True):
         kit.write(part, tmp_path / f"{name}.{extension}")

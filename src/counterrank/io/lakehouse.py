@@ -32,9 +32,7 @@ def is_delta(path: str) -> bool:
     return (Path(path) / _LOG_OF_DELTA).is_dir()
 
 
-def delta_files(
-    path: str, version: int | None
-) -> tuple[list[tuple[str, Partitions]], pa.Schema]:
+def delta_files(path: str, version: int | None) -> tuple[list[tuple[str, Partitions]], pa.Schema]:
     """Return the files of one version of a Delta table with what it says of each, and its columns."""
     deltalake = require("deltalake", extra="tables")
     with _plainly(f"the Delta table {path}", version):

@@ -115,9 +115,7 @@ def row_groups(
         # A chain of `map` and `filter` holds no batch while the caller works on it.
         pieces = map(_as_table, filter(_has_rows, found))
         complete = not file.partitions and (wanted is None or len(wanted) == len(columns or ()))
-        yield from (
-            pieces if complete else (_completed(piece, file, columns) for piece in pieces)
-        )
+        yield from (pieces if complete else (_completed(piece, file, columns) for piece in pieces))
 
 
 def _as_table(batch: Any) -> pa.Table:
