@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from counterrank import stores
 from counterrank.errors import LogError
 from counterrank.io import values
-from counterrank.messages import say
 from counterrank.io.files import (
     DataFile,
     Unpacked,
@@ -27,6 +26,7 @@ from counterrank.io.files import (
     steady,
     unpacked_size,
 )
+from counterrank.messages import say
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
