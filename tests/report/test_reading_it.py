@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from tests.report import sample
 
-from counterrank.report import html
+from counterrank.report import evaluation
 from counterrank.report.estimates import agreement_drawing, agreement_in_words, values_drawing
 from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short, span
@@ -54,7 +54,7 @@ def test_terminal_and_notebook_have_one_number_of_digits_in_a_column():
     cells = [re.split(r"  +", line.strip(" ★")) for line in part if re.match(r" [★ ] \w", line)]
     for column in (1, 4):
         assert len({len(line[column].partition(".")[2]) for line in cells}) == 1
-    shown = html._lines(sample.reading(model), "clickbait")
+    shown = evaluation._lines(sample.reading(model), "clickbait")
     assert len(shown) > 2
     for name in ("value", "lift"):
         assert len({len(line[name].partition(".")[2]) for line in shown}) == 1
