@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
-from counterrank.estimators import score_table
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
 from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
@@ -41,6 +40,7 @@ from counterrank.policies import (
     PolicySpec,
     Scored,
     parse_policy,
+    score_table,
 )
 from counterrank.weights.thresholds import THRESHOLDS
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
-from counterrank.estimators import attraction, shares_of
+from counterrank.estimators import shares_of
 from counterrank.models import (
     PageModel,
     Rankings,
@@ -23,7 +23,7 @@ from counterrank.models import (
     rankings_of,
     squared_loss,
 )
-from counterrank.policies import Scored
+from counterrank.policies import Scored, attraction
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
