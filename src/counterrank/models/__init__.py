@@ -38,14 +38,13 @@ from counterrank.models.columns import (
     has_distribution,
     whole_distribution,
 )
+from counterrank.models.draws import page_policy, policy_draws, target_draws
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import (
     LinearModel,
     Training,
-    factored_draws,
     fit_linear,
     fits_in_memory,
-    policy_draws,
     train,
 )
 from counterrank.models.lists import RepeatedLists, fit_lists
@@ -86,7 +85,6 @@ __all__ = [
     "by_row",
     "can_sample",
     "context_columns",
-    "factored_draws",
     "fit_best",
     "fit_close",
     "fit_history",
@@ -96,7 +94,9 @@ __all__ = [
     "fit_lists",
     "fits_in_memory",
     "has_distribution",
+    "page_policy",
     "policy_draws",
+    "target_draws",
     "rankings_of",
     "squared_loss",
     "variants_for",

@@ -11,8 +11,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
 from counterrank.models.base import Prediction
-from counterrank.models.columns import context_columns, whole_distribution
-from counterrank.models.linear import factored_draws, policy_draws
+from counterrank.models.columns import context_columns
+from counterrank.models.draws import target_draws
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
 from counterrank.progress import reporter
 from counterrank.records import Json
@@ -37,7 +37,8 @@ class LearnedModel:
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and the drawn mean of q under the target."""
-        x, drawn = context_columns(batch), self._drawn(batch, target)
+        x = context_columns(batch)
+        drawn = target_draws(batch, target, self.draws, self.seed)
         q, mean = np.empty(batch.action.shape), np.empty(batch.action.shape)
         # A call of a regressor costs the same for one row and for a thousand: all draws of some
         # rows at a time.
@@ -54,12 +55,6 @@ class LearnedModel:
                 ).reshape(pages.shape)
                 q[rows], mean[rows] = found[:, 0], found[:, 1:].mean(axis=1)
         return Prediction(q, mean)
-
-    def _drawn(self, batch: RankingLog, target: str) -> Ints:
-        wanted = whole_distribution(batch, target)
-        if wanted is not None:
-            return factored_draws(batch, wanted, self.draws, self.seed)
-        return policy_draws(batch, target, self.draws, self.seed)
 
     def _values(self, x: Floats, action: Ints, bucket: Ints, lengths: Ints) -> Floats:
         out = np.zeros(action.shape)

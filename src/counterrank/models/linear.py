@@ -27,6 +27,7 @@ from counterrank.models.columns import (
     whole_columns,
     whole_distribution,
 )
+from counterrank.models.draws import factored_draws, target_draws
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -105,8 +106,7 @@ class LinearModel:
         """Return E_pi q_k (n, K)."""
         wanted = whole_distribution(batch, target)
         if wanted is None:
-            drawn = policy_draws(batch, target, self.draws, self.seed)
-            return self._drawn(drawn, given)
+            return self._drawn(target_draws(batch, target, self.draws, self.seed), given)
         out, curved = (
             mean_values(self.layout, given, wanted, self.coef),
             np.flatnonzero(self.logistic),
@@ -278,32 +278,6 @@ def logistic_means(
             out[rows] += (expit(value) * chance).sum(axis=1).T
     out[given.action[:, at] < 0] = 0.0
     return np.asarray(out / draws.shape[1])
-
-
-def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
-    from counterrank.models.draws import draw_rankings
-
-    out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
-    return out
-
-
-def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a target that is a policy, as long as the logged ones.
-
-    Row by row the same in any chunking.
-    """
-    from counterrank.policies import Policy, RowRandom
-
-    policy = batch.target(target)
-    assert isinstance(policy, Policy)
-    # A policy without context has one row: each row of the log still gets draws of its own.
-    each = size * (batch.n // policy.n_rows)
-    drawn = policy.sample(
-        batch.K, RowRandom(batch.numbers, [seed, Stream.TARGET_RANKINGS]), size=each
-    ).reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
 
 
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:

@@ -5,8 +5,9 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators.auto.nuisances import fit_drawn, logged_rankings
+from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.crossfit import logged_rankings
 from counterrank.models.clicks.rankings import Scaling
 from counterrank.policies import ItemFeatures
 

@@ -24,7 +24,7 @@ from counterrank.models.columns import (
     expected,
     whole_distribution,
 )
-from counterrank.models.linear import factored_draws, policy_draws
+from counterrank.models.draws import factored_draws, target_draws
 from counterrank.models.settings import (
     DRAWS,
     LARGEST_EXPONENT,
@@ -299,7 +299,7 @@ class MixtureModel:
         # Positions hang together (a policy without replacement): only whole draws are rankings it
         # would show.
         if wanted is None:
-            drawn = policy_draws(batch, target, self.draws, self.seed)
+            drawn = target_draws(batch, target, self.draws, self.seed)
             total = np.zeros(batch.action.shape)
             for s in range(drawn.shape[1]):
                 total += self.values(x, np.ascontiguousarray(drawn[:, s]), fold, chance, scale)
