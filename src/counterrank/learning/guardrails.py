@@ -41,7 +41,7 @@ class GuardrailBound(Record):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
+class WatchedRewards:
     """A guardrail made ready: rewards of each row (n,) of a log, in a group or 0, and their largest."""
 
     guardrail: Guardrail
@@ -87,7 +87,7 @@ class Watched:
         )  # fmt: skip
 
 
-def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watched]:
+def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[WatchedRewards]:
     """Return every guardrail, and each group of those by a column, on the rows of a log.
 
     Raises
@@ -95,7 +95,7 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
     ConfigError
         A guardrail is of a ratio, or its rewards have no known range where the grade needs one.
     """
-    found: list[Watched] = []
+    found: list[WatchedRewards] = []
     for rail in () if metrics is None else metrics.guardrails:
         metric = metrics.metric(rail.metric) if metrics is not None else None
         assert metric is not None
@@ -114,7 +114,7 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
             )
         most = float(own.position_weights.sum()) if not own.page_reward else 1.0
         found += [
-            Watched(rail, np.where(rows, earned, 0.0), most, label)
+            WatchedRewards(rail, np.where(rows, earned, 0.0), most, label)
             for label, rows in _groups(log, rail.by)
         ]
     return found
@@ -129,7 +129,7 @@ def _groups(log: RankingLog, column: str) -> list[tuple[str, NDArray[np.bool_]]]
     return [(f"{column} = {label}", labels == label) for label in np.unique(labels)]
 
 
-def likely(rails: Sequence[Watched], weight: Callable[[Any], Floats]) -> Callable[[Any], bool]:
+def likely(rails: Sequence[WatchedRewards], weight: Callable[[Any], Floats]) -> Callable[[Any], bool]:
     """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
     return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
 
@@ -146,11 +146,11 @@ class Certifying:
     largest: float
     summed: Callable[[Floats], Floats]
     counts: Floats | None
-    spread: Callable[[Watched], tuple[float, float]]
+    spread: Callable[[WatchedRewards], tuple[float, float]]
 
 
 def bounds(
-    rails: Sequence[Watched],
+    rails: Sequence[WatchedRewards],
     rows: Certifying,
     *,
     free: bool,

@@ -29,14 +29,14 @@ from counterrank.learning.copies import copies_of
 from counterrank.learning.guardrails import (
     Certifying,
     GuardrailBound,
-    Watched,
+    WatchedRewards,
     bounds,
     likely,
     watched,
 )
 from counterrank.learning.paths import (
     STRENGTHS,
-    Drawn,
+    DrawnValues,
     Rewards,
     Side,
     Tilted,
@@ -458,7 +458,7 @@ def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
     return value
 
 
-def _misplaced(drawn: Drawn, units: tuple[Ints, Floats] | None) -> bool:
+def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
     """Whether ranks B among L draws are not uniform on 0..L: their mean, and the mean weights small
     m would give them.
 
@@ -490,7 +490,7 @@ class Asked:
     #: Whether it is known which rows belong together: by units, or since none do.
     declared: bool
     #: Guardrails on the learning rows and on the others.
-    rails: tuple[Sequence[Watched], Sequence[Watched]] = ((), ())
+    rails: tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -617,7 +617,7 @@ def _guarded(
         for rail in asked.rails[0]
     }
 
-    def spread(rail: Watched) -> tuple[float, float]:
+    def spread(rail: WatchedRewards) -> tuple[float, float]:
         sums = before.get((rail.guardrail.text, rail.group))
         if sums is None or len(sums) < 2:
             return 1.0, 0.0

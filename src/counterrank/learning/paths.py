@@ -50,7 +50,7 @@ _GROUP = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnValues:
     """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many lie below."""
 
     own: Floats
@@ -90,7 +90,7 @@ def draw(
     draws: int,
     seeds: tuple[int, ...],
     keep: Path | None = None,
-) -> Drawn:
+) -> DrawnValues:
     """Return list values of the logged rankings and of `draws` fresh ones of each row.
 
     Blocks of rows have streams of their own, a function of `seeds` and their number. With `keep`,
@@ -130,7 +130,7 @@ def _drawn(
     own: Floats,
     draws: int,
     rng: np.random.Generator,
-) -> Drawn:
+) -> DrawnValues:
     count, K = len(rows), log.K
     if logger.n_rows == 1:
         rankings = logger.sample(K, rng, size=count * draws).reshape(count, draws, K)
@@ -141,11 +141,11 @@ def _drawn(
     keys, mine = rng.random(drawn.shape), rng.random(count)
     ties = drawn == own[:, None]
     below = ((drawn < own[:, None]) | (ties & (keys < mine[:, None]))).sum(axis=1)
-    return Drawn(own, np.sort(drawn, axis=1), below)
+    return DrawnValues(own, np.sort(drawn, axis=1), below)
 
 
-def _joined(parts: Sequence[Drawn]) -> Drawn:
-    return Drawn(
+def _joined(parts: Sequence[DrawnValues]) -> DrawnValues:
+    return DrawnValues(
         np.concatenate([part.own for part in parts]),
         np.concatenate([part.ordered for part in parts]),
         np.concatenate([part.below for part in parts]),
@@ -156,13 +156,13 @@ def _joined(parts: Sequence[Drawn]) -> Drawn:
 _MARK = b"counterrank/draws/1\n"
 
 
-def _stored(path: Path, key: str, drawn: Drawn) -> None:
+def _stored(path: Path, key: str, drawn: DrawnValues) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, key=np.array(key), own=drawn.own, ordered=drawn.ordered, below=drawn.below)
     write_bytes(path, _MARK + buffer.getvalue(), follow=False)
 
 
-def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
+def _found(path: Path, key: str, own: Floats, draws: int) -> DrawnValues | None:
     """Return what was stored for these very rows under this very model; else None, and it is drawn again."""
     if not path.exists() and not path.is_symlink():
         return None
@@ -177,14 +177,14 @@ def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
         )
     try:
         with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as stored:
-            found = Drawn(*(stored[name] for name in ("own", "ordered", "below")))
+            found = DrawnValues(*(stored[name] for name in ("own", "ordered", "below")))
             same = str(stored["key"]) == key
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
     return found if same and _whole(found, own, draws) else None
 
 
-def _whole(found: Drawn, own: Floats, draws: int) -> bool:
+def _whole(found: DrawnValues, own: Floats, draws: int) -> bool:
     """Whether stored draws can be what was drawn.
 
     List values of these rankings, which tell another model and another order of the rows, and
@@ -227,7 +227,7 @@ class Side:
 
     log: RankingLog
     rewards: Rewards
-    drawn: Drawn
+    drawn: DrawnValues
 
     def lifts(self, m: int, cap: float) -> Floats:
         """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.

@@ -53,7 +53,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ClickRows:
     """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what later slots know."""
 
     rankings: Rankings
@@ -77,7 +77,7 @@ class Rows:
     free: bool = False
 
     @classmethod
-    def of(cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "Rows":
+    def of(cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "ClickRows":
         """Return the arrays of a fit; rankings have a row of context each."""
         encoding = Encoding.of(rankings)
         shown = rankings.item >= 0
@@ -133,7 +133,7 @@ class Slots:
     y: Floats
 
     @classmethod
-    def of(cls, rows: Rows) -> "Slots":
+    def of(cls, rows: ClickRows) -> "Slots":
         """Return the slots of all rows that the likelihood speaks of."""
         N = int(rows.lengths.sum())
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
@@ -154,7 +154,7 @@ class Slots:
 
 
 @dataclass(slots=True, eq=False)
-class Prior:
+class GroupPrior:
     """Independent normal priors of the parameters: mean (P,), and one precision a group."""
 
     mean: Floats
@@ -199,7 +199,7 @@ def _repeated(parts: list[tuple[str, int]]) -> Ints:
     return np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
 
 
-def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
+def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPrior:
     """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
     K, items = rows.rankings.K, rows.encoding.items
     parts = [
@@ -229,10 +229,10 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
         level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
         spread[0] = SETTINGS.number_sd
     mean[group == _GROUPS.index("constant")] = level
-    return Prior(mean, group, spread, _FREE)
+    return GroupPrior(mean, group, spread, _FREE)
 
 
-def _level(rows: Rows) -> float:
+def _level(rows: ClickRows) -> float:
     """Return the constant with which pages of equal slots have the logged mean."""
     earned = np.maximum(rows.y, 0.0) if rows.family == CHOICE else rows.y
     mean, length = float(earned.sum(axis=1).mean()), rows.lengths.mean()
@@ -266,7 +266,7 @@ def fit_history(
 
 def prepared(
     family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
-) -> Rows:
+) -> ClickRows:
     """Return the checked rows of a fit, a sample of them where there are many."""
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     most = SETTINGS.rows
@@ -287,10 +287,10 @@ def prepared(
         page=rankings.page,
         bends=rankings.bends,
     )
-    return Rows.of(family, own, reward, fold, folds)
+    return ClickRows.of(family, own, reward, fold, folds)
 
 
-def predictors(rows: Rows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
+def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the narrower one before it."""
     variants = variants_for(rows.rankings) if variants is None else variants
     whole = Slots.of(rows)
@@ -336,7 +336,7 @@ def checked(
 
 
 def _fitted(
-    rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
+    rows: ClickRows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
 ) -> Predictor:
     encoding, shown = rows.encoding, rows.rankings.item >= 0
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
@@ -417,14 +417,14 @@ def _fitted(
     )
 
 
-def _read(rows: Rows, strength: Floats) -> Floats:
+def _read(rows: ClickRows, strength: Floats) -> Floats:
     """Return what the items skipped since the last click say of still reading (m, K)."""
     out = np.zeros(strength.shape)
     reading(skips(rows.rankings, strength), rows.click, rows.lengths, out)
     return out
 
 
-def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
+def _similarity(rows: ClickRows, first: Predictor) -> Similarity | None:
     """Return which items the clicks show to be alike, by residuals of rows outside each fit."""
     if rows.family != CLICKS or rows.rankings.K < 2:
         return None
@@ -444,8 +444,8 @@ def _widened(before: Parameters, p: int) -> Floats:
 class Climb:
     """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept for the folds."""
 
-    rows: Rows
-    prior: Prior
+    rows: ClickRows
+    prior: GroupPrior
     x: Floats
     dispersion: float = 1.0
     #: The Fisher diagonal of all rows (P,): it only scales, so that folds can share it.
