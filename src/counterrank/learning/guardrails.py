@@ -129,7 +129,9 @@ def _groups(log: RankingLog, column: str) -> list[tuple[str, NDArray[np.bool_]]]
     return [(f"{column} = {label}", labels == label) for label in np.unique(labels)]
 
 
-def likely(rails: Sequence[WatchedRewards], weight: Callable[[Any], Floats]) -> Callable[[Any], bool]:
+def likely(
+    rails: Sequence[WatchedRewards], weight: Callable[[Any], Floats]
+) -> Callable[[Any], bool]:
     """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
     return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
 
