@@ -42,7 +42,7 @@ class GuardrailBound(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedRewards:
-    """A guardrail made ready: rewards of each row (n,) of a log, in a group or 0, and their largest."""
+    """A guardrail with its rewards (n,), which are 0 outside its group, and the largest possible reward."""
 
     guardrail: Guardrail
     earned: Floats
@@ -52,8 +52,8 @@ class WatchedRewards:
     def margins(self, weight: Floats) -> Floats:
         """Return (n,) whose mean is above zero where the guardrail holds.
 
-        A relative limit L asks for E[(w - 1) r] >= L E[r], so that (w - 1 - L) r has no mean below
-        zero; an absolute one for (w - 1) r - L.
+        A relative limit L requires E[(w - 1) r] >= L E[r], that is, a mean of (w - 1 - L) r of at least
+        zero; an absolute limit one of (w - 1) r - L.
         """
         gain = (weight - 1.0) * self.earned
         rail = self.guardrail
@@ -74,7 +74,7 @@ class WatchedRewards:
         return min(ends) if rail.above else -max(ends)
 
     def bound(self, weight: Floats, margin: float) -> GuardrailBound:
-        """Return the bound of the lift that a bound of the mean margin comes to."""
+        """Return the bound of the lift that follows from a bound of the mean margin."""
         rail, mean = self.guardrail, float(self.earned.mean())
         scale = mean if rail.relative else 1.0
         lift = float(((weight - 1.0) * self.earned).mean())
@@ -138,10 +138,10 @@ def likely(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certifying:
-    """Rows that certify: their weights, sums over units, and what other rows let expect of those.
+    """The certifying rows: their weights, sums over units, and expectations from the learning rows.
 
-    `spread` gives the spread and the mean of a guardrail's sums over units; `largest` is the largest
-    weight there can be.
+    `spread` gives the expected spread and mean of a guardrail's sums over units; `largest` is the
+    largest possible weight.
     """
 
     weight: Floats
