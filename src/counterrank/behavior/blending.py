@@ -5,11 +5,14 @@ difference at each position. V = V_c + share D, summed over positions, has the M
 
     Var(V_c) + 2 share Cov(V_c, D) + share^2 Var(D) + (1 - share)^2 B^2
 
-where B is the bias of V_c if that of V_2 is small. B^2 is not known. Its estimate is what D shows
-beyond its noise, (t^2 - 1) Var(D), with t^2 the mean over positions of D_k^2 / Var(D_k), as James
-and Stein shrink a vector. The minimum is
+where B is the bias of V_c if that of V_2 is small. B^2 is not known. Its estimate is e Var(D), with
 
-    share = (e - Cov(V_c, D) / Var(D)) / (e + 1),  e = max(t^2 - 1, 0),
+    e = max(t^2 - 1 - s, 0),  t^2 = mean over positions of D_k^2 / Var(D_k).
+
+Without effects t^2 has mean 1 and standard deviation s = sqrt(2 sum of R_kl^2) / K, R the correlations
+of the D_k: e is what the log shows beyond chance by more than one standard deviation. The minimum is
+
+    share = (e - Cov(V_c, D) / Var(D)) / (e + 1),
 
 cut to 0 and 1. No number in it was tuned.
 """
@@ -19,10 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior.pairs import PairEstimate, evidence
+from counterrank.behavior.pairs import PairEstimate
 from counterrank.weights.ratios import Ratios
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,12 +58,25 @@ def share_of(
     if n < 2:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        counted = alpha != 0
-        t = evidence(difference.mean(axis=0)[counted], stretched.var(axis=0)[counted] / n)
         total = stretched @ alpha
         spread = float(total.var())
         together = float(np.mean((own @ alpha) * (total - total.mean())))
-    if not (spread > 0 and np.isfinite(spread) and np.isfinite(together) and np.isfinite(t)):
+    if not (spread > 0 and np.isfinite(spread) and np.isfinite(together)):
         return 0.0
-    beyond, smaller = max(t - 1.0, 0.0), n / n_apply
+    beyond, smaller = beyond_chance(difference, stretched, alpha != 0), n / n_apply
     return float(np.clip((beyond - smaller * together / spread) / (beyond + smaller), 0.0, 1.0))
+
+
+def beyond_chance(difference: Floats, stretched: Floats, counted: Bools) -> float:
+    """Return e: how far the means of the rows (n, T) at the counted positions are from zero, beyond chance."""
+    covariance = np.atleast_2d(np.cov(stretched[:, counted].T, ddof=0)) / len(stretched)
+    variance = np.diag(covariance)
+    known = (variance > 0) & np.isfinite(variance)
+    if not known.any():
+        return 0.0
+    error = np.sqrt(variance[known])
+    correlation = covariance[np.ix_(known, known)] / np.outer(error, error)
+    t = float(np.mean((difference.mean(axis=0)[counted][known] / error) ** 2))
+    # Squares of normal numbers with correlation R have the covariance 2 R^2.
+    chance = float(np.sqrt(2.0 * (correlation**2).sum())) / len(error)
+    return max(t - 1.0 - chance, 0.0)
