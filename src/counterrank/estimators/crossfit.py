@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
@@ -22,8 +23,6 @@ from counterrank.models import (
     RepeatedLists,
     RewardModel,
     Training,
-    context_columns,
-    encoded,
     fit_list_models,
     fit_lists,
     fits_in_memory,
@@ -457,7 +456,7 @@ def pool_of(batch: RankingLog, target: str) -> Rankings | None:
     return Rankings(
         items,
         context_columns(batch),
-        features=encoded(batch.features_of(items), names, batch.categories_of_items)
+        features=encoded_features(batch.features_of(items), names, batch.categories_of_items)
         if names
         else None,
         extra=None if extra is None else extra[:, 0],

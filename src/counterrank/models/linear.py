@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.models.base import Prediction
@@ -18,12 +19,10 @@ from counterrank.models.columns import (
     Layout,
     blocks_of,
     choose_folds,
-    context_columns,
     count_slots,
     expected,
     indicators,
     pair_slots,
-    scale_of,
     whole_columns,
     whole_distribution,
 )
@@ -320,7 +319,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     training = training_source(
         source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
     )
-    scale = training.reduce(scale_of, label="context")
+    scale = training.reduce(ContextMoments.of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
