@@ -64,8 +64,8 @@ class LostRewards(Check):
         last = np.arange(batch.K) == batch.lengths[:, None] - 1
         rate = _rates(subject.first)
         return Tally(
+            parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
             sums={
-                **{f"stretch\t{name}": np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
                 "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
                 "early": np.array([float((rewarded & ~last).sum())]),
                 "items": _by_item(batch.action, rewarded, used, rate),
@@ -136,8 +136,10 @@ def _by_item(
 def _by_neighbour(
     action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
 ) -> Floats:
-    """Return, by bins of the item at the own slot, at the one above and at the one below, the count of
-    cells and the sums of (reward - rate) and of its square: (3, 3, bins).
+    """Return sums (3, 3, bins) of reward residuals by bins of an item.
+
+    The item is the one at the own slot, above it, or below it; the sums are the count of cells,
+    reward - rate, and its square.
     """
     off = np.where(used, rewarded - rate, 0.0)
     table = np.zeros((3, 3, ITEM_BINS))
@@ -188,9 +190,7 @@ def _position(sums: Floats, *, of_page: bool) -> Words:
 
 
 def _stretch(tally: Tally) -> Words:
-    groups = {
-        key.split("\t")[1]: sums for key, sums in tally.sums.items() if key.startswith("stretch\t")
-    }
+    groups = {key[1]: sums for key, sums in tally.parts.items()}
     names, table = stretch_names(groups)
     rows, hits = table.T
     others = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0)

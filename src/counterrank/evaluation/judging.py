@@ -13,7 +13,15 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.tables import LEVELS, Comparison, Level, OrderPoint, Reason, Verdict
+from counterrank.evaluation.tables import (
+    LEVELS,
+    MORE_ROWS,
+    Comparison,
+    Level,
+    OrderPoint,
+    Reason,
+    Verdict,
+)
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
@@ -48,7 +56,7 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TargetEvidence:
     """The evidence for one target; no check reads whether the lift is up or down."""
 
     estimate: Estimate
@@ -100,66 +108,70 @@ EXPLORE = "a logging policy that explores more"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
+    """What one check says: a status, the reason, what would help, and how many rows in all would do.
+
+    Each of the `ways` would help by itself.
+    """
 
     status: Outcome
     reason: str
-    help: str = ""
+    ways: tuple[str, ...] = ()
     rows: int | None = None
 
 
 Found = Iterator[Judged]
 
 
-def reasons(evidence: Evidence) -> list[Reason]:
+def reasons(evidence: TargetEvidence) -> list[Reason]:
     """Return a row for every check that could be made."""
     found: list[Reason] = []
     for check in CHECKS:
         for one in check(evidence):
             passed = one.status == PASSED
+            ways = () if passed else one.ways
             found.append(
                 Reason(
                     evidence.estimate.target,
                     check.__name__.replace("_", "-"),
                     one.status.word,
                     one.reason,
-                    "" if passed else one.help,
+                    ", or ".join(ways),
                     None if passed else one.rows,
+                    ways,
                 )
             )
     return found
 
 
-def estimable(e: Evidence) -> Found:
+def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
     if not e.estimate.estimable:
         yield Judged(
             FAILED,
             f"not estimable: {e.estimate.not_estimable}",
-            "see what the audit says, and log more widely",
+            ("see what the audit says, and log more widely",),
         )
 
 
-def model_alone(e: Evidence) -> Found:
+def model_alone(e: TargetEvidence) -> Found:
     """What a model of users says where no weight can contradict it is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
         yield Judged(
             WARNED,
             reason,
-            "random swaps or slots for a few percent of requests, with logged probabilities",
+            ("random swaps or slots for a few percent of requests, with logged probabilities",),
         )
 
 
-def units(e: Evidence) -> Found:
+def units(e: TargetEvidence) -> Found:
     """Enough independent rows, known to be independent."""
     line = THRESHOLDS["units"]
     if not (e.clustered or e.independent):
         yield Judged(
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            f"name the user or session, {say('--columns', 'unit=COLUMN')}, or say "
-            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
+            (f"name the user or session, {say('--columns', 'unit=COLUMN')}", _independent()),
         )
         return
     if e.shared_contexts is not None and not e.independent:
@@ -167,8 +179,10 @@ def units(e: Evidence) -> Found:
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
             "rows of one visitor seem to count as many",
-            f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row; or say "
-            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
+            (
+                f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row",
+                _independent(),
+            ),
         )
         return
     factor = line.reliable / max(e.units, 1)
@@ -176,7 +190,7 @@ def units(e: Evidence) -> Found:
     yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
-def resting_on(e: Evidence) -> Moments | None:
+def resting_on(e: TargetEvidence) -> Moments | None:
     """Return the moments of the weights that the estimate rests on; None where it rests on models.
 
     Where weights are the smaller part of an estimate its standard error holds what they add, and its
@@ -185,7 +199,7 @@ def resting_on(e: Evidence) -> Moments | None:
     return e.moments if e.estimate.weighted > 0.5 else None
 
 
-def ess(e: Evidence) -> Found:
+def ess(e: TargetEvidence) -> Found:
     """Enough effective rows, in all and at each position."""
     line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
@@ -202,20 +216,20 @@ def ess(e: Evidence) -> Found:
             yield Judged(
                 status,
                 reason,
-                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"),
+                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f"{EXPLORE} there"),
             )
             return
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         yield Judged(
             status,
             reason,
-            f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",
+            (f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",),
         )
         return
-    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), f", or {EXPLORE}"))
+    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
 
 
-def outcomes(e: Evidence) -> Found:
+def outcomes(e: TargetEvidence) -> Found:
     """Enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
@@ -224,7 +238,7 @@ def outcomes(e: Evidence) -> Found:
     )
 
 
-def tail(e: Evidence) -> Found:
+def tail(e: TargetEvidence) -> Found:
     """A tail of the weights that permits an average."""
     moments = resting_on(e)
     if moments is not None:
@@ -232,11 +246,11 @@ def tail(e: Evidence) -> Found:
         yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
-            "an estimator with lighter weights (lower interaction order, self-normalised)",
+            ("an estimator with lighter weights (lower interaction order, self-normalised)",),
         )
 
 
-def concentration(e: Evidence) -> Found:
+def concentration(e: TargetEvidence) -> Found:
     """No single row that decides."""
     moments = resting_on(e)
     if moments is not None:
@@ -245,11 +259,11 @@ def concentration(e: Evidence) -> Found:
         yield Judged(
             status,
             f"one ranking carries at most {in_percent(value)} of the weight",
-            f"more rows, or {EXPLORE}",
+            (MORE_ROWS, EXPLORE),
         )
 
 
-def mean_weight(e: Evidence) -> Found:
+def mean_weight(e: TargetEvidence) -> Found:
     """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
     tests = [
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
@@ -274,10 +288,12 @@ def mean_weight(e: Evidence) -> Found:
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
+    yield Judged(
+        status, reason, ("run 'counterrank check' on this log: it names the likely cause",)
+    )
 
 
-def support(e: Evidence) -> Found:
+def support(e: TargetEvidence) -> Found:
     """The logger shows what the target would show."""
     if not len(e.unsupported):
         return
@@ -292,11 +308,11 @@ def support(e: Evidence) -> Found:
     yield Judged(
         line.status(float(shares[worst])),
         reason,
-        f"explore those items at position {_listed(weak)}",
+        (f"explore those items at position {_listed(weak)}",),
     )
 
 
-def agreement(e: Evidence) -> Found:
+def agreement(e: TargetEvidence) -> Found:
     """Estimators that assume less say the same, as far as they can tell."""
     if e.assumption_free:
         yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
@@ -336,19 +352,19 @@ def agreement(e: Evidence) -> Found:
     yield Judged(
         THRESHOLDS["agreement"].status(distance),
         reason,
-        f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
+        (f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",),
     )
 
 
-def _turned(e: Evidence) -> bool:
+def _turned(e: TargetEvidence) -> bool:
     """Return whether the lift is told from zero while all usable weights, two or more, point the other way."""
     lift = e.estimate.lift
     told = lift.low > 0 or lift.high < 0
     return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
 
 
-def _doubted(e: Evidence, far: Sequence[Rival], names: str) -> Judged:
-    advice = f"more rows, or {EXPLORE}, until they agree or clearly differ"
+def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
+    advice = (MORE_ROWS, f"{EXPLORE}, until they agree or clearly differ")
     if not far:
         reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
         return Judged(WARNED, reason, advice)
@@ -369,11 +385,11 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     return Judged(
         WARNED,
         reason,
-        f"more rows, or {EXPLORE}; or run more estimators: {say('--estimators', 'all')}",
+        (MORE_ROWS, EXPLORE, f"run more estimators: {say('--estimators', 'all')}"),
     )
 
 
-def auto(e: Evidence) -> Found:
+def auto(e: TargetEvidence) -> Found:
     """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
     name = e.estimate.estimator
     if name != "auto":
@@ -381,11 +397,11 @@ def auto(e: Evidence) -> Found:
             WARNED,
             f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
             "'auto' would say of this log is not known",
-            f"run 'auto' as well: {say('--estimators', f'{name},auto')}",
+            (f"run 'auto' as well: {say('--estimators', f'{name},auto')}",),
         )
 
 
-def precision(e: Evidence) -> Found:
+def precision(e: TargetEvidence) -> Found:
     """An interval that is narrow, relative to the logger's value or to the lift."""
     lift, line = e.estimate.lift, THRESHOLDS["precision"]
     half = (lift.high - lift.low) / 2
@@ -395,7 +411,7 @@ def precision(e: Evidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield Judged(FAILED, "the interval cannot be computed", "more rows")
+        yield Judged(FAILED, "the interval cannot be computed", (MORE_ROWS,))
         return
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
@@ -412,13 +428,13 @@ def precision(e: Evidence) -> Found:
         wanted = max(goal * scale, abs(lift.value) / 2)
         if wanted <= allowed:
             told = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
-            yield Judged(status, reason, f"{told}; {EXPLORE}, or an A/B test")
+            yield Judged(status, reason, (f"{told}; {EXPLORE}", "an A/B test"))
             return
         factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
-    yield Judged(status, reason, *_more(e.estimate.n, factor, f", or {EXPLORE}"))
+    yield Judged(status, reason, *_more(e.estimate.n, factor, EXPLORE))
 
 
-def propensities(e: Evidence) -> Found:
+def propensities(e: TargetEvidence) -> Found:
     """Logged rather than estimated propensities."""
     if not e.estimated_propensity:
         return
@@ -430,11 +446,11 @@ def propensities(e: Evidence) -> Found:
     yield Judged(
         WARNED,
         f"propensities were estimated, not logged{turns}",
-        "log the probability of each shown item when it is shown",
+        ("log the probability of each shown item when it is shown",),
     )
 
 
-def fresh_target(e: Evidence) -> Found:
+def fresh_target(e: TargetEvidence) -> Found:
     """A target that was not trained on the rows that judge it."""
     name = e.estimate.target
     split = (
@@ -442,7 +458,7 @@ def fresh_target(e: Evidence) -> Found:
         "only"
     )
     if e.learned_here:
-        yield Judged(WARNED, f"'{name}' was learned from this very log", f"a later log; {split}")
+        yield Judged(WARNED, f"'{name}' was learned from this very log", (f"a later log; {split}",))
     elif e.trained_until is not None:
         yield Judged(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
     elif e.fresh:
@@ -451,19 +467,22 @@ def fresh_target(e: Evidence) -> Found:
         yield Judged(
             WARNED,
             f"'{name}' may have been trained on this very log, whose noise would look like a lift",
-            f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; if it was: "
-            f"{split}",
+            (
+                f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; "
+                f"if it was: {split}",
+            ),
         )
 
 
-def audit(e: Evidence) -> Found:
+def audit(e: TargetEvidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
         status = FAILED if failed.sinks else WARNED
-        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", failed.remedy)
+        ways = (failed.remedy,) if failed.remedy else ()
+        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", ways)
 
 
-CHECKS: tuple[Callable[[Evidence], Found], ...] = (
+CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
     propensities, audit, fresh_target, auto,
 )  # fmt: skip
@@ -484,19 +503,25 @@ def scale_of(mean: NDArray[np.float64]) -> str:
     return f"; propensities look about {float(f'{size:.1g}'):,.0f} times too {word}: same unit?"
 
 
-def _softened(status: Outcome, e: Evidence) -> Outcome:
+def _softened(status: Outcome, e: TargetEvidence) -> Outcome:
     return WARNED if status == FAILED and e.borrowed else status
 
 
-def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
-    """The advice to log more, what would do instead of it, and the number of rows it comes to."""
+def _more(n: int, factor: float, *instead: str) -> tuple[tuple[str, ...], int | None]:
+    """Return the advice to log more, what would do instead, and the number of rows it comes to."""
     if not math.isfinite(factor):
-        return f"more rows{instead}", None
+        return (MORE_ROWS, *instead), None
     if factor > ABSURD:
-        other = instead.removeprefix(", or ") or f"{EXPLORE}, or an A/B test"
-        return f"{other}: no number of rows like these would do", None
+        *others, last = instead or (EXPLORE, "an A/B test")
+        return (*others, f"{last}: no number of rows like these would do"), None
     needed = round_up(n * factor)
-    return f"about {needed:,} rows like these ({_times(factor)} times as many){instead}", needed
+    return (f"about {needed:,} rows like these ({_times(factor)} times as many)", *instead), needed
+
+
+def _independent() -> str:
+    """Return how to say that no two rows belong together."""
+    option = say("--independent-rows", python="independent_rows=True")
+    return f"say {option} if no visitor has two rows"
 
 
 #: More times as many rows than this are no advice.
@@ -529,7 +554,7 @@ def _listed(numbers: NDArray[np.int64]) -> str:
     return ", ".join(str(int(k)) for k in numbers)
 
 
-def verdict(evidence: Sequence[Evidence]) -> Verdict:
+def verdict(evidence: Sequence[TargetEvidence]) -> Verdict:
     """Return the evidence level of each target and of all, every reason for it, and a sentence.
 
     A failed check makes a target's evidence insufficient, a warning makes it directional; the level

@@ -11,7 +11,17 @@ from markupsafe import Markup
 
 from counterrank.messages import has
 from counterrank.report import sentences
-from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
+from counterrank.report.charts import (
+    Axis,
+    AxisScale,
+    Plot,
+    PlotFrame,
+    Point,
+    Row,
+    RowChart,
+    Series,
+    around,
+)
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.parts import (
     Section,
@@ -45,14 +55,83 @@ def values(reading: Reading) -> Section | None:
         )
     title = f"{reward.capitalize()} per {ranking}"
     drawn = grid(figure(title, aid, values_drawing(reading).svg(), _values_table(reading)))
-    body = drawn + _comparisons(reading) if drawn else drawn
+    body = _lifts(reading) + drawn + _comparisons(reading) if drawn else drawn
     return section("values", "What each policy earns", "", body)
 
 
-def values_drawing(reading: Reading) -> Rows:
+def _lifts(reading: Reading) -> Markup:
+    """Return the chart of the lifts; with several metrics theirs stands above already."""
+    if len(reading.result.metrics) > 1:
+        return Markup("")
+    aid = (
+        f"Each mark is the difference to {reading.baseline_words} on the same rows, each bar its "
+        f"{sentences.level(reading)} interval. Left of the line is a loss, right of it a gain."
+    )
+    if reading.practical is not None:
+        aid += f" In the shaded region the change is below {percent(reading.practical)}."
+    drawn = lifts_drawing(reading).svg()
+    return grid(figure(f"Lift over {reading.baseline_words}", aid, drawn, _lifts_table(reading)))
+
+
+def lifts_drawing(reading: Reading) -> RowChart:
+    """Return the lift of each target with its interval against zero.
+
+    In per cent of what the baseline earns, or in rewards where a share of it has no meaning.
+    """
+    shares = all(known(reading.lift(target).relative) for target in reading.candidates)
+    reward, ranking = reading.words()
+    unit = "in %" if shares else f"{reward} per {ranking}"
+    practical, today = reading.practical, reading.log.value
+    region = None
+    if practical is not None and (shares or known(today)):
+        reach = 100 * practical if shares else abs(today) * practical
+        region = -reach, reach
+    return RowChart(
+        [_lift_row(reading, target, shares=shares) for target in reading.candidates],
+        Axis(f"lift over {reading.baseline_words}, {unit}", 0.0, "no change", region, signed=True),
+        "Lift of each policy with its interval",
+    )
+
+
+def _lift_row(reading: Reading, target: str, *, shares: bool) -> Row:
+    lift, style = reading.lift(target), style_of(reading, target)
+    size = plain(lift.value, lift.stderr, sign=True)
+    words = (
+        sentences.relative_ends(lift)
+        if shares
+        else span(lift.low, lift.high, lift.stderr, sign=True)
+    )
+    shown = percent(lift.relative, sign=True) if shares else size
+    if shares:
+        value, low, high = (
+            100 * one for one in (lift.relative, lift.relative_low, lift.relative_high)
+        )
+    else:
+        value, low, high = lift.value, lift.low, lift.high
+    return Row(
+        label=target, note=f"by {reading.best(target).estimator}", value=value, low=low, high=high, shown=shown,
+        tip=f"{target}\n{shown} ({sentences.interval(reading, words)})\n{size} per {reading.words()[1]}",
+        look=style.look, shape=style.shape, faded=reading.evidence(target) == "insufficient",
+    )  # fmt: skip
+
+
+def _lifts_table(reading: Reading) -> Markup:
+    head = ("policy", "lift", "std. error", "low", "high", "relative", "interval")
+    body = []
+    for target in reading.candidates:
+        lift = reading.lift(target)
+        cells = [plain(one, lift.stderr, sign=True) for one in (lift.value, lift.low, lift.high)]
+        relative = percent(lift.relative, sign=True), sentences.relative_ends(lift) or NONE
+        body.append((target, cells[0], plain(lift.stderr, lift.stderr), *cells[1:], *relative))
+    return table(head, body)
+
+
+def values_drawing(reading: Reading) -> RowChart:
     """Return today's value and each policy's with its interval."""
     shown = [*_logging(reading), *(_target(reading, target) for target in reading.targets)]
-    return Rows(shown, _axis(reading, _region(reading)), "Values of all policies with intervals")
+    return RowChart(
+        shown, _axis(reading, _region(reading)), "Values of all policies with intervals"
+    )
 
 
 def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
@@ -144,7 +223,7 @@ def agreement(reading: Reading) -> Section | None:
     return section("estimators", "Do the estimators agree?", lead, body)
 
 
-def agreement_drawing(reading: Reading, target: str) -> Rows:
+def agreement_drawing(reading: Reading, target: str) -> RowChart:
     """Return every estimate of a target, the recommended one first, then by what they rest on."""
     found = reading.of(target)
     best = reading.recommended(target)
@@ -155,7 +234,7 @@ def agreement_drawing(reading: Reading, target: str) -> Rows:
         if members:
             shown.append(Row(label=title, note=note, value=None, heading=True))
             shown += [_estimate(reading, target, e, faded=name == "biased") for e in members]
-    return Rows(shown, _axis(reading), f"Estimates of {target}")
+    return RowChart(shown, _axis(reading), f"Estimates of {target}")
 
 
 def _agreement_figure(reading: Reading, target: str) -> Markup:
@@ -280,15 +359,15 @@ def path_drawing(reading: Reading, target: str) -> Plot | None:
     return Plot(series, frame, f"Order path of {target}", list(shown))
 
 
-def _path_frame(reading: Reading, points: list[Point]) -> Frame:
+def _path_frame(reading: Reading, points: list[Point]) -> PlotFrame:
     today = reading.log.value
     lines = [(today, "today")] if known(today) else []
     orders = sorted({p.x for p in points})
     first, last = orders[0], orders[-1]
     # Logarithmic: the first orders matter most, and the last may be far away.
     margin = (last / first) ** 0.07
-    return Frame(
-        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
+    return PlotFrame(
+        x=AxisScale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
         x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
         x_ticks=[(x, _order_name(int(x), first, last)) for x in orders],
     )  # fmt: skip
@@ -315,7 +394,7 @@ def _path_series(name: str, path: list[Point], style: Style) -> Series:
     return Series(points=path, look=look, shape=style.shape, band=alone, whiskers=alone)
 
 
-def _heights(points: list[Point], today: list[float]) -> Scale:
+def _heights(points: list[Point], today: list[float]) -> AxisScale:
     """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
     # The median's width, which the last orders, whose weights explode, cannot move.
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)

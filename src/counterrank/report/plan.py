@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
-from counterrank.exploration import Cost, DetectableLift, ExplorationPlan, Option
+from counterrank.exploration import Cost, DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.report import parts
-from counterrank.report.charts import Frame, Plot, Point, Scale, Series, logarithmic
-from counterrank.report.html import in_short, page
+from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, logarithmic
+from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import count, percent, roughly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
@@ -27,14 +28,14 @@ def sentences(plan: ExplorationPlan) -> list[str]:
     lines = []
     if plan.reached:
         lines.append(
-            f"Serve {best.kind} ({best.spec}): it costs {cost} and shows lifts from "
+            f"Serve {best.kind}: it costs {cost} and shows lifts from "
             f"{percent(seen)} of {names} in {count(plan.rows)} rankings."
         )
     else:
         lines.append(
             f"Nothing that was tried shows lifts of {percent(plan.detect)} of {names} in "
             f"{count(plan.rows)} rankings. Within the budget of {percent(plan.budget)}, {best.kind} "
-            f"({best.spec}) shows most"
+            "shows most"
             + (f": lifts from {percent(seen)}, at a cost of {cost}." if seen < math.inf else ".")
         )
         lines.append(_needed(plan))
@@ -58,7 +59,7 @@ def _needed(plan: ExplorationPlan) -> str:
     return f"{count(rows)} rankings would do{weeks}."
 
 
-def _by_auto(option: Option) -> str:
+def _by_auto(option: ExplorationOption) -> str:
     told = [f"{percent(one.lift)} ({one.target})" for one in option.auto if one.lift is not None]
     return f"On drawn logs auto shows lifts from {', '.join(told)}." if told else ""
 
@@ -77,8 +78,8 @@ def head(plan: ExplorationPlan) -> tuple[str, ...]:
     return ("option", "spec", "cost", "interval", *(f"lift of {name}" for name in targets), "")
 
 
-#: The column of the spec, too wide for a terminal.
-SPEC = 1
+#: The columns of the spec, too wide for a terminal, and of the cost's interval.
+SPEC, INTERVAL = 1, 3
 
 
 def at_budget(plan: ExplorationPlan) -> set[int]:
@@ -91,13 +92,19 @@ def at_budget(plan: ExplorationPlan) -> set[int]:
     return {*kinds.values(), *plan.frontier, plan.chosen}
 
 
-def lines_of(plan: ExplorationPlan, some: set[int] | None = None) -> list[tuple[str, ...]]:
+#: How the chosen option, those of the frontier and the others are marked in the page's table.
+_MARKS = ("← chosen", "frontier", "")
+
+
+def lines_of(
+    plan: ExplorationPlan, some: set[int] | None = None, marks: tuple[str, str, str] = _MARKS
+) -> list[tuple[str, ...]]:
     """Return a line of the table for each option, or for some of them, the cheapest first."""
     order = sorted(range(len(plan.options)), key=lambda i: plan.options[i].cost.value)
     lines = []
     for index in order if some is None else [i for i in order if i in some]:
         one = plan.options[index]
-        mark = "← chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
+        mark = marks[0 if index == plan.chosen else 1 if index in plan.frontier else 2]
         shown = [words(each) for each in one.detectable]
         model = " *" if one.cost.rests_on == "models" else ""
         lines.append(
@@ -138,11 +145,13 @@ def drawing(plan: ExplorationPlan) -> Plot:
             points[index in plan.frontier].append(Point(one.cost.value, worst, tip=tip))
     everything = points[True] + points[False]
     frontier = sorted(points[True], key=lambda point: point.x)
-    frame = Frame(
-        x=logarithmic([p.x for p in everything]) or Scale(1e-4, 1.0, log=True),
-        y=logarithmic([*(p.y for p in everything), plan.detect]) or Scale(1e-4, 1.0, log=True),
-        x_title="loss of the metric, as a share",
-        y_title="detectable lift, as a share",
+    frame = PlotFrame(
+        x=logarithmic([p.x for p in everything]) or AxisScale(1e-4, 1.0, log=True),
+        y=logarithmic([*(p.y for p in everything), plan.detect]) or AxisScale(1e-4, 1.0, log=True),
+        x_title="loss of the metric",
+        y_title="detectable lift",
+        x_percent=True,
+        y_percent=True,
         lines=[(plan.detect, "wanted")],
         height=320,
     )
@@ -153,11 +162,11 @@ def drawing(plan: ExplorationPlan) -> Plot:
     return Plot(series, frame, "What a loss buys", ["others", "frontier"])
 
 
-def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
+def page(plan: ExplorationPlan, *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     drawn = drawing(plan)
     aid = "Both axes are logarithmic. Options to the lower left cost less and show more."
-    return page(
+    return filled(
         "plan.html.j2",
         sentences=sentences(plan),
         spec=plan.spec,
@@ -169,12 +178,12 @@ def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
     )
 
 
-def plan_fragment(plan: ExplorationPlan) -> str:
+def fragment(plan: ExplorationPlan) -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(plan), plan_page(plan))
+    return in_short(sentences(plan), page(plan))
 
 
-def plan_picture(plan: ExplorationPlan) -> Figure:
+def picture(plan: ExplorationPlan) -> Figure:
     """Return cost against detectable lift as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
@@ -183,32 +192,51 @@ def plan_picture(plan: ExplorationPlan) -> Figure:
     return figure_of([drawing(plan)])
 
 
-def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
+def terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
     """Yield what a terminal shows."""
-    from rich.table import Table
-
-    from counterrank.report.terminal import LOOK, safe
+    from counterrank.report.terminal import safe
 
     for index, line in enumerate(sentences(plan)):
         yield safe(line, "bold" if index == 0 else "")
-    shown = Table(title="What could be randomised, the cheapest first", **LOOK)
-    for index, name in enumerate(head(plan)):
-        if index != SPEC:
-            shown.add_column(name, justify="left" if index == 0 else "right", no_wrap=index == 3)
-    for cells in lines_of(plan, at_budget(plan)):
-        shown.add_row(*(safe(cell) for index, cell in enumerate(cells) if index != SPEC))
-    yield shown
-    for line in picture(plan):
+    yield safe(f"For the server, and for --logger of what it logs: {plan.spec}", "dim")
+    yield _Options(plan)
+    for line in sketch(plan):
         yield safe(line)
     for note in (*plan.notes, *starred(plan)):
         yield safe(f"  {note}", "dim")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The table of options; a narrow terminal gets no intervals rather than cut numbers."""
+
+    plan: ExplorationPlan
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+
+        from counterrank.report.terminal import LOOK, WIDE, safe
+
+        hidden = {SPEC} if options.max_width >= WIDE else {SPEC, INTERVAL}
+        targets = [one.target for one in self.plan.options[0].detectable]
+        shown = Table(title="What could be randomised, its cost, and the lifts it shows", **LOOK)
+        for index, name in enumerate(("option", "spec", "cost", "interval", *targets, "")):
+            if index not in hidden:
+                shown.add_column(
+                    safe(name), justify="right" if index else "left", no_wrap=index > 0
+                )
+        # The marks of the picture below: words would take the room of a number.
+        for cells in lines_of(self.plan, at_budget(self.plan), ("★", "●", "")):
+            kept = [cell for index, cell in enumerate(cells) if index not in hidden]
+            shown.add_row(*map(safe, kept))
+        yield shown
 
 
 #: Columns and lines of the terminal's picture.
 WIDE, HIGH = 56, 12
 
 
-def picture(plan: ExplorationPlan) -> list[str]:
+def sketch(plan: ExplorationPlan) -> list[str]:
     """Return lines of cost (across) against detectable lift (up) in characters, both logarithmic."""
     drawn = [
         (one.cost.value, one.worst(plan.judged), index)
@@ -217,8 +245,8 @@ def picture(plan: ExplorationPlan) -> list[str]:
     ]
     if len(drawn) < 2:
         return []
-    across = logarithmic([x for x, _, _ in drawn]) or Scale(1e-4, 1.0, log=True)
-    up = logarithmic([y for _, y, _ in drawn]) or Scale(1e-4, 1.0, log=True)
+    across = logarithmic([x for x, _, _ in drawn]) or AxisScale(1e-4, 1.0, log=True)
+    up = logarithmic([y for _, y, _ in drawn]) or AxisScale(1e-4, 1.0, log=True)
     cells = [[" "] * WIDE for _ in range(HIGH)]
     # The chosen one last: no other mark may hide it.
     for x, y, index in sorted(
