@@ -392,6 +392,20 @@ class TreePlan(WeightPlan):
         )
         self.behavior_model = tree
 
+    def partial(self, view: View) -> Part[Moments]:
+        """Sum contributions; those of the models alone are w r, whose sums need no storing."""
+        if self.behavior_model.fitted.blend is None:
+            return super().partial(view)
+        return ContributionPlan.partial(self, view)
+
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return contributions and weights, with the value from pairs in them where the tree has a share of it."""
+        blend = self.behavior_model.fitted.blend
+        if blend is None:
+            return super().contributions(view)
+        found: tuple[Floats, Floats] = blend.contributions(view.ratios, self.weigh(view))
+        return found
+
     def finish(self, state: Moments) -> Estimate:
         """Return the estimate with the uncertainty of the tree in its interval.
 
