@@ -10,7 +10,7 @@ from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 from counterrank.models.columns import whole_distribution
 from counterrank.models.settings import Stream
-from counterrank.policies import Factored, Policy, RowRandom
+from counterrank.policies import Factored, Policy, RowRandom, cut
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,8 +64,7 @@ def policy_draws(batch: RankingLog, policy: Policy, size: int, stream: Sequence[
     # A policy without context has one row: each row of the log still gets draws of its own.
     each = size * (batch.n // policy.n_rows)
     drawn = policy.sample(batch.K, RowRandom(batch.numbers, list(stream)), size=each)
-    drawn = drawn.reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+    return cut(drawn.reshape(batch.n, size, batch.K), batch.lengths)
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:

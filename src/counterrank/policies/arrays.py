@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 
 EVERYTHING = CAPABILITIES - {"dist"}
+#: What a stored policy is made of: an array or a number, and policies where it mixes some.
+Field = NDArray[Any] | float | Sequence[Policy]
 
 
 class ArrayPolicy(Policy):
@@ -43,7 +45,7 @@ class ArrayPolicy(Policy):
         return chosen
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
+    def from_fields(cls, fields: Mapping[str, Field]) -> Self:
         """Rebuild a policy from its stored fields, checked like a new one."""
         policy = cls.__new__(cls)
         for name in (*cls.row_fields, *cls.shared_fields):

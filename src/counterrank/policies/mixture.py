@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
 from counterrank.policies.plackett_luce import UniformPermutation
@@ -35,8 +35,10 @@ class Mixture(ArrayPolicy):
         self.check()
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields["components"], fields["weights"])
+    def from_fields(cls, fields: Mapping[str, Field]) -> Self:
+        parts = fields["components"]
+        assert isinstance(parts, list)
+        return cls(parts, np.asarray(fields["weights"]))
 
     def check(self) -> None:
         C = len(self.components)
