@@ -281,7 +281,7 @@ def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch
     for asked, fold in ((ALL, np.full(4, 2)), (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))):
         chance = _by_hand(model, rankings, numbers, fold)
         reward = np.where(rankings.item >= 0, np.array([0.0, 3.0, 0.0]), 0.0)
-        found = model.along(rankings, reward, worth, asked, alpha)
+        found = model.history(rankings, reward, asked, alpha, worth)
         plain = model.history(rankings, reward, asked)
         for i, length in enumerate(rankings.lengths):
             expected, later = np.zeros(SLOTS), np.zeros((2, SLOTS + 1))

@@ -548,21 +548,16 @@ class ClickModel(PredictorModel):
         return out
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected clicks and their surprises; a reward other than zero is a click."""
-        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
-
-    def along(
         self,
         rankings: Rankings,
         reward: Floats,
-        worth: Floats,
         fold: int | Ints,
-        alpha: Floats | None,
+        alpha: Floats | None = None,
+        worth: Floats | None = None,
     ) -> History:
-        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
+        """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given."""
         self._fits(rankings)
+        worth = np.ones(rankings.item.shape) if worth is None else worth
         numbers, lengths, folds = self.predictor.arrays(rankings, fold)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         q, ahead = np.zeros(rankings.item.shape), np.zeros((rankings.m, rankings.K + 1))
