@@ -1,7 +1,7 @@
-"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as data.
+"""Policies made of named arrays, whose rows can be taken and which can be stored as data.
 
-And the questions put to them: logged items (n, K) and sets of positions, checked, made distinct,
-enlarged.
+Below them are the questions that policies answer: logged items (n, K) and sets of positions, which are
+checked, made distinct and enlarged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ClosedFormPolicy(ArrayPolicy):
         prepared = self.prepare(items)
 
         def evaluate(rows: Ints, mask: Bools) -> Floats:
-            # Of no position nothing is asked: certain, and no formula need think of it.
+            # An empty set is certain.
             if not mask.any():
                 return np.zeros(len(rows))
             with np.errstate(divide="ignore"):

@@ -117,8 +117,8 @@ class Mixture(ArrayPolicy):
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))
         out = np.full((n, size, length), -1, np.int64)
-        # Every component draws for every row: how many random numbers a row takes must not hang on
-        # the coins of others (`RowRandom`).
+        # Every component draws for every row, so that the random numbers of a row do not depend on the
+        # coins of others (`RowRandom`).
         for c, part in enumerate(self.components):
             times = size if part.n_rows == n else n * size
             drawn = part.sample(length, rng, size=times).reshape(n, size, length)
