@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
@@ -185,23 +185,21 @@ def _label(row: Row) -> str:
 
 def _draw_row(axes: "Axes", place: int, row: Row, scale: AxisScale) -> None:
     look = _look(row.look)
-    fade = {"color": look.colour, "alpha": 0.45 if row.faded else 1.0}
+    plot = partial(axes.plot, color=look.colour, alpha=0.45 if row.faded else 1.0)
     if row.outer is not None and all(map(known, row.outer)):
-        axes.plot(row.outer, [place, place], linewidth=1, **fade)
+        plot(row.outer, [place, place], linewidth=1)
     if known(row.low) and known(row.high):
-        axes.plot(
-            [row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round", **fade
-        )
+        plot([row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round")
         for end, mark in ((row.low, "<"), (row.high, ">")):
             if not scale.inside(end):
                 edge = scale.low if mark == "<" else scale.high
-                axes.plot([edge], [place], mark, markersize=6, clip_on=False, **fade)
+                plot([edge], [place], mark, markersize=6, clip_on=False)
     if row.limit is not None:
         axes.plot(
             [row.limit], [place], "|", markersize=14, color=_colours()["bad"], markeredgewidth=2
         )
     value = min(max(row.value, scale.low), scale.high)
-    axes.plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8, **fade)
+    plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8)
 
 
 def _draw_plot(axes: "Axes", one: Plot) -> None:
