@@ -59,7 +59,7 @@ def test_names_with_dollars_are_no_formulas(tmp_path):
 
 
 def test_unknown_kinds_and_missing_numbers_are_told():
-    with pytest.raises(ConfigError, match="choose one of values"):
+    with pytest.raises(ConfigError, match="choose one of lifts, values"):
         pictures.draw(sample.result(sample.model()), "vaules")
     with pytest.raises(ConfigError, match="there are no segments"):
         pictures.draw(sample.result({**sample.model(), "segments": []}), "segments")
