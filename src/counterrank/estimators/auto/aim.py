@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.models import whole_distribution
+from counterrank.models.settings import Stream
 from counterrank.policies import Factored, Policy, RowRandom
 
 Floats = NDArray[np.float64]
@@ -30,8 +31,6 @@ Ints = NDArray[np.int64]
 
 #: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3
-#: The random stream of the logger's rankings; it follows the seed.
-LOGGER_STREAM = 104
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +103,13 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
 
 
 def logger_draws(batch: RankingLog, logger: Policy, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from the logger, as long as the logged ones."""
+    """Return (n, size, K) rankings drawn from the logger, as long as the logged ones.
+
+    The random numbers are those of the target's rankings (`policy_draws`): means under two policies
+    that are alike then differ by little.
+    """
     each = size * (batch.n // logger.n_rows)
-    rng = RowRandom(batch.numbers, [seed, LOGGER_STREAM])
+    rng = RowRandom(batch.numbers, [seed, Stream.TARGET_RANKINGS])
     drawn = logger.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
     return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
 

@@ -45,6 +45,7 @@ from counterrank.policies import (
     Deterministic,
     Mixture,
     PlackettLuce,
+    Policy,
     Scored,
     SlotEpsilonGreedy,
 )
@@ -183,7 +184,7 @@ class Drawn:
         def steps() -> list[Floats]:
             own = batch.action[:, None, :]
             drawn = drawn_once(view, self.draws, self.seed)
-            others = logger_draws(batch, logger, self.draws, self.seed)
+            others = logger_once(view, logger, self.draws, self.seed)
             ratios = span.cut(
                 log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
             )
@@ -208,25 +209,29 @@ class Drawn:
         size = self.draws if fold is None else self.fold_draws
         least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)
-        logged, shown = self._logged(view), self._shown(view, size)
+        logged, pages = self._logged(view), self._pages(view, size)
         q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
         volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
         for rows, part in logged.parts():
             folds = own[rows]
             for j, model in enumerate(asked):
-                if len(self.worth):
-                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
                 past = self.models[model].history(part, batch.reward[rows], folds, alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
-        ahead, owns = np.empty((len(asked), n * size, K)), np.repeat(own, size)
-        for rows, part in shown.parts():
-            folds = owns[rows]
-            for j, model in enumerate(asked):
-                ahead[j, rows] = self.models[model].expected(part, folds)
-                if len(self.worth):
-                    worth = shares[j] * self._worth(int(model), part, folds) / size
-                    np.add.at(volume, np.arange(rows.start, rows.start + part.m) // size, worth)
-        ahead.reshape(len(asked), n, size, K).mean(axis=2, out=mean)
+                if len(self.worth) and not pages.paired:
+                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
+        mean[:] = q if pages.paired else 0.0
+        for sign, drawn in pages.parts:
+            count = max(drawn.m // max(n, 1), 1)
+            ahead, owns = np.empty((len(asked), drawn.m, K)), np.repeat(own, count)
+            for rows, part in drawn.parts():
+                folds = owns[rows]
+                for j, model in enumerate(asked):
+                    ahead[j, rows] = self.models[model].expected(part, folds)
+                    if len(self.worth):
+                        worth = sign * shares[j] * self._worth(int(model), part, folds) / count
+                        at = np.arange(rows.start, rows.start + part.m) // count
+                        np.add.at(volume, at, worth)
+            mean += sign * ahead.reshape(len(asked), n, count, K).mean(axis=2)
         look = _averaged(q, mean, errors, alpha, shares)
         return replace(look, volume=volume) if len(self.worth) else look
 
@@ -246,9 +251,8 @@ class Drawn:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
         size = self.fold_draws
         part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
-        some = (rows[:, None] * self.draws + np.arange(size)).ravel()
         part.once("rankings", lambda: self._logged(view).take(rows))
-        part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))
+        part.once(("drawn rankings", size), lambda: self._pages(view, self.draws).take(rows, size))
         draws = drawn_once(view, self.draws, self.seed)
         part.once(("target draws", size), lambda: draws[rows, :size])
         return part
@@ -256,12 +260,54 @@ class Drawn:
     def _logged(self, view: View) -> Rankings:
         return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
 
-    def _shown(self, view: View, size: int) -> Rankings:
-        def make() -> Rankings:
-            drawn = drawn_once(view, size, self.seed)
-            return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
+    def _pages(self, view: View, size: int) -> "DrawnPages":
+        def make() -> DrawnPages:
+            drawn, logger = drawn_once(view, size, self.seed), page_policy(view.batch, LOGGING)
+            if logger is None or view.batch.n == 0:
+                return DrawnPages(((1.0, self._asked(view, drawn)),))
+            half = (size + 1) // 2
+            both = (drawn, logger_once(view, logger, size, self.seed))
+            return DrawnPages(
+                tuple(
+                    (sign, self._asked(view, pages[:, :half]))
+                    for sign, pages in zip((1.0, -1.0), both, strict=True)
+                )
+            )
 
         return view.once(("drawn rankings", size), make)
+
+    def _asked(self, view: View, drawn: Ints) -> Rankings:
+        return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnPages:
+    """Drawn rankings that models are asked of: the target's (sign 1) and, where it can be drawn from, the
+    logger's (sign -1).
+
+    The change that a model expects is its mean over the target's less that over the logger's. The shown
+    page is one draw of the logger: with it in the place of the logger's mean, a target that shows what
+    the logger shows would seem to change something. Both are drawn by the same random numbers, so that
+    what the policies have in common cancels.
+    """
+
+    parts: tuple[tuple[float, Rankings], ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether the logger's rankings are among them."""
+        return len(self.parts) == 2
+
+    def take(self, rows: Ints, size: int) -> "DrawnPages":
+        """Return those of some rows, `size` rankings of each in all."""
+        each = (size + 1) // 2 if self.paired else size
+        return DrawnPages(tuple((sign, _first(part, rows, each)) for sign, part in self.parts))
+
+
+def _first(rankings: Rankings, rows: Ints, size: int) -> Rankings:
+    """Return the first `size` rankings of some requests."""
+    each = rankings.m // max(rankings.n, 1)
+    return rankings.take((rows[:, None] * each + np.arange(size)).ravel())
 
 
 def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Floats) -> Outlook:
@@ -458,6 +504,12 @@ def drawn_once(view: View, size: int, seed: int) -> Ints:
     return first.once(
         ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
     )
+
+
+def logger_once(view: View, logger: Policy, size: int, seed: int) -> Ints:
+    """Return `logger_draws` of a view, drawn once."""
+    first = view.draws_of
+    return first.once(("logger draws", size), lambda: logger_draws(first.batch, logger, size, seed))
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
