@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import counterrank as cr
 from benchmarks.lift.news import ARTICLES, FILE, Pages
-from counterrank.estimators.auto.nuisances import FittedPages
+from counterrank.estimators.crossfit import FittedPages
 from counterrank.policies import Candidates, Policy, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.worlds import KINDS, World, parameters

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 import counterrank as cr
 from benchmarks.lift.news import ARTICLES, FILE, Pages, clicks, standardised
-from counterrank.exploration import Option
-from counterrank.exploration.planner import Asked, Bench, production
+from counterrank.exploration import ExplorationOption
+from counterrank.exploration.planner import Bench, PlanRequest, production
 from counterrank.exploration.rankers import Family
 from counterrank.policies import Candidates, PolicySpec, Scored, parse_policy
 from counterrank.research.simulate import World
@@ -96,7 +96,7 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
     log = bare(world.draw(ROWS, np.random.default_rng([number, 1]), policy=served).to_log())
     plan = cr.plan(log, ask_auto=False, seed=number)
     logger = production(log)
-    asked = Asked(ROWS, 0.01, 0.01, 0.95, None, number, False)
+    asked = PlanRequest(ROWS, 0.01, 0.01, 0.95, None, number, False)
     bench = Bench.of(log, logger, (), asked)
     place = f"world {number} {world.behavior} K={world.K} {served.kind}"
     rng = [number, 2]
@@ -137,9 +137,9 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
     print(f"{place}: planned and tried", flush=True)
 
 
-def tuned(plan: cr.ExplorationPlan) -> list[Option]:
+def tuned(plan: cr.ExplorationPlan) -> list[ExplorationOption]:
     """Return of each kind the option whose cost is nearest to the budget, and not far above it."""
-    found: dict[str, Option] = {}
+    found: dict[str, ExplorationOption] = {}
     for option in plan.options:
         gap = abs(option.cost.value - plan.budget)
         best = found.get(option.kind)
@@ -150,7 +150,7 @@ def tuned(plan: cr.ExplorationPlan) -> list[Option]:
     return list(found.values())
 
 
-def told(option: Option, target: str, estimator: str) -> bool:
+def told(option: ExplorationOption, target: str, estimator: str) -> bool:
     """Return whether the plan speaks of this estimator for a target."""
     return any(
         one.target == target and one.estimator == estimator and one.lift is not None
@@ -210,7 +210,7 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
         rng = np.random.default_rng(K)
         log = rejected(every.take(first), scores[first], K, spec, rng)
         plan = cr.plan(log, ask_auto=False)
-        asked = Asked(log.n, 0.01, 0.01, 0.95, None, 0, False)
+        asked = PlanRequest(log.n, 0.01, 0.01, 0.95, None, 0, False)
         bench = Bench.of(log, production(log), (), asked)
         for option in plan.options:
             tried = parse_policy(option.spec)

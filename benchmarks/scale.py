@@ -1,5 +1,7 @@
 """Streaming from disk: processor time against reading alone, peak memory; weak scaling of each
 engine.
+
+`python -m benchmarks.scale two-workers [N]` prints elapsed times by one worker and by two.
 """
 
 import json
@@ -14,7 +16,8 @@ from typing import Any
 
 from benchmarks import child, peak_mb, show, wall_seconds
 
-FIXED = ["ips", "iips", "rips", "snips", "order-2"]
+FOUR = ["ips", "iips", "rips", "snips"]
+FIXED = [*FOUR, "order-2"]
 _TASK = ("-m", "benchmarks.scale")
 SETS = (FIXED, ["aips"], ["auto"])
 
@@ -120,6 +123,39 @@ def _rng() -> Any:
     return np.random.default_rng(0)
 
 
+def two_workers(n: str = "4_000_000", path: str | None = None) -> dict[str, Any]:
+    """Return elapsed seconds of streaming n rankings, K = 8, by one worker and by two, best of three in
+    turns, and whether both found the same digits; `path` is a log that an earlier run wrote.
+    """
+    import counterrank as cr
+    from counterrank.io import scan_log
+    from counterrank.research import simulate
+
+    env = simulate.random(0, K=8, actions=3)
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        log = path or str(Path(folder) / "log.parquet")
+        if not Path(log).exists():
+            simulate.write_log(env, int(n), log, seed=0)
+        for names in (FOUR, [*FOUR, "aips"]):
+            cr.evaluate(env.draw(300, _rng()).to_log(), ["new"], estimators=names)
+            best, estimates = {1: float("inf"), 2: float("inf")}, {}
+            for _ in range(3):
+                for workers in best:
+                    start = time.perf_counter()
+                    source = scan_log(log, targets="new", workers=workers)
+                    done = cr.evaluate(source, ["new"], estimators=names)
+                    best[workers] = min(best[workers], time.perf_counter() - start)
+                    estimates[workers] = [one.to_dict() for one in done.estimates], done.log
+            found[", ".join(names)] = {
+                "one": round(best[1], 2),
+                "two": round(best[2], 2),
+                "ratio": round(best[2] / best[1], 3),
+                "same digits": str(estimates[1]) == str(estimates[2]),
+            }
+    return found
+
+
 def weak_scaling(n: int) -> None:
     """Print the elapsed time with one worker and n rankings over that with two workers and 2n."""
     from counterrank.research import simulate
@@ -197,5 +233,6 @@ ENGINES = {
 }
 
 if __name__ == "__main__":
-    task = {"write": write, "read": read, "evaluate": evaluate}[sys.argv[1]]
+    tasks = {"write": write, "read": read, "evaluate": evaluate, "two-workers": two_workers}
+    task = tasks[sys.argv[1]]
     print(json.dumps(task(*sys.argv[2:])))

@@ -1,17 +1,40 @@
 """Results as frozen dataclasses: one way into JSON and one way back.
 
-A result is a dataclass that inherits from `Record`. Its fields are the keys of its JSON form, so that
-`to_dict` and `from_dict` are written once, here.
+A row of a result is a dataclass that inherits from `Record`: its fields are the keys of its JSON form.
+What a command returns inherits from `Result`, which writes files and shows itself; if it is a record
+as well, from `RecordResult`. So `to_dict`, `from_dict`, `to_json` and `to_html` are written once.
 """
 
+from __future__ import annotations
+
+import json
 import math
+import os
 import types
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Self,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+from counterrank import atomic
 from counterrank.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+Path = str | os.PathLike[str]
 
 #: A JSON object on its way to or from a file.
 Json = dict[str, Any]
@@ -80,6 +103,94 @@ class Record:
         return getattr(self, key)
 
 
+class View(Protocol):
+    """How a kind of result is shown: a module of `counterrank.report`."""
+
+    def page(self, result: Any) -> str:
+        """Return one self-contained page."""
+
+    def fragment(self, result: Any) -> str:
+        """Return what a notebook shows."""
+
+    def terminal(self, result: Any) -> Iterator[RenderableType]:
+        """Yield what a terminal shows."""
+
+
+class Result:
+    """What a command returns: it writes JSON and a page, and shows itself in notebooks and terminals."""
+
+    __slots__ = ()
+    #: The name and version of its JSON form.
+    SCHEMA: ClassVar[str]
+
+    @abstractmethod
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+
+    @abstractmethod
+    def _view(self) -> View:
+        """Return the module of the report that shows it; imported when it is first needed."""
+
+    def _shown(self) -> object:
+        """Return what the report is given: the result, or the part of it that is written down."""
+        return self
+
+    def to_json(self, path: Path | None = None) -> str:
+        """Return the result as JSON, and write it to `path` if one is given."""
+        return write_json(self.to_dict(), path)
+
+    def to_html(self, path: Path | None = None) -> str:
+        """Return one self-contained page, and write it to `path` if one is given."""
+        text = self._view().page(self._shown())
+        if path is not None:
+            atomic.write_text(path, text)
+        return text
+
+    def _repr_html_(self) -> str:
+        return self._view().fragment(self._shown())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._view().terminal(self._shown())
+
+    @classmethod
+    def check_schema(cls, found: Mapping[str, Any]) -> None:
+        """Raise a ConfigError where a JSON object is no result of this kind."""
+        if found.get("schema") != cls.SCHEMA:
+            raise ConfigError(
+                f"a result of the schema '{cls.SCHEMA}' is expected here, not {found.get('schema')!r}"
+            )
+
+
+class RecordResult(Result, Record):
+    """A result whose fields are the keys of its JSON form, beside `schema`."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {"schema": self.SCHEMA, **Record.to_dict(self)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return the result that `to_dict` wrote.
+
+        Raises
+        ------
+        ConfigError
+            It is a result of another kind, or a damaged one.
+        """
+        cls.check_schema(found)
+        return super().from_dict(found)
+
+
+def write_json(found: Json, path: Path | None = None) -> str:
+    """Return a JSON document, and write it to `path` if one is given."""
+    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if path is not None:
+        atomic.write_text(path, text)
+    return text
+
+
 def plain(value: Any) -> Any:
     """Return a value as JSON has it.
 
@@ -105,7 +216,7 @@ def _key(one: Field[Any]) -> str:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: type) -> Json:
     return get_type_hints(kind)
 
 
@@ -113,14 +224,16 @@ def _record(kind: Any, found: Any, where: str) -> Any:
     """Return a record of this kind; a key that is missing or null takes the field's default."""
     if not isinstance(found, Mapping):
         raise _damaged(where, "an object")
-    hints, read = _hints(kind), {}
+    hints: Json = _hints(kind)
+    read: Json = {}
     for one in fields(kind):
         place = f"{where}.{_key(one)}" if where else _key(one)
         given, hint = found.get(_key(one)), hints[one.name]
         if given is not None or hint is float or hint is Any:
             read[one.name] = value_of(hint, given, place)
         elif one.default is MISSING and one.default_factory is MISSING:
-            if get_origin(hint) not in _UNIONS:
+            origin: Any = get_origin(hint)
+            if origin not in _UNIONS:
                 raise _damaged(place, "there")
             read[one.name] = None
     return kind(**read)

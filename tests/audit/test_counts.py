@@ -9,9 +9,9 @@ import counterrank as cr
 from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.audit.findings import Subject, examples_at
-from counterrank.audit.groups import Cut, GroupWeights, Weights, inverse_sums
+from counterrank.audit.groups import ContextCut, GroupWeights, Weights, inverse_sums
 from counterrank.audit.propensities import Meaning, Replacement, items_seen, shown, steps
-from counterrank.audit.rows import Rewards
+from counterrank.audit.rows import RewardsCheck
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
 
@@ -64,7 +64,7 @@ def test_cells_are_those_of_the_batch_at_hand() -> None:
 
 def test_groups_of_a_number_are_closed_below() -> None:
     log = padded(3)
-    cut = Cut("x", 0, edges=(1.0, 2.5))
+    cut = ContextCut("x", 0, edges=(1.0, 2.5))
     values = log.context[:, 0].tolist()  # type: ignore[index]
     expected = [3 if v != v else 0 if v < 1.0 else 1 if v < 2.5 else 2 for v in values]
     assert cut.codes(log).tolist() == expected
@@ -101,7 +101,7 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
 def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "STRETCH_ROWS", 100)
     monkeypatch.setattr(GroupWeights, "most", 2000)
-    monkeypatch.setattr(Rewards, "most", 1000)
+    monkeypatch.setattr(RewardsCheck, "most", 1000)
     rng, n = np.random.default_rng(0), 3000
     log = cr.RankingLog(
         action=rng.integers(0, 2, (n, 1)),

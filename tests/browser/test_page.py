@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.report import sample
 
-from counterrank.report import html
+from counterrank.report import evaluation
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +33,7 @@ def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Ca
 
     def opened(model: dict[str, Any], *, width: int = 1200, scheme: str = "light") -> Shown:
         path = tmp_path / "report.html"
-        path.write_text(html.render(sample.result(model)), encoding="utf-8")
+        path.write_text(evaluation.page(sample.result(model)), encoding="utf-8")
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
         )

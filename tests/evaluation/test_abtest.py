@@ -332,7 +332,7 @@ def test_the_result_is_written_and_read_again():
     assert set(lift["plain"]) >= {"value", "low", "high"}
     again = ABTest.from_dict(plain)
     assert again == found and isinstance(again.lifts[0].headline, str)
-    with pytest.raises(ConfigError, match="no result of abtest"):
+    with pytest.raises(ConfigError, match="abtest/1. is expected here"):
         ABTest.from_dict({"schema": "counterrank/validation/1"})
     with pytest.raises(ConfigError, match=r"damaged: 'lifts\[0\].plain.low' is not a number"):
         ABTest.from_dict({**plain, "lifts": [{**lift, "plain": {**lift["plain"], "low": "x"}}]})

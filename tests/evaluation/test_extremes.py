@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.report.charts import Scale
+from counterrank.report.charts import AxisScale
 
 
 def columns(n=200, K=3, A=4, **other):
@@ -139,4 +139,4 @@ def test_nothing_to_choose(tmp_path, case):
 
 
 def test_an_axis_without_length():
-    assert Scale(1, 1).at(1) == 0.5 and Scale(1, 1).ticks() == [1]
+    assert AxisScale(1, 1).at(1) == 0.5 and AxisScale(1, 1).ticks() == [1]

@@ -13,8 +13,8 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.judging import (
-    Evidence,
     Rival,
+    TargetEvidence,
     _times,
     level_of,
     meets,
@@ -41,7 +41,7 @@ def estimate(
 def row_of(check, found=None, **evidence):
     found = estimate() if found is None else found
     fields = {"logged": 1.0, "units": 1000, "outcomes": 1000.0, **evidence}
-    rows = reasons(Evidence(found, **fields))
+    rows = reasons(TargetEvidence(found, **fields))
     return next(row for row in rows if row["check"] == check)
 
 
@@ -158,7 +158,9 @@ def test_estimated_propensities_are_directional_at_best():
     said = row_of("propensities", estimated_propensity=True, sign_changes_at=1.234)["reason"]
     assert said.endswith("wrong by a factor of 1.23 they turn the sign")
     found = reasons(
-        Evidence(estimate(), 1.0, 1000, 1000.0, estimated_propensity=True, assumption_free=True)
+        TargetEvidence(
+            estimate(), 1.0, 1000, 1000.0, estimated_propensity=True, assumption_free=True
+        )
     )
     assert level_of(found) == "directional"
 
@@ -176,7 +178,7 @@ def test_the_unit_of_propensities_is_guessed_beyond_a_factor_of_three():
 
 
 def test_the_sentence_blames_the_worst_and_counts_the_rest():
-    bad = Evidence(
+    bad = TargetEvidence(
         estimate(ess=50.0, estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True
     )
     said = verdict([bad])
@@ -185,18 +187,22 @@ def test_the_sentence_blames_the_worst_and_counts_the_rest():
         and "50 effective" in said["summary"]
         and "(and 1 more)" in said["summary"]
     )
-    good = Evidence(estimate(estimator="auto"), 1.0, 1000, 1000.0, assumption_free=True, fresh=True)
+    good = TargetEvidence(
+        estimate(estimator="auto"), 1.0, 1000, 1000.0, assumption_free=True, fresh=True
+    )
     said = verdict([good])
     assert (
         said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
     )
-    alone = Evidence(estimate(estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True)
+    alone = TargetEvidence(
+        estimate(estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True
+    )
     assert verdict([alone])["level"] == "directional" and "more)" not in verdict([alone])["summary"]
 
 
 @pytest.mark.parametrize("basis, told", [("pbm", True), ("iips", False), ("dm", False)])
 def test_a_model_of_users_that_nothing_contradicts_is_directional(basis, told):
-    rows = reasons(Evidence(estimate(basis=basis), 1.0, 1000, 1000.0, assumption_free=True))
+    rows = reasons(TargetEvidence(estimate(basis=basis), 1.0, 1000, 1000.0, assumption_free=True))
     assert [row["status"] for row in rows if row["check"] == "model-alone"] == (
         ["warn"] if told else []
     )
@@ -333,7 +339,7 @@ def test_no_rows_are_named_where_none_would_do():
 
 def test_the_cause_goes_before_more_rows():
     day = Finding("mean-weight-by-day", FAILED, "off on 2026-10-09", remedy="leave that day out")
-    bad = Evidence(
+    bad = TargetEvidence(
         estimate(ess=50.0, estimator="auto"),
         1.0,
         400,

@@ -10,12 +10,14 @@ from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.evaluation import judging
-from counterrank.evaluation.judging import Evidence, Rival, reasons
+from counterrank.evaluation.judging import Rival, TargetEvidence, reasons
 from counterrank.inference import critical_value, holm, two_sided
 
 
 def agreement(estimate, rivals):
-    rows = reasons(Evidence(estimate, 1.0, 6000, 6000.0, moments=estimate.moments, rivals=rivals))
+    rows = reasons(
+        TargetEvidence(estimate, 1.0, 6000, 6000.0, moments=estimate.moments, rivals=rivals)
+    )
     return next(row["status"] for row in rows if row["check"] == "agreement")
 
 

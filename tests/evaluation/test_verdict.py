@@ -11,8 +11,8 @@ import counterrank as cr
 from counterrank.errors import ConfigError
 from counterrank.evaluation.judging import (
     LEVELS,
-    Evidence,
     Rival,
+    TargetEvidence,
     level_of,
     meets,
     reasons,
@@ -74,7 +74,9 @@ def test_a_biased_estimator_is_caught_by_those_that_assume_less(published_8000):
         usable=True,
     )
     rows = reasons(
-        Evidence(found["iips"], 24.7, 8000, 8000.0, moments=found["iips"].moments, rivals=[rival])
+        TargetEvidence(
+            found["iips"], 24.7, 8000, 8000.0, moments=found["iips"].moments, rivals=[rival]
+        )
     )
     row = next(row for row in rows if row["check"] == "agreement")
     assert row["status"] == "fail" and "order-2" in row["help"]
@@ -196,7 +198,9 @@ def test_borrowed_weights_can_warn_but_not_fail():
     own, lent = (
         {
             row["check"]: row["status"]
-            for row in reasons(Evidence(ips, 24.0, 1000, 1e3, moments=ips.moments, borrowed=b))
+            for row in reasons(
+                TargetEvidence(ips, 24.0, 1000, 1e3, moments=ips.moments, borrowed=b)
+            )
         }
         for b in (False, True)
     )
@@ -229,7 +233,7 @@ def test_what_cannot_be_computed_fails(gentle):
     broken = replace(
         estimate, ess=float("nan"), lift=replace(estimate.lift, low=float("nan"), high=float("nan"))
     )
-    found = verdict([Evidence(broken, 1.0, 1000, float("nan"))])
+    found = verdict([TargetEvidence(broken, 1.0, 1000, float("nan"))])
     assert found["level"] == "insufficient"
     assert {r["check"] for r in found["reasons"] if r["status"] == "fail"} >= {
         "ess",

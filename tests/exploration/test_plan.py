@@ -11,7 +11,7 @@ import pytest
 import counterrank as cr
 from counterrank.cli.main import main
 from counterrank.errors import ConfigError, LogError
-from counterrank.exploration import Cost, DetectableLift, Option
+from counterrank.exploration import Cost, DetectableLift, ExplorationOption
 from counterrank.exploration.planner import choose, frontier
 from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Candidates, Scored, parse_policy
@@ -177,7 +177,7 @@ def test_the_page_escapes_what_it_is_told(plan):
 
 def option(cost, lift):
     detectable = (DetectableLift("new", lift, 100, "iips", 0.1, 0.0, 100.0, 10),)
-    return Option("kind", "top", Cost(cost, cost, cost, "log"), detectable)
+    return ExplorationOption("kind", "top", Cost(cost, cost, cost, "log"), detectable)
 
 
 def test_the_frontier_leaves_out_what_is_beaten():

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from counterrank.exploration.predictions import Drawn, own_places, whole_pages
-from counterrank.exploration.rewards import Rewards, second_moments
+from counterrank.exploration.predictions import DrawnPages, own_places, whole_pages
+from counterrank.exploration.rewards import PageRewards, second_moments
 from counterrank.policies import parse_policy
 
 ITEMS = 3
@@ -22,7 +22,7 @@ class Clicks:
         self.touched = touched
         off = np.full((ITEMS, ITEMS), pair)
         np.fill_diagonal(off, 0.0)
-        self.rewards = Rewards((), np.ones(0), np.ones(ITEMS), off)
+        self.rewards = PageRewards((), np.ones(0), np.ones(ITEMS), off)
 
     def mean(self, pages):
         appeal = np.array([0.6, 0.3, 0.1])[pages] * np.array([1.0, 0.7, 0.4])
@@ -32,7 +32,7 @@ class Clicks:
 
 
 def shown(spec, pages, users):
-    return Drawn(parse_policy(spec).bind(scores=SCORES), pages, users.mean(pages))
+    return DrawnPages(parse_policy(spec).bind(scores=SCORES), pages, users.mean(pages))
 
 
 def exact(users, option, target, weights, alpha):
@@ -96,7 +96,9 @@ def test_own_places_allow_for_what_they_do_not_see():
 def test_pages_that_are_never_shown_are_in_the_allowance():
     users, alpha = Clicks(), np.ones(ITEMS)
     option = shown("swap:probability=0.5,places=2", ALL[:, [0, 2]], users)
-    reverse = Drawn(parse_policy("top").bind(scores=-SCORES), ALL[:, [5]], users.mean(ALL[:, [5]]))
+    reverse = DrawnPages(
+        parse_policy("top").bind(scores=-SCORES), ALL[:, [5]], users.mean(ALL[:, [5]])
+    )
     found = whole_pages(option, reverse, users, alpha)
     assert found.allowance == pytest.approx(users.mean(ALL[:, [5]]).sum())
     assert found.share == 0.0

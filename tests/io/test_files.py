@@ -160,6 +160,35 @@ def test_files_that_disagree(kit, tmp_path):
         read_log(tmp_path)
 
 
+@pytest.mark.parametrize("extension", ["parquet", "csv", "feather"])
+@pytest.mark.parametrize("late", [True, False])
+def test_a_column_that_some_files_do_not_have(kit, tmp_path, extension, late):
+    """Which file comes first makes no difference: what was asked for is named, with the file."""
+    columns = kit.make(n=40)
+    columns["x_more"] = columns["x_age"]
+    without = {
+        name: values for name, values in columns.items() if name not in ("x_more", "country")
+    }
+    names = ("a", "b") if late else ("b", "a")
+    for name, part in zip(names, (without, columns), strict=True):
+        kit.write(part, tmp_path / f"{name}.{extension}")
+    file = rf"{names[0]}\.{extension}"
+    known = {"context": ("x_age", "x_device")}
+    for read in (read_log, lambda *args, **kept: concat(list(scan_log(*args, **kept).batches()))):
+        for asked, column in (
+            ({}, "x_more"),
+            ({**known, "segments": "country"}, "country"),
+            ({**known, "where": "country = 'AT'"}, "country"),
+        ):
+            with pytest.raises(CounterrankError, match=f"{file}.* no column '{column}'"):
+                read(tmp_path, targets="new", **asked)
+        assert read(tmp_path, targets="new", **known).n == 80
+    # Nobody asked for it: null, as where a cell is empty.
+    countries = read_log(tmp_path, targets="new", **known).columns["country"].tolist()
+    both = [[None] * 40, columns["country"]]
+    assert countries == sum(both if late else both[::-1], [])
+
+
 def test_integers_and_fractions_in_different_files(kit, tmp_path):
     kit.write({"action": [[1]], "reward": [[1]], "propensity": [[1]]}, tmp_path / "a.jsonl")
     kit.write({"action": [[2]], "reward": [[0.5]], "propensity": [[0.5]]}, tmp_path / "b.jsonl")

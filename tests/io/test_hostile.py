@@ -292,15 +292,35 @@ def test_a_table_of_a_million_columns_is_refused_by_its_first_line(tmp_path, col
 
 
 def test_an_object_of_many_keys_is_refused_before_it_is_parsed(tmp_path):
-    """300,000 keys took minutes; those of objects inside lists are no columns."""
+    """300,000 keys took minutes; a list of many objects with the same few keys is no such thing."""
     row = {"action": [0], "reward": [1.0], "propensity": [0.5]}
     path = tmp_path / "wide.jsonl"
     path.write_text(json.dumps(row | {f"k{j}": j for j in range(300_000)}) + "\n")
     for read in (read_log, scan_log):
-        with pytest.raises(LogError, match="300,003 columns, more than any log"):
+        with pytest.raises(LogError, match="its objects have more than 20,000 different keys"):
             read(path)
     path.write_text(json.dumps(row | {"seen": [{"a": 1, "b": 2}] * 12_000}) + "\n")
     assert both(path).n == 1
+
+
+def test_lines_of_many_different_keys_end(tmp_path):
+    """Arrow's parser takes lines x keys of time: 60,000 of each took more than ten minutes."""
+    row = {"action": [0], "reward": [1.0], "propensity": [0.5]}
+    path = tmp_path / "sparse.jsonl"
+
+    def write(count, more):
+        path.write_text("".join(json.dumps(row | more(i)) + "\n" for i in range(count)))
+
+    for more in (lambda i: {f"k{i}": 1}, lambda i: {"by_id": {f"k{i}": 1}}):
+        write(20_500, more)
+        for read in (read_log, scan_log):
+            with pytest.raises(LogError, match="its objects have more than 20,000 different keys"):
+                read(path)
+    # Fewer are read, some lines at a time; what only looks like keys in a text is none.
+    write(4_000, lambda i: {f"k{i}": 1})
+    assert read_log(path, segments=["k7"]).n == 4_000
+    write(21_000, lambda i: {"text": json.dumps({f"k{i}": 1})})
+    assert both(path).n == 21_000
 
 
 def test_a_long_text_costs_a_segment_nothing(tmp_path):

@@ -40,13 +40,13 @@ class Written:
     def iceberg(self):
         from pyiceberg.catalog.sql import SqlCatalog
 
-        settings = {
+        self.settings = {
             "uri": f"sqlite:///{self.folder}/catalogue.db",
             "warehouse": f"file://{self.folder}/warehouse",
         }
-        for key, value in settings.items():
+        for key, value in self.settings.items():
             self.monkeypatch.setenv(f"PYICEBERG_CATALOG__DEFAULT__{key.upper()}", value)
-        catalogue = SqlCatalog("default", **settings)
+        catalogue = SqlCatalog("default", **self.settings)
         catalogue.create_namespace("shop")
         made = catalogue.create_table("shop.log", schema=self.table.schema)
         made.append(self.table.slice(0, 40))
@@ -87,6 +87,63 @@ def test_files_that_a_table_has_let_go_of_are_not_read(written):
     write_deltalake(place, written.table.slice(0, 20), mode="overwrite")
     assert cr.read_log(place, targets="new").n == 20
     assert cr.read_log(place, targets="new", version=1).n == 60
+
+
+def widened(written):
+    """The log in two parts, of which only the second knows the country."""
+    return written.table.slice(0, 40).drop_columns(["country"]), written.table.slice(40)
+
+
+@pytest.mark.parametrize("read", [cr.read_log, scan_log])
+def test_a_column_that_a_delta_table_got_later_is_null_before(written, read):
+    from deltalake import write_deltalake
+
+    place = str(written.folder / "delta")
+    old, new = widened(written)
+    write_deltalake(place, old)
+    write_deltalake(place, new, mode="append", schema_mode="merge")
+    log = read(place, targets="new", segments="country")
+    log = log if isinstance(log, cr.RankingLog) else concat(list(log.batches()))
+    after = new["country"].to_pylist()
+    assert sorted(map(str, log.columns["country"])) == sorted(["None"] * 40 + after)
+    found = cr.evaluate(place, "new", estimators="ips", segments="country")
+    assert {one.label for one in found.segments} == {"missing", *after}
+    some = read(place, targets="new", where="country = 'AT'")
+    some = some if isinstance(some, cr.RankingLog) else concat(list(some.batches()))
+    assert some.n == after.count("AT")
+
+
+def test_a_reward_that_a_delta_table_got_later_is_missing_before(written):
+    from deltalake import write_deltalake
+
+    place = str(written.folder / "delta")
+    old = written.table.slice(0, 40)
+    new = written.table.slice(40)
+    write_deltalake(place, old)
+    new = new.append_column("revenue", new["reward"])
+    write_deltalake(place, new, mode="append", schema_mode="merge")
+    for read in (cr.read_log, lambda *args, **kept: list(scan_log(*args, **kept).batches())):
+        with pytest.raises(LogError, match=r"delta.*: row \d+: 'revenue' has 0 entries"):
+            read(place, targets="new", rewards={"revenue": "revenue"})
+
+
+def test_a_column_that_an_iceberg_table_got_later_is_null_before(written):
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.types import StringType
+
+    _, new = widened(written)
+    written.table = written.table.drop_columns(["country"])
+    address, _ = written.iceberg()
+    catalogue = SqlCatalog("default", **written.settings)
+    table = catalogue.load_table("shop.log")
+    with table.update_schema() as change:
+        change.add_column("country", StringType())
+    table.append(new.select(table.schema().as_arrow().names))
+    catalogue.close()
+    log = cr.read_log(address, targets="new", segments="country")
+    assert sorted(map(str, log.columns["country"])) == sorted(
+        ["None"] * 60 + new["country"].to_pylist()
+    )
 
 
 def test_rows_deleted_by_vectors_are_not_read_as_if_they_were_there(written):

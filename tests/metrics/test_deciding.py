@@ -6,7 +6,7 @@ from scipy import stats
 from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
-from counterrank.evaluation.deciding import Candidate, Watched, decide, overall, status_of
+from counterrank.evaluation.deciding import JudgedTarget, Watched, decide, overall, status_of
 from counterrank.inference import correlation_of, ellipse, together
 from counterrank.metrics import parse_guardrail
 
@@ -15,7 +15,7 @@ UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 
 
 def action(ends=UP, evidence="reliable", *rails):
-    return decide(Candidate("new", "clicks", *ends, evidence, rails))[0]
+    return decide(JudgedTarget("new", "clicks", *ends, evidence, rails))[0]
 
 
 def rail(status="safe", evidence="reliable"):
@@ -44,7 +44,7 @@ def test_harm_on_some_evidence_is_held_and_on_none_is_not_known():
 
 
 def test_reasons_have_codes_and_the_decisive_ones_are_given():
-    _, reasons = decide(Candidate("new", "clicks", *UP, "reliable", [rail(), rail("broken")]))
+    _, reasons = decide(JudgedTarget("new", "clicks", *UP, "reliable", [rail(), rail("broken")]))
     assert [one.code for one in reasons] == ["guardrail-broken"]
 
 

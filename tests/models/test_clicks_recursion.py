@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL
 from counterrank.models.clicks.kernels.recursion import (
     backward,
     click_expected,
@@ -25,8 +27,8 @@ from counterrank.models.clicks.model import (
     Predictor,
     number_table,
 )
-from counterrank.models.clicks.rankings import ALL, Rankings, Scaling, Variant
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.rankings import Rankings, Variant
 
 
 def _sequences(chance, length):
@@ -273,7 +275,7 @@ def _by_hand(model, rankings, numbers, fold):
 
 @pytest.mark.parametrize("part", [4_096, 3])
 def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch):
-    monkeypatch.setattr("counterrank.models.clicks.rankings.PART", part)
+    monkeypatch.setattr("counterrank.models.rankings.PART", part)
     model, rankings, numbers = _clicks_of_a_page()
     alpha, worth = np.array([1.0, 0.5, 0.25]), np.linspace(0.5, 2.0, 12).reshape(4, 3)
     for asked, fold in ((ALL, np.full(4, 2)), (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))):

@@ -5,10 +5,11 @@ against slow twins.
 import numpy as np
 import pytest
 
+from counterrank.models.base import ALL
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.kernels.recursion import pair_evidence, similar_above
 from counterrank.models.clicks.model import alike_above
-from counterrank.models.clicks.rankings import ALL, Rankings, Variant
+from counterrank.models.rankings import Rankings, Variant
 
 ITEMS, K, GROUPS = 12, 4, 3
 GROUP = np.arange(ITEMS) % GROUPS

@@ -12,7 +12,7 @@ import pytest
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import ReadOptions, from_frame, read_log
-from counterrank.report.charts import Axis, Frame, Scale
+from counterrank.report.charts import Axis, AxisScale, PlotFrame
 from counterrank.testing.ordinary import Recipe, make
 
 N, C, K = 60, 5, 3
@@ -268,8 +268,8 @@ def test_simulate_prints_the_command_that_fits(preset, tmp_path, monkeypatch):
 
 
 def test_ticks_have_different_names():
-    axis = Scale(0.9996, 1.0004)
+    axis = AxisScale(0.9996, 1.0004)
     assert len(set(Axis(title="value").tick_names(axis.ticks()))) == len(axis.ticks())
-    frame = Frame(x=Scale(100_001, 100_009), y=axis, x_title="", y_title="", y_percent=True)
+    frame = PlotFrame(x=AxisScale(100_001, 100_009), y=axis, x_title="", y_title="", y_percent=True)
     assert len({name for _, name in frame.named_x_ticks()}) == len(frame.named_x_ticks())
     assert len(set(frame.y_names(axis.ticks()))) == len(axis.ticks())

@@ -15,7 +15,7 @@ from counterrank.errors import ConfigError, EstimatorError, LogError
 from counterrank.io import scan_log
 from counterrank.progress import reporting_to
 from counterrank.propensity_models.estimate import estimated_source
-from counterrank.report.charts import Scale
+from counterrank.report.charts import AxisScale
 from counterrank.testing.ordinary import Recipe, make
 
 
@@ -34,7 +34,7 @@ def test_a_page_of_one_position_is_drawn():
 
 
 def test_a_short_logarithmic_axis_has_ticks():
-    assert Scale(3.1, 3.2, log=True).ticks() == [3.1, 3.2]
+    assert AxisScale(3.1, 3.2, log=True).ticks() == [3.1, 3.2]
 
 
 def test_one_place_cannot_be_swapped_with_another():

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from counterrank.report import charts
 from counterrank.report.behavior import mask_chart
-from counterrank.report.charts import Scale, around, around_intervals, logarithmic
+from counterrank.report.charts import AxisScale, around, around_intervals, logarithmic
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(4, 9))
 def test_ticks_are_round_few_and_inside(low: float, width: float, most: int) -> None:
-    scale = Scale(low, low + width)
+    scale = AxisScale(low, low + width)
     ticks = scale.ticks(most)
     assert 1 <= len(ticks) <= most + 1
     assert all(scale.inside(tick) for tick in ticks)
@@ -24,7 +24,7 @@ def test_ticks_are_round_few_and_inside(low: float, width: float, most: int) -> 
 
 @given(st.floats(1e-6, 1e3), st.floats(1.5, 1e8))
 def test_logarithmic_ticks_lie_on_the_axis(low: float, factor: float) -> None:
-    scale = Scale(low, low * factor, log=True)
+    scale = AxisScale(low, low * factor, log=True)
     assert all(scale.inside(tick) for tick in scale.ticks())
     assert math.isclose(scale.at(low * math.sqrt(factor)), 0.5, abs_tol=1e-9)
 
@@ -37,7 +37,7 @@ def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     wild = charts.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(charts.Rows([*good, wild], charts.Axis("value"), "x").svg())
+    drawn = str(charts.RowChart([*good, wild], charts.Axis("value"), "x").svg())
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
@@ -47,23 +47,25 @@ def test_marks_lie_where_the_numbers_say() -> None:
         charts.Row(label="a", value=0.0, low=0.0, high=0.0),
         charts.Row(label="b", value=10.0, low=10.0, high=10.0),
     ]
-    drawn = str(charts.Rows(data, charts.Axis("value"), "x").svg())
+    drawn = str(charts.RowChart(data, charts.Axis("value"), "x").svg())
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
 
 
 def test_a_curve_goes_through_its_points() -> None:
-    frame = charts.Frame(x=Scale(0, 10), y=Scale(0, 1), x_title="x", y_title="y", height=100)
+    frame = charts.PlotFrame(
+        x=AxisScale(0, 10), y=AxisScale(0, 1), x_title="x", y_title="y", height=100
+    )
     points = [charts.Point(0, 0), charts.Point(5, 1), charts.Point(10, 0.25)]
     drawn = str(charts.Plot([charts.Series(points=points)], frame, "x").svg())
     assert 'd="M0 100L50 0L100 75"' in drawn
 
 
 def test_nothing_to_show_draws_nothing() -> None:
-    frame = charts.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
+    frame = charts.PlotFrame(x=AxisScale(0, 1), y=AxisScale(0, 1), x_title="x", y_title="y")
     assert charts.Plot([charts.Series(points=[])], frame, "x").svg() == ""
-    assert charts.Rows([charts.Row(label="a", value=None)], charts.Axis("x"), "x").svg() == ""
+    assert charts.RowChart([charts.Row(label="a", value=None)], charts.Axis("x"), "x").svg() == ""
     assert logarithmic([0.0, None, 3.0]) is None
 
 
@@ -78,7 +80,7 @@ def test_matrix_draws_every_cell() -> None:
 
 
 def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
-    frame = charts.Frame(x=Scale(0, 1), y=Scale(0, 1), x_title="x", y_title="y")
+    frame = charts.PlotFrame(x=AxisScale(0, 1), y=AxisScale(0, 1), x_title="x", y_title="y")
     lines = [
         charts.Series(points=[charts.Point(0, 0)]),
         charts.Series(points=[charts.Point(1, 1)], look="t1 dash1", dots=False),
@@ -92,8 +94,8 @@ def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
 
 def test_the_name_of_a_line_stands_in_the_title_where_no_mark_can_meet_it():
     marks = charts.Series(points=[charts.Point(1.0, 1.0), charts.Point(2.0, 1.2)], whiskers=True)
-    frame = charts.Frame(
-        x=Scale(0, 3), y=Scale(0.8, 1.3), x_title="position", y_title="mean weight",
+    frame = charts.PlotFrame(
+        x=AxisScale(0, 3), y=AxisScale(0.8, 1.3), x_title="position", y_title="mean weight",
         lines=[(1.0, "should be 1"), (9.0, "outside")],
     )  # fmt: skip
     drawn = str(charts.Plot([marks], frame, "weights").svg())

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.report import sample
 
 from counterrank.errors import ConfigError
-from counterrank.report import html
+from counterrank.report import evaluation
+from counterrank.report.html import asset
 
 SECTIONS = (
     "values estimators order positions segments visibility behavior weights audit planning method"
@@ -54,7 +55,7 @@ def model() -> dict[str, Any]:
 
 
 def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
-    page = Page(html.render(sample.result(model)))
+    page = Page(evaluation.page(sample.result(model)))
     assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == [
         "answer",
         *SECTIONS,
@@ -63,7 +64,7 @@ def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
 
 
 def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> None:
-    text = html.render(sample.result(model))
+    text = evaluation.page(sample.result(model))
     page = Page(text)
     assert text.count("<figcaption") == page.tags.count("figure")
     assert text.count('class="aid"') >= page.tags.count("figure")
@@ -73,19 +74,19 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
 
 
 def test_nothing_points_outside(model: dict[str, Any]) -> None:
-    page = Page(html.render(sample.result(model)))
+    page = Page(evaluation.page(sample.result(model)))
     outward = [
         (t, n, v)
         for t, n, v in page.attributes
         if n in ("src", "href", "action", "data", "poster", "srcset")
     ]
     assert all(v.startswith("#") or v == "data:," for _, _, v in outward)
-    assert "url(" not in html.asset("style.css") and "@import" not in html.asset("style.css")
-    assert not re.search(r"fetch|XMLHttpRequest|WebSocket|innerHTML|eval", html.asset("script.js"))
+    assert "url(" not in asset("style.css") and "@import" not in asset("style.css")
+    assert not re.search(r"fetch|XMLHttpRequest|WebSocket|innerHTML|eval", asset("script.js"))
 
 
 def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> None:
-    page = Page(html.render(sample.result(model)))
+    page = Page(evaluation.page(sample.result(model)))
     policy = next(
         v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v
     )
@@ -95,12 +96,12 @@ def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> No
 
 
 def test_the_page_carries_its_numbers(model: dict[str, Any]) -> None:
-    page = Page(html.render(sample.result(model)))
+    page = Page(evaluation.page(sample.result(model)))
     assert json.loads(page.scripts[0]) == sample.result(model).to_dict()
 
 
 def test_the_page_is_small(model: dict[str, Any]) -> None:
-    assert len(html.render(sample.result(model)).encode()) < 400_000
+    assert len(evaluation.page(sample.result(model)).encode()) < 400_000
 
 
 #: Words of a fixed set, and names by which rows are found.
@@ -126,7 +127,7 @@ def poisoned(value: Any) -> Any:
     return EVIL if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("render", [html.render, html.fragment])
+@pytest.mark.parametrize("render", [evaluation.page, evaluation.fragment])
 def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
     clean = Page(render(sample.result(model)))
     page = Page(render(sample.result(poisoned(model))))
@@ -138,7 +139,7 @@ def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
 
 def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
     text = json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])
-    page = Page(html.render(sample.result(json.loads(text))))
+    page = Page(evaluation.page(sample.result(json.loads(text))))
     assert "img" not in page.tags and page.tags.count("script") == 2
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
@@ -150,9 +151,9 @@ def test_any_part_may_be_missing_or_odd(key: str, value: Any) -> None:
     try:
         broken = sample.result({**sample.model(), key: value})
     except ConfigError as problem:
-        assert "damaged" in str(problem) or "no evaluation" in str(problem)
+        assert "damaged" in str(problem) or "is expected here" in str(problem)
         return
-    for text in (html.render(broken), html.fragment(broken)):
+    for text in (evaluation.page(broken), evaluation.fragment(broken)):
         assert Page(text).open == []
 
 
@@ -188,11 +189,11 @@ def test_any_leaf_may_be_anything(data: st.DataObject) -> None:
         found = sample.result(model)
     except ConfigError:
         return
-    assert Page(html.render(found)).open == []
+    assert Page(evaluation.page(found)).open == []
 
 
 def test_insufficient_evidence_looks_insufficient(model: dict[str, Any]) -> None:
     model["verdict"]["targets"]["personalised"] = "insufficient"
-    text = html.render(sample.result(model))
+    text = evaluation.page(sample.result(model))
     assert "best guess" in text and "not known from this log" in text
     assert text.count("▲ better than today") == 0

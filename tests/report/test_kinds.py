@@ -11,7 +11,7 @@ from tests.report import sample
 from tests.report.test_terminal import shown
 
 from counterrank import behavior as masks
-from counterrank.report import html
+from counterrank.report import evaluation
 from counterrank.report.behavior import Kinds, kinds, looks_at, seen, visibility
 from counterrank.report.numbers import NARROW
 
@@ -129,7 +129,7 @@ def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
     assert "<strong>5 %</strong> look at the item itself only" in text
     assert "Others: 0.5 %" in text
     assert text.split("Kinds of users found")[1].count(">direct neighbours</td>") == K
-    assert "Kinds of users found" in html.render(sample.result(model()))
+    assert "Kinds of users found" in evaluation.page(sample.result(model()))
 
 
 def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
@@ -167,7 +167,7 @@ def test_damaged_classes_are_left_out(damage: Any) -> None:
     assert kinds({"behaviors": damage}) is None
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = damage
-    text = html.render(sample.result(changed))
+    text = evaluation.page(sample.result(changed))
     assert "What is seen from where" in text and "Kinds of users found" not in text
     assert "Kinds of users" not in shown(changed)
 

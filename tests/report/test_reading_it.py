@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 from tests.report import sample
 
-from counterrank.report import html
+from counterrank.report import evaluation
 from counterrank.report.estimates import agreement_drawing, agreement_in_words, values_drawing
-from counterrank.report.html import render
 from counterrank.report.numbers import percent, plain, short, span
 from counterrank.report.sentences import cards
 from counterrank.report.terminal import renderables
@@ -54,7 +53,7 @@ def test_terminal_and_notebook_have_one_number_of_digits_in_a_column():
     cells = [re.split(r"  +", line.strip(" ★")) for line in part if re.match(r" [★ ] \w", line)]
     for column in (1, 4):
         assert len({len(line[column].partition(".")[2]) for line in cells}) == 1
-    shown = html._lines(sample.reading(model), "clickbait")
+    shown = evaluation._lines(sample.reading(model), "clickbait")
     assert len(shown) > 2
     for name in ("value", "lift"):
         assert len({len(line[name].partition(".")[2]) for line in shown}) == 1
@@ -98,7 +97,7 @@ def test_how_wrong_propensities_may_be_stands_on_the_card():
     model["sensitivity"] = {target: {"sign_changes_at": 1.31, "curve": []}}
     card = next(card for card in cards(sample.reading(model)) if card.target == target)
     assert "wrong by a factor of 1.31" in card.margin
-    assert card.margin in render(sample.result(model))
+    assert card.margin in evaluation.page(sample.result(model))
 
 
 def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
@@ -114,7 +113,7 @@ def test_a_target_without_evidence_stays_on_the_page_and_has_no_number():
     assert target in reading.targets
     card = next(card for card in cards(reading) if card.target == target)
     assert card.number == "not estimable" and reason in card.sentence
-    assert reason in render(sample.result(model))
+    assert reason in evaluation.page(sample.result(model))
     assert any(
         reason in str(part.renderable.renderables[0])
         for part in list(renderables(sample.result(model)))[1:3]
@@ -141,7 +140,7 @@ def test_segments_have_one_number_of_digits_too():
 
 
 def test_no_aid_speaks_of_dark_and_light():
-    text = render(sample.result(sample.model()))
+    text = evaluation.page(sample.result(sample.model()))
     assert "dark is" not in text and "darker" not in text
 
 

@@ -17,7 +17,7 @@ from counterrank.weights.thresholds import SKIPPED
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
     rows.Logged(),
-    propensities.Deterministic(),
+    propensities.DeterministicCheck(),
     propensities.Meaning(),
     propensities.Replacement(),
     scores.Scores(),
@@ -28,15 +28,15 @@ VITAL: tuple[Check, ...] = (
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
-    propensities.Range(),
+    propensities.RangeCheck(),
     propensities.Rounding(),
     propensities.SameAsLogger(),
-    propensities.Candidates(),
+    propensities.CandidatesCheck(),
     propensities.Consistency(),
     propensities.Calibration(),
     rows.Drift(),
     rows.Duplicates(),
-    rows.Rewards(),
+    rows.RewardsCheck(),
     rows.Units(),
     rows.Context(),
 )
@@ -52,7 +52,7 @@ _WITHOUT_PROPENSITIES = (
     rows.Logged,
     rows.Drift,
     rows.Duplicates,
-    rows.Rewards,
+    rows.RewardsCheck,
     rows.Units,
     rows.Robots,
     rows.Context,

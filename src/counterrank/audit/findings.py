@@ -74,7 +74,7 @@ class Subject:
     segments: Sequence[Any] = field(default=())
     time: str | None = None
     n: int | None = None
-    #: How context columns fall into groups (`groups.Cut`).
+    #: How context columns fall into groups (`groups.ContextCut`).
     cuts: Sequence[Any] = field(default=())
     #: Where the ratios of a batch and target come from; a pass that has them lends its own.
     ratios: Callable[[RankingLog, str], Ratios] = ratios_of

@@ -59,7 +59,7 @@ def weights_of(ratios: Ratios) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ContextCut:
     """How one context column falls into groups: edges of a number, or the labels of a category."""
 
     column: str
@@ -98,14 +98,14 @@ class Cut:
         return code
 
 
-def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
+def context_cuts(sample: RankingLog) -> tuple[ContextCut, ...]:
     """Return a cut for every context column that varies, with the quantiles of a sample of rows."""
     if sample.context is None:
         return ()
     found = []
     for index, name in enumerate(sample.context_names):
         if name in sample.categories:
-            found.append(Cut(name, index, labels=tuple(sample.categories[name])))
+            found.append(ContextCut(name, index, labels=tuple(sample.categories[name])))
             continue
         values = sample.context[:, index]
         seen = values[~np.isnan(values)]
@@ -115,7 +115,9 @@ def context_cuts(sample: RankingLog) -> tuple[Cut, ...]:
         # An edge at the smallest value would leave an empty group below it; where every quantile is
         # that value (a rare flag), the group above it begins at the next.
         above = [float(edge) for edge in edges if edge > seen.min()]
-        found.append(Cut(name, index, tuple(above or [float(seen[seen > seen.min()].min())])))
+        found.append(
+            ContextCut(name, index, tuple(above or [float(seen[seen > seen.min()].min())]))
+        )
     return tuple(found)
 
 

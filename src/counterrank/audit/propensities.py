@@ -46,7 +46,7 @@ def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     return inside
 
 
-class Range(Check):
+class RangeCheck(Check):
     """Probabilities lie in (0, 1]; a target's may be 0."""
 
     name = "probabilities"
@@ -130,7 +130,7 @@ class Rounding(Check):
         )
 
 
-class Deterministic(Check):
+class DeterministicCheck(Check):
     """A logger that leaves nothing to chance has nothing to say about other choices."""
 
     name = "exploration"
@@ -332,7 +332,7 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
     return repeats
 
 
-class Candidates(Check):
+class CandidatesCheck(Check):
     """Shown items are among those the distributions know and give a chance."""
 
     name = "candidates"

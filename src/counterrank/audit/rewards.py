@@ -136,8 +136,10 @@ def _by_item(
 def _by_neighbour(
     action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
 ) -> Floats:
-    """Return, by bins of the item at the own slot, at the one above and at the one below, the count of
-    cells and the sums of (reward - rate) and of its square: (3, 3, bins).
+    """Return sums (3, 3, bins) of reward residuals by bins of an item.
+
+    The item is the one at the own slot, above it, or below it; the sums are the count of cells,
+    reward - rate, and its square.
     """
     off = np.where(used, rewarded - rate, 0.0)
     table = np.zeros((3, 3, ITEM_BINS))

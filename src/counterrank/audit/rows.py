@@ -209,7 +209,7 @@ def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
     )
 
 
-class Rewards(Check):
+class RewardsCheck(Check):
     """Rewards that vary, and that no single ranking dominates."""
 
     name = "rewards"

@@ -1,6 +1,4 @@
-"""Questions to a log: should we ship this ranker, can the log be trusted, and would this tool have
-been right about our last A/B test?
-"""
+"""The commands `evaluate`, `check`, `validate` and `weights`: what a log says of a target, and how far to trust it."""
 
 import shlex
 import sys

@@ -101,8 +101,9 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 @quiet_option
 @reading_options
 def learn(log: Any, **options: Any) -> None:
-    """Learn a policy that is better than today's with stated confidence, or say what is missing for
-    one.
+    """Learn a policy that is better than today's with stated confidence.
+
+    Where the log cannot certify one, say what is missing.
 
     LOG must say how today's policy draws: scores of all candidates with --logger, or whole
     distributions.

@@ -120,9 +120,7 @@ def _end_cleanly_when_told() -> None:
 
 
 def _fault(problem: Exception) -> str:
-    """Return a short report of an exception that nobody expected: what, where, and how to see the
-    rest.
-    """
+    """Return a short report of an unexpected exception: what, where, and how to see the rest."""
     if os.environ.get("COUNTERRANK_TRACEBACK"):
         return printable("".join(traceback.format_exception(problem)))
     # The last frame of ours: where a library raised says less about what we did to it.
@@ -141,8 +139,9 @@ def _fault(problem: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text whose control characters are spelled out: names in a log must not command a
-    terminal.
+    r"""Return text with its control characters spelled out.
+
+    Names in a log must not command a terminal.
 
     >>> printable("new\x1b[2J")
     'new\\x1b[2J'

@@ -1,6 +1,4 @@
-"""What commands share: the options that say how to read a log, progress on stderr when it is a
-terminal, results on stdout or in files.
-"""
+"""What commands share: options that say how to read a log, progress, and where results go."""
 
 import sys
 from collections import Counter
@@ -257,8 +255,9 @@ def reading(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def inputs(log: Any, options: dict[str, Any]) -> list[str | None]:
-    """Return the files a command reads, before `reading` takes their options away: no result may be
-    written there.
+    """Return the files a command reads: no result may be written there.
+
+    Called before `reading` takes their options away.
     """
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
     files = [
@@ -316,8 +315,9 @@ def _from_file(path: str | None) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Return text without control characters; numbers keep the space before their unit, which
-    counts as one.
+    """Return text without control characters.
+
+    Numbers keep the narrow space before their unit, which counts as one.
     """
     spaced = text.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
     return "".join(c for c in spaced if c.isprintable() or c in "\n\N{NO-BREAK SPACE}")
@@ -356,8 +356,9 @@ def write(path: str, text: str) -> None:
 
 
 def printing_to_stdout(*paths: str | None) -> bool:
-    """Return whether a result goes to stdout, which then holds nothing else; two of them are
-    refused.
+    """Return whether a result goes to stdout, which then holds nothing else.
+
+    Two results there are refused.
     """
     used = Counter(paths)["-"]
     if used > 1:
@@ -366,8 +367,9 @@ def printing_to_stdout(*paths: str | None) -> bool:
 
 
 def opened(log: Any, options: dict[str, Any], **more: str | None) -> tuple[dict[str, Any], bool]:
-    """Return the reader's arguments and whether a result goes to stdout, once it is sure that no
-    result would be written over what is read, nor two into one place.
+    """Return the reader's arguments, and whether a result goes to stdout.
+
+    It is checked first that no result would be written over an input, nor two into one place.
     """
     from counterrank.io import check_outputs
 

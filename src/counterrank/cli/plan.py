@@ -75,9 +75,7 @@ _AS_GIVEN = ("detect", "budget", "level", "rows_per_week", "seed", "ask_auto")
 @quiet_option
 @reading_options
 def plan(log: Any, **options: Any) -> None:
-    """Say what to randomise so that next rankers can be evaluated from LOG's successor, and what it
-    costs.
-    """
+    """Say what to randomise so that next rankers can be evaluated, and what it costs."""
     from counterrank import exploration
 
     out = options["out"]

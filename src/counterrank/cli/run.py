@@ -92,8 +92,9 @@ def _asked(content: Mapping[str, Any], job: str) -> tuple[click.Command, Mapping
 
 
 def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> Iterator[str]:
-    """Yield the arguments of the command; what is no option, or no value of one, is named with its
-    file.
+    """Yield the arguments of the command.
+
+    A key that is no option, or a value that an option cannot have, is named with its file.
     """
     folder = _folder(job)
     log = content.get("log")
@@ -168,9 +169,7 @@ def _option(option: click.Option, name: str, value: Any, folder: str, job: str) 
 
 
 def _many(name: str, value: Any, job: str) -> list[str]:
-    """Return the values of an option that may be given several times; a table gives NAME=VALUE
-    each.
-    """
+    """Return the values of a repeatable option; a table gives NAME=VALUE for each key."""
     if isinstance(value, Mapping) and name in ("reward", "rewards"):
         return [f"{key}={_metric(key, part, job)}" for key, part in value.items()]
     if isinstance(value, Mapping):
@@ -193,9 +192,7 @@ def _metric(name: str, value: Any, job: str) -> str:
 
 
 def _in_folder(spec: str, job: str) -> str:
-    """Return the spec of a policy; that of a saved one with its path, which is relative to the
-    job's file.
-    """
+    """Return the spec of a policy; paths of saved policies are relative to the job's file."""
     from counterrank.policies import parse_policy
 
     saved = parse_policy(spec).kind == "file"
@@ -203,8 +200,9 @@ def _in_folder(spec: str, job: str) -> str:
 
 
 def _one(name: str, value: Any, job: str) -> str:
-    """Return one value as the command line writes it: lists by commas, tables as
-    `kind:option=value,...` or pairs.
+    """Return one value as the command line writes it.
+
+    Lists are joined by commas; tables become `kind:option=value,...` or pairs.
     """
     if isinstance(value, Mapping):
         return _spec(name, value, job)

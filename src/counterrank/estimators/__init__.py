@@ -1,7 +1,6 @@
 """The estimators; `names` takes their names apart, `registry` makes them by name."""
 
 from counterrank.estimators.auto.auto import Auto
-from counterrank.estimators.auto.nuisances import attraction, score_table, shares_of
 from counterrank.estimators.base import (
     Estimate,
     Estimator,
@@ -13,6 +12,7 @@ from counterrank.estimators.base import (
     nothing_known,
 )
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
+from counterrank.estimators.crossfit import shares_of
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
 from counterrank.estimators.examination import (
     ClickHistory,
@@ -63,7 +63,6 @@ __all__ = [
     "Switch",
     "View",
     "Workspace",
-    "attraction",
     "balance_weights",
     "can_model",
     "estimator_names",
@@ -77,7 +76,6 @@ __all__ = [
     "prefix_log_probs",
     "read_position_curve",
     "refuse_unserved",
-    "score_table",
     "shares_of",
     "with_position_curve",
 ]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.crossfit import fit_drawn, trained
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
@@ -20,14 +20,11 @@ from counterrank.models import (
     LinearModel,
     Prediction,
     RewardModel,
-    Training,
     can_sample,
     fit_best,
     fit_learner,
     fit_linear,
-    fits_in_memory,
     has_distribution,
-    train,
 )
 from counterrank.records import Json
 from counterrank.weights.moments import Moments
@@ -45,17 +42,6 @@ def need_mean(workspace: Workspace, name: str) -> None:
         f"'{target}_dist' column (A probabilities, or K lists of A), give the target as a policy "
         "such as Softmax(scores), or use 'auto' or 'order-2', which do without"
     )
-
-
-def trained(workspace: Workspace, *, rich: bool = True) -> Training:
-    """Return the Grams of the training rows; what would not fit into memory is refused."""
-    if not fits_in_memory(workspace.first):
-        raise EstimatorError(
-            f"a linear reward model of {workspace.first.n_actions:,} items at {workspace.first.K} "
-            "positions would not fit into memory; use 'auto', or weights alone such as 'iips'"
-        )
-    key = ("training", rich)
-    return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
 
 
 def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:

@@ -26,16 +26,16 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import PropensityError
-from counterrank.estimators.auto.aim import page_policy
-from counterrank.estimators.auto.defaults import DEFAULTS
-from counterrank.estimators.auto.nuisances import (
+from counterrank.estimators.crossfit import (
+    DEFAULTS,
     TRAINING_STREAM,
     draws_for,
     fit_pages,
     logged_rankings,
     scores,
 )
-from counterrank.policies import Policy, RowRandom
+from counterrank.models import page_policy, policy_draws
+from counterrank.policies import Policy
 from counterrank.weights.ratios import refuse_impossible
 
 Floats = NDArray[np.float64]
@@ -174,7 +174,8 @@ def model_control(
     control = -(change(batch.action) * q).sum(axis=1)
     for share, policy in zip(shares, policies, strict=True):
         size = 1 if policy.deterministic else draws_for(batch.n)
-        drawn = _draws(batch, policy, size, seed)
+        # Every arm has the same random numbers: like rankers show like pages, and their noise cancels.
+        drawn = policy_draws(batch, policy, size, [seed, ARMS_STREAM])
         pages = logged.others(drawn, extra=scores(batch, first, drawn))
         q = (fitted.by_place(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
         for j in range(size):
@@ -188,15 +189,3 @@ def _some(n: int, most: int, rng: np.random.Generator) -> Ints:
     if n <= most:
         return np.arange(n)
     return np.sort(rng.choice(n, most, replace=False))
-
-
-def _draws(batch: RankingLog, policy: Policy, size: int, seed: int) -> Ints:
-    """Return (n, size, K) pages of an arm, as long as the logged ones.
-
-    Every arm has the same random numbers: pages of like rankers are then alike, and their noise
-    cancels.
-    """
-    each = size * (batch.n // policy.n_rows)
-    drawn = policy.sample(batch.K, RowRandom(batch.numbers, [seed, ARMS_STREAM]), size=each)
-    drawn = drawn.reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)

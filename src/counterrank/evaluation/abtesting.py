@@ -11,7 +11,7 @@ from counterrank.evaluation.arms import labels_of, with_arms
 from counterrank.evaluation.doubts import CHECK, reach, told, wrong_weights
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline, notes_of
 from counterrank.evaluation.pooling import PooledTest
-from counterrank.inference import Looks, Mean, check_level
+from counterrank.inference import AdjustedMean, Looks, check_level
 from counterrank.messages import Message, say
 from counterrank.texts import in_percent, listed
 
@@ -174,6 +174,8 @@ _ALONE = (
 )
 
 
-def _interval(mean: Mean, level: float, n: int, looks: Looks, rounding: float = 0.0) -> Difference:
+def _interval(
+    mean: AdjustedMean, level: float, n: int, looks: Looks, rounding: float = 0.0
+) -> Difference:
     half = reach(mean, level, n, looks) + rounding
     return Difference(mean.value, mean.stderr, mean.value - half, mean.value + half)

@@ -1,12 +1,8 @@
-"""Trust that is earned: predict each arm of a past A/B test from each other arm, and compare with
-what it earned.
-"""
+"""Validation: predict each arm of a past A/B test from each other arm, and compare with what it earned."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank import atomic
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError, MissingColumnError
@@ -24,17 +19,15 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.inference import check_level, critical_value
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
-from counterrank.records import Json, Record, optional
+from counterrank.records import Json, Record, Result, View, optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
 
     from counterrank.io import LogLike, OpenOptions
 
 Floats = NDArray[np.float64]
 
-SCHEMA = "counterrank/validation/1"
 #: Arms smaller than this say nothing about an interval's coverage.
 FEWEST_ROWS = 100
 #: Far more is a column of something else.
@@ -116,8 +109,7 @@ class Pair:
 
     @property
     def covered(self) -> bool | None:
-        """Whether prediction and outcome agree at the level of the interval; None without an
-        interval.
+        """Whether prediction and outcome agree at the level of the interval; None without one.
 
         Both are noisy and rest on different rows, so their half-widths are added in quadrature: a
         right prediction is called covered as often as its level says.
@@ -132,9 +124,7 @@ class Pair:
 
     @property
     def sign_right(self) -> bool | None:
-        """Whether the predicted lift points where the A/B test did; None where nothing was
-        predicted.
-        """
+        """Whether the predicted lift has the sign of the test's; None where nothing was predicted."""
         if not self.estimate.estimable:
             return None
         return bool(
@@ -143,8 +133,9 @@ class Pair:
 
     @property
     def false_better(self) -> bool:
-        """Whether the prediction claims "better" (its whole interval above zero) and the A/B test
-        earned less.
+        """Whether the prediction claims "better" and the A/B test earned less.
+
+        "Better" is an interval of the lift that lies above zero.
         """
         return self.estimate.lift.low > 0 and self.earned.value < self.base.value
 
@@ -174,8 +165,10 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Validation:
+class Validation(Result):
     """How far predictions from each arm agree with what the other arms earned."""
+
+    SCHEMA = "counterrank/validation/1"
 
     pairs: tuple[Pair, ...]
     level: float
@@ -219,39 +212,21 @@ class Validation:
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {"schema": SCHEMA, **self.report.to_dict()}
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return one self-contained page, and write it to `path` if one is given."""
-        from counterrank.report import validation_page
-
-        text = validation_page(self.report)
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
+        return {"schema": self.SCHEMA, **self.report.to_dict()}
 
     def plot(self) -> Figure:
         """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
-        from counterrank.report import validation_picture
+        from counterrank.report import validating
 
-        return validation_picture(self.report)
+        return validating.picture(self.report)
 
-    def _repr_html_(self) -> str:
-        from counterrank.report import validation_fragment
+    def _view(self) -> View:
+        from counterrank.report import validating
 
-        return validation_fragment(self.report)
+        return validating
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from counterrank.report import validation_terminal
-
-        yield from validation_terminal(self.report)
+    def _shown(self) -> ValidationReport:
+        return self.report
 
     def __repr__(self) -> str:
         """Return the summary in a line."""
@@ -436,9 +411,7 @@ def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
 
 
 def earned_by(part: RankingLog) -> Earned:
-    """Return the mean total reward of a ranking, with an error that counts units where there are
-    any.
-    """
+    """Return the mean total reward of a ranking; its error counts units where there are any."""
     totals = part.reward @ part.position_weights
     value = float(totals.mean())
     return Earned(value, _error(part, totals - value))

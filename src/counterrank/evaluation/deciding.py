@@ -43,7 +43,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class JudgedTarget:
     """What is known of one target: the primary's lift, better when above zero, and its guardrails."""
 
     target: str
@@ -54,7 +54,7 @@ class Candidate:
     watched: Sequence[Watched] = ()
 
 
-def decide(one: Candidate) -> tuple[str, tuple[Message, ...]]:
+def decide(one: JudgedTarget) -> tuple[str, tuple[Message, ...]]:
     """Return the action for one target and the reasons for it, the decisive ones first.
 
     Ship: the primary is better, every guardrail is safe, and the evidence on all of them is
@@ -72,7 +72,7 @@ def decide(one: Candidate) -> tuple[str, tuple[Message, ...]]:
 Told = list[tuple[str, Message]]
 
 
-def _primary(one: Candidate) -> Told:
+def _primary(one: JudgedTarget) -> Told:
     name, target = one.primary, one.target
     if one.evidence == "insufficient":
         text = f"the evidence on '{name}' of '{target}' is insufficient"

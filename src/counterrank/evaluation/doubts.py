@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.estimators import can_model
 from counterrank.evaluation.pooling import PooledTest
-from counterrank.inference import Looks, Mean, critical_value, mean_of
+from counterrank.inference import AdjustedMean, Looks, critical_value, mean_of
 from counterrank.messages import Message
 from counterrank.policies import Scored, TeamDraft
 from counterrank.texts import in_percent, listed
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 _CHANCE = 1e-6
 
 
-def reach(mean: Mean, level: float, n: int, looks: Looks) -> float:
+def reach(mean: AdjustedMean, level: float, n: int, looks: Looks) -> float:
     """Return half the length of an interval: by t for one look, at any time for several."""
     far = critical_value(level, mean.df) if looks.rows is None else looks.critical(level, n)
     return far * mean.stderr

@@ -76,8 +76,9 @@ CELLS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SupportSums:
-    """Sums over rows: used positions (K,), target mass on items never and rarely shown (K,), rare
-    mass by item (A,).
+    """Sums over rows of what a target shows and the logger does not.
+
+    Used positions (K,), target mass on items never and rarely shown (K,), rare mass by item (A,).
     """
 
     n: int

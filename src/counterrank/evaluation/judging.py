@@ -48,7 +48,7 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TargetEvidence:
     """The evidence for one target; no check reads whether the lift is up or down."""
 
     estimate: Estimate
@@ -111,7 +111,7 @@ class Judged:
 Found = Iterator[Judged]
 
 
-def reasons(evidence: Evidence) -> list[Reason]:
+def reasons(evidence: TargetEvidence) -> list[Reason]:
     """Return a row for every check that could be made."""
     found: list[Reason] = []
     for check in CHECKS:
@@ -130,7 +130,7 @@ def reasons(evidence: Evidence) -> list[Reason]:
     return found
 
 
-def estimable(e: Evidence) -> Found:
+def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
     if not e.estimate.estimable:
         yield Judged(
@@ -140,7 +140,7 @@ def estimable(e: Evidence) -> Found:
         )
 
 
-def model_alone(e: Evidence) -> Found:
+def model_alone(e: TargetEvidence) -> Found:
     """What a model of users says where no weight can contradict it is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
@@ -151,7 +151,7 @@ def model_alone(e: Evidence) -> Found:
         )
 
 
-def units(e: Evidence) -> Found:
+def units(e: TargetEvidence) -> Found:
     """Enough independent rows, known to be independent."""
     line = THRESHOLDS["units"]
     if not (e.clustered or e.independent):
@@ -176,7 +176,7 @@ def units(e: Evidence) -> Found:
     yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
-def resting_on(e: Evidence) -> Moments | None:
+def resting_on(e: TargetEvidence) -> Moments | None:
     """Return the moments of the weights that the estimate rests on; None where it rests on models.
 
     Where weights are the smaller part of an estimate its standard error holds what they add, and its
@@ -185,7 +185,7 @@ def resting_on(e: Evidence) -> Moments | None:
     return e.moments if e.estimate.weighted > 0.5 else None
 
 
-def ess(e: Evidence) -> Found:
+def ess(e: TargetEvidence) -> Found:
     """Enough effective rows, in all and at each position."""
     line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
@@ -215,7 +215,7 @@ def ess(e: Evidence) -> Found:
     yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), f", or {EXPLORE}"))
 
 
-def outcomes(e: Evidence) -> Found:
+def outcomes(e: TargetEvidence) -> Found:
     """Enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
@@ -224,7 +224,7 @@ def outcomes(e: Evidence) -> Found:
     )
 
 
-def tail(e: Evidence) -> Found:
+def tail(e: TargetEvidence) -> Found:
     """A tail of the weights that permits an average."""
     moments = resting_on(e)
     if moments is not None:
@@ -236,7 +236,7 @@ def tail(e: Evidence) -> Found:
         )
 
 
-def concentration(e: Evidence) -> Found:
+def concentration(e: TargetEvidence) -> Found:
     """No single row that decides."""
     moments = resting_on(e)
     if moments is not None:
@@ -249,7 +249,7 @@ def concentration(e: Evidence) -> Found:
         )
 
 
-def mean_weight(e: Evidence) -> Found:
+def mean_weight(e: TargetEvidence) -> Found:
     """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
     tests = [
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
@@ -277,7 +277,7 @@ def mean_weight(e: Evidence) -> Found:
     yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 
 
-def support(e: Evidence) -> Found:
+def support(e: TargetEvidence) -> Found:
     """The logger shows what the target would show."""
     if not len(e.unsupported):
         return
@@ -296,7 +296,7 @@ def support(e: Evidence) -> Found:
     )
 
 
-def agreement(e: Evidence) -> Found:
+def agreement(e: TargetEvidence) -> Found:
     """Estimators that assume less say the same, as far as they can tell."""
     if e.assumption_free:
         yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
@@ -340,14 +340,14 @@ def agreement(e: Evidence) -> Found:
     )
 
 
-def _turned(e: Evidence) -> bool:
+def _turned(e: TargetEvidence) -> bool:
     """Return whether the lift is told from zero while all usable weights, two or more, point the other way."""
     lift = e.estimate.lift
     told = lift.low > 0 or lift.high < 0
     return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
 
 
-def _doubted(e: Evidence, far: Sequence[Rival], names: str) -> Judged:
+def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
     advice = f"more rows, or {EXPLORE}, until they agree or clearly differ"
     if not far:
         reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
@@ -373,7 +373,7 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     )
 
 
-def auto(e: Evidence) -> Found:
+def auto(e: TargetEvidence) -> Found:
     """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
     name = e.estimate.estimator
     if name != "auto":
@@ -385,7 +385,7 @@ def auto(e: Evidence) -> Found:
         )
 
 
-def precision(e: Evidence) -> Found:
+def precision(e: TargetEvidence) -> Found:
     """An interval that is narrow, relative to the logger's value or to the lift."""
     lift, line = e.estimate.lift, THRESHOLDS["precision"]
     half = (lift.high - lift.low) / 2
@@ -418,7 +418,7 @@ def precision(e: Evidence) -> Found:
     yield Judged(status, reason, *_more(e.estimate.n, factor, f", or {EXPLORE}"))
 
 
-def propensities(e: Evidence) -> Found:
+def propensities(e: TargetEvidence) -> Found:
     """Logged rather than estimated propensities."""
     if not e.estimated_propensity:
         return
@@ -434,7 +434,7 @@ def propensities(e: Evidence) -> Found:
     )
 
 
-def fresh_target(e: Evidence) -> Found:
+def fresh_target(e: TargetEvidence) -> Found:
     """A target that was not trained on the rows that judge it."""
     name = e.estimate.target
     split = (
@@ -456,14 +456,14 @@ def fresh_target(e: Evidence) -> Found:
         )
 
 
-def audit(e: Evidence) -> Found:
+def audit(e: TargetEvidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
         status = FAILED if failed.sinks else WARNED
         yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", failed.remedy)
 
 
-CHECKS: tuple[Callable[[Evidence], Found], ...] = (
+CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
     propensities, audit, fresh_target, auto,
 )  # fmt: skip
@@ -484,7 +484,7 @@ def scale_of(mean: NDArray[np.float64]) -> str:
     return f"; propensities look about {float(f'{size:.1g}'):,.0f} times too {word}: same unit?"
 
 
-def _softened(status: Outcome, e: Evidence) -> Outcome:
+def _softened(status: Outcome, e: TargetEvidence) -> Outcome:
     return WARNED if status == FAILED and e.borrowed else status
 
 
@@ -529,7 +529,7 @@ def _listed(numbers: NDArray[np.int64]) -> str:
     return ", ".join(str(int(k)) for k in numbers)
 
 
-def verdict(evidence: Sequence[Evidence]) -> Verdict:
+def verdict(evidence: Sequence[TargetEvidence]) -> Verdict:
     """Return the evidence level of each target and of all, every reason for it, and a sentence.
 
     A failed check makes a target's evidence insufficient, a warning makes it directional; the level

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from counterrank import atomic
 from counterrank.errors import ConfigError
 from counterrank.messages import Message
-from counterrank.records import Json, Record
+from counterrank.records import Json, Record, RecordResult, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
-
-SCHEMA = "counterrank/abtest/1"
 
 
 class Headline(StrEnum):
@@ -104,8 +98,10 @@ class ArmLift(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ABTest(Record):
+class ABTest(RecordResult):
     """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
+
+    SCHEMA = "counterrank/abtest/1"
 
     arms: tuple[Arm, ...]
     lifts: tuple[ArmLift, ...]
@@ -125,49 +121,16 @@ class ABTest(Record):
         known = ", ".join(one.to for one in self.lifts)
         raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
 
-    def to_dict(self) -> Json:
-        """Return the JSON form."""
-        return {"schema": SCHEMA, **Record.to_dict(self)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Return a result from what `to_dict` wrote."""
-        if found.get("schema") != SCHEMA:
-            raise ConfigError(f"this is no result of abtest: its schema is {found.get('schema')!r}")
-        made: Self = super(ABTest, cls).from_dict(found)
-        return made
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return one self-contained page, and write it to `path` if one is given."""
-        from counterrank.report import abtest_page
-
-        text = abtest_page(self)
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
     def plot(self) -> Figure:
         """Return the lifts as a matplotlib figure; needs the extra `plots`."""
-        from counterrank.report import abtest_picture
+        from counterrank.report import abtesting
 
-        return abtest_picture(self)
+        return abtesting.picture(self)
 
-    def _repr_html_(self) -> str:
-        from counterrank.report import abtest_fragment
+    def _view(self) -> View:
+        from counterrank.report import abtesting
 
-        return abtest_fragment(self)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from counterrank.report import abtest_terminal
-
-        yield from abtest_terminal(self)
+        return abtesting
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""

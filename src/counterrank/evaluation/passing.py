@@ -1,5 +1,6 @@
-"""The one pass over the log: all estimators, targets and segments at once, and how their totals vary
-together; and intervals made wider afterwards.
+"""The one pass over the log: all estimators, targets and segments at once.
+
+It also says how their totals vary together, and makes intervals wider afterwards.
 """
 
 import math
@@ -35,8 +36,9 @@ from counterrank.weights.thresholds import FAILED, PASSED, THRESHOLDS
 def inflated(
     estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]
 ) -> tuple[Estimate, ...]:
-    """Return the estimates with the larger of two standard errors: propensities taken as known, and
-    bootstrapped.
+    """Return the estimates with the larger of two standard errors.
+
+    One takes the propensities as known, the other is bootstrapped.
 
     Each replica has resampled units and propensities estimated anew from them, so its spread holds
     the errors of rows and model together. With a correct model the first is already too large
@@ -48,8 +50,9 @@ def inflated(
 
 
 def at_any_time(one: Estimate, looks: Looks) -> Estimate:
-    """Return an estimate whose intervals hold at all looks together; its allowance for bias stays
-    what it was.
+    """Return an estimate whose intervals hold at all looks together.
+
+    Its allowance for bias stays what it was.
     """
     if looks.rows is None or not one.estimable:
         return one
@@ -159,9 +162,7 @@ class TreeGroups:
         )
 
     def names(self, batch: RankingLog) -> NDArray[np.str_]:
-        """Return the models of each row (n,): one name when it is the same at all positions, else
-        all of them.
-        """
+        """Return the models of each row (n,): one name if all positions share it, else all names."""
         forest = self.model.fitted
         choice = forest.choice(batch.context, batch.n)  # (n, K)
         patterns, back = np.unique(choice, axis=0, return_inverse=True)
@@ -206,8 +207,9 @@ def group_estimates(
     looks: Looks,
     baseline: str | None = None,
 ) -> list[tuple[Job, dict[Group, Estimate]]]:
-    """Return the recommended estimates of each group, by column and label; lifts are those over the
-    baseline.
+    """Return the recommended estimates of each group, by column and label.
+
+    Lifts are those over the baseline.
     """
     sums = total.segments
     found = [
@@ -273,8 +275,10 @@ def lift_over(
     relative_stderr: float | None = None,
     df: float = math.inf,
 ) -> Lift:
-    """Return the lift of an estimate over that of another policy, given the standard errors of their
-    difference and of their ratio (at worst where it is not known); both may be biased.
+    """Return the lift of an estimate over that of another policy; both may be biased.
+
+    Given are the standard errors of their difference and of their ratio (the worst case where it is
+    not known).
     """
     if one.target == base.target:
         nothing = tuple(PositionValue(0.0, 0.0) for _ in one.by_position)
@@ -374,17 +378,16 @@ def enough_rows(estimate: Estimate) -> Level:
 
 
 def evidence_of(estimate: Estimate) -> Level:
-    """Return the evidence level of a group: its rows and effective rows, and any flag of its
-    weights.
-    """
+    """Return the evidence level of a group from its rows, effective rows and flags."""
     level = enough_rows(estimate)
     return "directional" if level == "reliable" and estimate.flags else level
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """Sums and Gram matrix of per-row totals: column 0 is what the logger earned, then those of
-    each plan.
+class RowTotals:
+    """Sums and Gram matrix of per-row totals.
+
+    Column 0 is what the logger earned, then come those of each plan.
 
     `absolute` sums |total|; `buckets` (1024, T+1) holds the sums by unit, with row counts last,
     when errors are clustered.
@@ -407,14 +410,13 @@ class Totals:
 
     @property
     def units(self) -> int:
-        """Number of independent pieces: rows, or used buckets of units (at most 1024) when
-        clustered.
-        """
+        """Number of independent pieces: rows, or at most 1024 buckets of units."""
         return self.n if self.buckets is None else int((self.buckets[:, -1] > 0).sum())
 
     def variance(self, combination: Floats) -> float:
-        """Return the variance of the mean of a combination of the columns (T,); NaN from one row or
-        unit.
+        """Return the variance of the mean of a combination (T,) of the columns.
+
+        NaN from one row or unit.
         """
         if self.units < 2:
             return float("nan")
@@ -426,8 +428,9 @@ class Totals:
         return max(float(combination @ spread @ combination), 0.0) / (self.n - 1)
 
     def covariance(self, combinations: Floats) -> Floats:
-        """Return the covariance of the means of combinations (m, T) of the columns (m, m); NaN from
-        one row or unit.
+        """Return the covariance (m, m) of the means of combinations (m, T) of the columns.
+
+        NaN from one row or unit.
         """
         m = len(combinations)
         if self.units < 2:
@@ -444,7 +447,7 @@ class Totals:
         return made
 
 
-def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
+def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> RowTotals:
     """Return the sums of one batch of totals, columns (T, n)."""
     from counterrank.kernels import hashing
     from counterrank.weights.kernels import accumulate
@@ -456,14 +459,12 @@ def totals_of(columns: Floats, bucket: NDArray[np.int64] | None) -> Totals:
         table = np.stack(by_unit, axis=1).astype(float)
     gram, absolute = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
     accumulate.products(columns, gram, absolute)
-    return Totals(columns.shape[1], columns.sum(axis=1), gram, absolute, table)
+    return RowTotals(columns.shape[1], columns.sum(axis=1), gram, absolute, table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RewardRange:
-    """The smallest and largest reward seen at each position (K,); 0, nothing earned, is always
-    possible.
-    """
+    """The smallest and largest reward seen at each position (K,); 0 is always possible."""
 
     low: Floats
     high: Floats
@@ -506,7 +507,7 @@ class PassState:
     """The sum over batches of everything an evaluation needs."""
 
     states: tuple[Any, ...]
-    totals: Totals
+    totals: RowTotals
     segments: Mapping[tuple[str, str], tuple[Any, ...]]
     fingerprint: Fingerprint
     rewards: RewardRange
@@ -515,7 +516,7 @@ class PassState:
     audit: Tallies = field(default_factory=lambda: Tallies(()))
     #: Row totals of the recommended estimates in each segment, what the logger earned first; where
     #: targets are compared with each other.
-    paired: Mapping[tuple[str, str], Totals] = field(default_factory=dict)
+    paired: Mapping[tuple[str, str], RowTotals] = field(default_factory=dict)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -577,8 +578,10 @@ class Pass:
     def part(
         self, batch: RankingLog, views: Mapping[str, View], seen: Fingerprint | None = None
     ) -> tuple[PassState, list[Floats]]:
-        """Return the sums of a batch, and the row totals behind the recommended estimates: what the
-        logger earned (n,) first. `seen` is the batch's fingerprint, where it is known.
+        """Return the sums of a batch, and the row totals behind the recommended estimates.
+
+        The first total is what the logger earned (n,). `seen` is the batch's fingerprint, where it is
+        known.
         """
         columns = [batch.reward @ batch.position_weights]
         chosen = [columns[0]]
@@ -618,13 +621,14 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointState:
-    """The sums of every measure, and of the row totals behind all their recommended estimates
-    together: measure by measure what the logger earned and then the plans' totals, and the number of
-    items shown last.
+    """The sums of every measure, and of all their row totals together.
+
+    Totals stand measure by measure: what the logger earned, then the plans'; the number of items
+    shown is last.
     """
 
     parts: tuple[PassState, ...]
-    totals: Totals
+    totals: RowTotals
 
     def __add__(self, other: Self) -> Self:
         parts = tuple(a + b for a, b in zip(self.parts, other.parts, strict=True))
@@ -668,11 +672,9 @@ def _audited(auditor: Auditor, batch: RankingLog, views: Mapping[str, View]) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairing:
-    """The row totals of a pass and which of their columns belong to which plan; column 0 is the
-    logger.
-    """
+    """The row totals of a pass, and which columns belong to which plan; column 0 is the logger."""
 
-    totals: Totals
+    totals: RowTotals
     states: Mapping[Hashable, Any]
     offsets: Mapping[Hashable, int]
 
@@ -699,8 +701,9 @@ class Pairing:
         return float(np.sqrt(self.totals.variance(combined[0] - combined[1])))
 
     def effective_outcomes(self, job: Job) -> float:
-        """Return (sum |t|)^2 / sum t^2 of the row totals t: with 0/1 rewards and even weights, the
-        rows with a 1.
+        """Return (sum |t|)^2 / sum t^2 of the row totals t.
+
+        With 0/1 rewards and even weights these are the rows with a 1.
 
         The smaller of the logger's own and, where the estimate is one column, the estimate's.
         """
@@ -712,7 +715,7 @@ class Pairing:
         )
 
 
-def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: Totals) -> Pairing:
+def pairing(jobs: Sequence[Job], states: Mapping[Hashable, Any], totals: RowTotals) -> Pairing:
     """Return the pairing of jobs whose states stand in the order of the pass."""
     plans = {job.plan.key: job.plan for job in jobs}
     offsets, first = {}, 1

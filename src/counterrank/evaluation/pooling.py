@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
 from counterrank.estimators import (
@@ -19,8 +20,7 @@ from counterrank.estimators import (
     refuse_unserved,
 )
 from counterrank.evaluation.lifts import Arm
-from counterrank.inference import Mean, Strata, adjusted_mean, mean_of
-from counterrank.models import context_columns
+from counterrank.inference import AdjustedMean, Strata, adjusted_mean, mean_of
 
 Floats = NDArray[np.float64]
 
@@ -85,13 +85,13 @@ class PooledTest:
             found.append(Arm(name, int(own.sum()), int(units[index]), mean.value, mean.stderr))
         return tuple(found)
 
-    def plain(self, source: int, to: int) -> Mean:
+    def plain(self, source: int, to: int) -> AdjustedMean:
         """Return the difference of the two arms' means."""
         coin = (self.strata.arm == to) / self.shares[to]
         other = (self.strata.arm == source) / self.shares[source]
         return mean_of((coin - other) * self.y, self.strata)
 
-    def pooled(self, source: int, to: int, *, top_down: bool = False) -> Mean:
+    def pooled(self, source: int, to: int, *, top_down: bool = False) -> AdjustedMean:
         """Return the difference of weighted means of all rows, less what controls of mean zero explain.
 
         With `top_down` each place is weighed by the page down to it.

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.evaluation.passing import Totals
+from counterrank.evaluation.passing import RowTotals
 from counterrank.inference import bias_aware_half, correlation_of
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Quantity:
         return replace(ratio, value=ratio.value - 1.0 if other.value > 0 else math.nan)
 
 
-def covariance(quantities: Sequence[Quantity], totals: Totals) -> Floats:
+def covariance(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
     """Return the covariance of estimated quantities (m, m), from rows or from units."""
     gradients = np.stack([one.gradient for one in quantities])
     scale = np.array([one.inflation for one in quantities])
@@ -64,14 +64,14 @@ def covariance(quantities: Sequence[Quantity], totals: Totals) -> Floats:
     return found
 
 
-def stderr(quantity: Quantity, totals: Totals) -> float:
+def stderr(quantity: Quantity, totals: RowTotals) -> float:
     """Return the standard error of a quantity."""
     if not np.isfinite(quantity.gradient).all():
         return math.nan
     return quantity.inflation * math.sqrt(totals.variance(quantity.gradient))
 
 
-def ends(quantity: Quantity, totals: Totals, level: float) -> tuple[float, float]:
+def ends(quantity: Quantity, totals: RowTotals, level: float) -> tuple[float, float]:
     """Return the interval of a quantity, with room for its bias."""
     half = bias_aware_half(
         stderr(quantity, totals), quantity.allowance, level, max(totals.units - 1, 1)
@@ -79,7 +79,7 @@ def ends(quantity: Quantity, totals: Totals, level: float) -> tuple[float, float
     return quantity.value - half, quantity.value + half
 
 
-def correlations(quantities: Sequence[Quantity], totals: Totals) -> Floats:
+def correlations(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
     """Return the correlations of estimated quantities (m, m); 0 where nothing is known."""
     gradients = [
         replace(one, gradient=np.nan_to_num(one.gradient), inflation=1.0) for one in quantities

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from counterrank import atomic
 from counterrank.audit import Audit
 from counterrank.behavior import ForestDescription
 from counterrank.errors import UnknownNameError
@@ -25,20 +22,18 @@ from counterrank.evaluation.tables import (
     Skipped,
     Verdict,
 )
-from counterrank.records import Json, plain
+from counterrank.records import Json, Result, View, plain
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
 
-SCHEMA = "counterrank/evaluation/1"
 #: The baseline that is no target: the policy whose rankings were logged.
 LOGGER = "logger"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(Result):
     """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict.
 
     >>> import counterrank as cr
@@ -46,6 +41,8 @@ class Evaluation:
     >>> cr.evaluate(log, {"new": [[.5, .5]] * 100}, estimators=["ips"])
     Evaluation(n=100, K=2, targets=['new'], estimators=['ips'], verdict='directional')
     """
+
+    SCHEMA = "counterrank/evaluation/1"
 
     log: LogSummary
     estimates: tuple[Estimate, ...]
@@ -108,7 +105,7 @@ class Evaluation:
             if one.name not in ("log", "estimates", "metrics")
         }
         return {
-            "schema": SCHEMA,
+            "schema": self.SCHEMA,
             "log": self.log.to_dict(),
             "estimates": [plain(e.to_dict()) for e in self.estimates],
             "lift": lifts,
@@ -127,31 +124,15 @@ class Evaluation:
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
         return replace(self, log=replace(self.log, words={**self.log.words, **words}))
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the self-contained report, and write it to `path` if one is given."""
-        from counterrank.report import html
-
-        text = html.render(self)
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
     def plot(self, kind: str = "values") -> Figure:
         """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
 
         Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
         extra `plots`.
         """
-        from counterrank.report import pictures
+        from counterrank.report import evaluation
 
-        return pictures.draw(self, kind)
+        return evaluation.picture(self, kind)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
@@ -160,15 +141,10 @@ class Evaluation:
         rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from counterrank.report import terminal
+    def _view(self) -> View:
+        from counterrank.report import evaluation
 
-        yield from terminal.renderables(self)
-
-    def _repr_html_(self) -> str:
-        from counterrank.report import html
-
-        return html.fragment(self)
+        return evaluation
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

@@ -55,7 +55,7 @@ from counterrank.evaluation.jobs import (
     weightless,
 )
 from counterrank.evaluation.judging import (
-    Evidence,
+    TargetEvidence,
     compare,
     path_of,
     rivals,
@@ -71,7 +71,7 @@ from counterrank.evaluation.passing import (
     Pairing,
     Pass,
     PassState,
-    Totals,
+    RowTotals,
     at_any_time,
     cuts_of,
     group_estimates,
@@ -144,8 +144,9 @@ def planning(
 def sensitivity(
     chosen: Estimate, job: Job, probe: RankingLog, *, logged: float
 ) -> Sensitivity | None:
-    """Return how the value's range grows with the error of the propensities; None without weights
-    by position.
+    """Return how the value's range grows with the error of the propensities.
+
+    None without weights by position.
     """
     contributions = getattr(job.plan, "contributions", None)
     if contributions is None or not chosen.estimable:
@@ -267,15 +268,13 @@ def _with_both_biases(
     return [replace(e, allowance=e.allowance + base) for _, e in chosen if e.target != baseline]
 
 
-def _logged(totals: Totals) -> tuple[float, float]:
+def _logged(totals: RowTotals) -> tuple[float, float]:
     only = np.eye(len(totals.sums))[0]
     return float(totals.sums[0] / totals.n), float(np.sqrt(totals.variance(only)))
 
 
 def _possible(run: Run, total: PassState, estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Return the estimates, without those recommended values that no rewards of this log could come
-    to.
-    """
+    """Return the estimates, without recommended values that no rewards of this log could add up to."""
     # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
     # scale lead outside, whatever their standard error says.
     low, high = total.rewards.of_value(run.first.position_weights)
@@ -313,7 +312,7 @@ def _weighing(run: Run, job: Job, one: Estimate, estimates: Sequence[Estimate]) 
 def _evidence(
     run: Run, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
     supported: Support | None, ranged: Sensitivity | None, findings: Sequence[Finding],
-) -> Evidence:  # fmt: skip
+) -> TargetEvidence:  # fmt: skip
     # The same judges in the same order whatever was asked for: the panel is always run.
     ranks = {name: rank for rank, name in enumerate(PANEL)}
     order = sorted(
@@ -325,7 +324,7 @@ def _evidence(
     lightest = _lightest(one.target, found)
     # What rests on no weights that were summed is judged by the lightest there are.
     others = lightest if like is None else found[like].moments
-    return Evidence(
+    return TargetEvidence(
         estimate=one,
         logged=_logged(pairs.totals)[0],
         units=pairs.totals.units,
@@ -391,9 +390,7 @@ def _diagnostics(
 
 
 def _behavior(jobs: Sequence[Job]) -> ForestDescription | None:
-    """Return the first target's fitted trees in words, and those of the other targets under
-    `others`.
-    """
+    """Return the first target's fitted trees in words; those of other targets are under `others`."""
     found: dict[str, ForestDescription] = {}
     for job in jobs:
         model = getattr(job.plan, "behavior_model", None)
@@ -599,8 +596,9 @@ def metrics_of(
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
 ) -> Metrics | None:
-    """Return the metrics that were asked for and those that a log in memory has by name; None for a
-    log with one reward that nobody named.
+    """Return the metrics that were asked for and those that a log in memory has by name.
+
+    None for a log with one reward that nobody named.
     """
     known = (
         list(log.rewards if isinstance(log, RankingLog) else log.first.rewards)
@@ -931,8 +929,9 @@ class Run:
         return dict(zip(self.groups, total.states, strict=True))
 
     def estimates(self, total: PassState) -> tuple[Estimate, ...]:
-        """Return the estimate of each job, silent ones too; what was not asked for cannot stop the
-        evaluation.
+        """Return the estimate of each job, also of jobs that were not asked for.
+
+        The latter cannot stop the evaluation.
         """
         states = self.states(total)
         notes = self.first.notes

@@ -21,7 +21,7 @@ GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Cuts:
+class WeightCuts:
     """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
 
     `rewards` (cuts - 1,): the different ones, sorted. `below` (2, 2, cuts): positive and negative
@@ -76,7 +76,7 @@ class Cuts:
         return best
 
 
-def cuts(weight: Floats, reward: Floats) -> Cuts:
+def cuts(weight: Floats, reward: Floats) -> WeightCuts:
     """Return the sums at every cut between different rewards, and at both ends."""
     rewards, back = np.unique(reward, return_inverse=True)
     back = np.asarray(back).reshape(-1)
@@ -84,7 +84,7 @@ def cuts(weight: Floats, reward: Floats) -> Cuts:
              for w in (np.maximum(weight, 0.0), np.minimum(weight, 0.0))]  # fmt: skip
     table = np.asarray(parts)  # (2, 2, rewards)
     below = np.concatenate([np.zeros((2, 2, 1)), np.cumsum(table, axis=2)], axis=2)
-    return Cuts(rewards, below, table.sum(axis=2))
+    return WeightCuts(rewards, below, table.sum(axis=2))
 
 
 class Positions:

@@ -13,7 +13,7 @@ from counterrank.evaluation import quantities
 from counterrank.evaluation.deciding import (
     HOLD,
     SHIP,
-    Candidate,
+    JudgedTarget,
     Watched,
     decide,
     overall,
@@ -27,7 +27,7 @@ from counterrank.evaluation.metric_tables import (
     JointLift,
     MetricResult,
 )
-from counterrank.evaluation.passing import Pairing, Totals, enough_rows, lift_over
+from counterrank.evaluation.passing import Pairing, RowTotals, enough_rows, lift_over
 from counterrank.evaluation.quantities import Quantity
 from counterrank.evaluation.tables import (
     LEVELS,
@@ -53,8 +53,9 @@ NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
 def against(
     jobs: Sequence[Job], estimates: Sequence[Estimate], pairs: Pairing, baseline: str
 ) -> tuple[Estimate, ...]:
-    """Return the estimates with lifts over what the same estimator says of the baseline policy, on
-    the same rows.
+    """Return the estimates with lifts over the same estimator's value of the baseline policy.
+
+    Both rest on the same rows.
     """
     base = {
         job.name: (job, one)
@@ -87,7 +88,7 @@ def quantity(job: Job, one: Estimate, pairs: Pairing) -> Quantity:
     return _quantity(one, gradient, pairs.totals)
 
 
-def _quantity(one: Estimate, gradient: Floats, totals: Totals) -> Quantity:
+def _quantity(one: Estimate, gradient: Floats, totals: RowTotals) -> Quantity:
     raw = math.sqrt(totals.variance(gradient))
     # What an estimator knows of its error beyond the rows: folds, propensities that were estimated.
     inflation = one.stderr / raw if raw > 0 and one.stderr > raw else 1.0
@@ -127,7 +128,7 @@ class Together:
     """All measures with the row totals behind them, and what they are compared with."""
 
     found: Mapping[Measure, Estimated]
-    totals: Totals
+    totals: RowTotals
     targets: tuple[str, ...]
     baseline: str | None
     level: float
@@ -140,7 +141,7 @@ class Together:
     def of(
         cls,
         found: Mapping[Measure, Estimated],
-        totals: Totals,
+        totals: RowTotals,
         targets: tuple[str, ...],
         baseline: str | None,
         level: float,
@@ -481,7 +482,7 @@ def decision(
             if row.target == target
         ]  # fmt: skip
         evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
-        told[target] = decide(Candidate(target, primary.name, low, high, evidence, watched))
+        told[target] = decide(JudgedTarget(target, primary.name, low, high, evidence, watched))
         bounds[target] = low
     actions = {target: action for target, (action, _) in told.items()}
     action = overall(list(actions.values()))

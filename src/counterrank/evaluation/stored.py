@@ -21,12 +21,7 @@ Row = Mapping[str, Any]
 
 def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
     """Return a whole evaluation; what an older version did not write is empty."""
-    from counterrank.evaluation.result import SCHEMA
-
-    if found.get("schema") != SCHEMA:
-        raise ConfigError(
-            f"this is no evaluation: its schema is {found.get('schema')!r}, not {SCHEMA!r}"
-        )
+    kind.check_schema(found)
     for name in ("log", "estimates", "lift", "recommended", "verdict"):
         if found.get(name) is None:
             raise ConfigError(f"this evaluation is damaged: it has no '{name}'")

@@ -71,8 +71,9 @@ def _rescaled(shares: Floats, g: Floats, price: Floats) -> Floats:
 def shares_at_budget(
     probs: Floats, weight: Floats, loss: Floats, budget: float, steps: int
 ) -> Floats:
-    """Return the shares (C,) that make sum_s weight_s / p_s least among those with a loss of at most
-    `budget`; those of least loss where none is so cheap.
+    """Return the shares (C,) that make sum_s weight_s / p_s least at a loss of at most `budget`.
+
+    Where no shares are so cheap, those of least loss.
     """
     used = weight > 0
     probs, weight = probs[:, used], weight[used]
@@ -103,8 +104,10 @@ def _cheapest(loss: Floats) -> Floats:
 
 
 def pruned(probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: float) -> Floats:
-    """Return the shares without parts that hardly matter: one is given to another where that adds less
-    than a thousandth to the variance and stays within the budget.
+    """Return the shares without parts that hardly matter.
+
+    A part is given to another where that adds less than a thousandth to the variance and stays within
+    the budget.
     """
 
     def variance(candidate: Floats) -> float:

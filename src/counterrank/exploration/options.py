@@ -86,8 +86,10 @@ def _today(spec: PolicySpec) -> float:
 
 
 def parts(today: PolicySpec, length: int, spread: float, coldest: float) -> list[PolicySpec]:
-    """Return the policies that an optimum may mix: today's, lists drawn at several temperatures, all of
-    the page or below the fold, and shuffled ones.
+    """Return the policies that an optimum may mix.
+
+    Today's; lists drawn at several temperatures, over the whole page or below the fold; shuffled
+    ones.
     """
     low = max(2 * _today(today), 0.03 * spread, coldest)
     heat = np.geomspace(low, max(3 * spread, 4 * low), 8)
@@ -125,16 +127,18 @@ REFINED = 2
 
 
 def _met(knots: Floats, losses: Floats, level: float) -> float:
-    """Return the knob at which a loss is met: straight lines of logarithms, as losses are powers of the
-    knob over short stretches.
+    """Return the knob at which a loss is met.
+
+    Logarithms are joined by straight lines: over short stretches a loss is a power of the knob.
     """
     floor = np.log(np.maximum(losses, 1e-3 * level))
     return math.exp(float(np.interp(math.log(level), floor, np.log(knots))))
 
 
 def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
-    """Return the mixture with four decimals a share, so that it can be read and typed; what rounding
-    leaves is the largest one's.
+    """Return the mixture with four decimals a share, so that it can be read and typed.
+
+    What rounding leaves goes to the largest share.
 
     >>> rounded([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
     '0.3333*top+0.6667*shuffle'

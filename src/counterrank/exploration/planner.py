@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
-from counterrank.estimators import score_table
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
 from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
 from counterrank.exploration.predictions import (
-    Drawn,
-    Prediction,
+    DrawnPages,
+    PredictedError,
     alone,
     drawn,
     joint,
@@ -27,8 +26,8 @@ from counterrank.exploration.predictions import (
     whole_pages,
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
-from counterrank.exploration.result import DetectableLift, ExplorationPlan, Option
-from counterrank.exploration.rewards import Pages, Rewards, fit_rewards
+from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
+from counterrank.exploration.rewards import PageRewards, Pages, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
 from counterrank.inference import check_level, detectable, rows_for, sensible
@@ -41,6 +40,7 @@ from counterrank.policies import (
     PolicySpec,
     Scored,
     parse_policy,
+    score_table,
 )
 from counterrank.weights.thresholds import THRESHOLDS
 
@@ -136,12 +136,12 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     names = tuple(targets) or names
     if time is not None and rows_per_week is None:
         rows_per_week = _weekly(sample, time, n)
-    asked = Asked(n, detect, budget, level, rows_per_week, seed, ask_auto)
+    asked = PlanRequest(n, detect, budget, level, rows_per_week, seed, ask_auto)
     return _planned(sample, names, asked)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanRequest:
     """What was asked of a plan."""
 
     n: int
@@ -153,7 +153,7 @@ class Asked:
     ask_auto: bool
 
 
-def _planned(log: RankingLog, names: tuple[str, ...], asked: Asked) -> ExplorationPlan:
+def _planned(log: RankingLog, names: tuple[str, ...], asked: PlanRequest) -> ExplorationPlan:
     logger = production(log)
     _refuse(log, logger)
     bench = Bench.of(log, logger, names, asked)
@@ -291,16 +291,18 @@ class Bench:
     logger: Scored
     requests: RankingLog
     models: Pages
-    rewards: Rewards
+    rewards: PageRewards
     costs: Costs
     families: list[Family]
     #: Pages of each target, several rankers of a family together.
-    targets: dict[str, list[Drawn]]
+    targets: dict[str, list[DrawnPages]]
     design: float
-    asked: Asked
+    asked: PlanRequest
 
     @classmethod
-    def of(cls, log: RankingLog, logger: Scored, names: tuple[str, ...], asked: Asked) -> Bench:
+    def of(
+        cls, log: RankingLog, logger: Scored, names: tuple[str, ...], asked: PlanRequest
+    ) -> Bench:
         """Fit the models, and draw the pages of all targets."""
         rewards = fit_rewards(log, logger, asked.seed)
         # Evenly spread rather than the first: logs change over time.
@@ -311,7 +313,7 @@ class Bench:
         near = families(few, log.K, SETTINGS.changes, asked.seed)
         rng = np.random.default_rng([asked.seed, 14])
 
-        def pages(policy: Policy) -> Drawn:
+        def pages(policy: Policy) -> DrawnPages:
             return drawn(policy, models, requests.lengths, log.K, 4, rng)
 
         targets = {name: [pages(_target(requests, name))] for name in names}
@@ -328,20 +330,20 @@ class Bench:
             log, logger, requests, models, rewards, costs, near, targets, _design(log), asked
         )
 
-    def option(self, spec: PolicySpec) -> Drawn:
+    def option(self, spec: PolicySpec) -> DrawnPages:
         """Return pages drawn from an option."""
         few = self.models.logger
         policy = Scored(few.candidates, few.scores, spec)
         rng = np.random.default_rng([self.asked.seed, 15])
         return drawn(policy, self.models, self.requests.lengths, self.log.K, SETTINGS.draws, rng)
 
-    def judged(self, tried: Tried) -> Option:
+    def judged(self, tried: Tried) -> ExplorationOption:
         """Return an option with its cost and what it buys."""
         shown = self.option(tried.spec)
         found = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
-        return Option(tried.kind, tried.spec.text, self.costs.cost(tried.spec), found)
+        return ExplorationOption(tried.kind, tried.spec.text, self.costs.cost(tried.spec), found)
 
-    def predicted(self, shown: Drawn, name: str) -> list[Prediction]:
+    def predicted(self, shown: DrawnPages, name: str) -> list[PredictedError]:
         """Return what each estimator will know of a target, means over the rankers of a family."""
         alpha = self.log.position_weights
         ways = (
@@ -377,7 +379,7 @@ class Bench:
                 found.append(Tried(kind, rounded(shares.tolist(), mixed)))
         return found
 
-    def _needs_pages(self, target: Drawn) -> Floats:
+    def _needs_pages(self, target: DrawnPages) -> Floats:
         """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
         alpha, rewards = self.log.position_weights, self.rewards
         weighed = target.q * alpha
@@ -386,13 +388,13 @@ class Bench:
         needs: Floats = np.exp(target.log_prob) * square
         return needs
 
-    def _needs_places(self, target: Drawn) -> Floats:
+    def _needs_places(self, target: DrawnPages) -> Floats:
         """Return pi(a_k at k) E[r_k^2] (n, S, K), without places that hold production's item."""
         alpha, own = self.log.position_weights, self.rewards.own
         needs: Floats = np.exp(target.at_place) * target.q * alpha**2 * own
         return needs
 
-    def with_auto(self, option: Option) -> Option:
+    def with_auto(self, option: ExplorationOption) -> ExplorationOption:
         """Return an option with what `auto` would say of its logs."""
         rows = np.linspace(0, self.log.n - 1, min(self.log.n, SETTINGS.log_rows)).astype(np.int64)
         log, logger = self.log.take(rows), self.logger.take(rows)
@@ -405,17 +407,17 @@ class Bench:
         said = by_auto(log, logger, self.rewards, spec, targets, self.asked.seed)
         # `auto` rests on models where weights say little: its allowance, not its rows, tells.
         auto = tuple(
-            self._detectable(name, [Prediction("auto", 0.0, spread, allowed, 1.0, 0.0)])
+            self._detectable(name, [PredictedError("auto", 0.0, spread, allowed, 1.0, 0.0)])
             for name, (spread, allowed) in said.items()
         )
         return replace(option, auto=auto)
 
-    def _detectable(self, target: str, predictions: list[Prediction]) -> DetectableLift:
+    def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""
         asked, value = self.asked, self.costs.value
         n = asked.n
 
-        def lift(one: Prediction, rows: float) -> float:
+        def lift(one: PredictedError, rows: float) -> float:
             error = one.spread * self.design / value / math.sqrt(rows)
             return detectable(error, allowance=one.allowance / value, level=asked.level)
 
@@ -469,9 +471,9 @@ def _design(log: RankingLog) -> float:
     return math.sqrt(max(over_units / max(float(y @ y), 1e-300), 1.0))
 
 
-def _mean(found: list[Prediction]) -> Prediction:
+def _mean(found: list[PredictedError]) -> PredictedError:
     """Return the mean of predictions for several rankers: variances are averaged."""
-    return Prediction(
+    return PredictedError(
         found[0].estimator,
         float(np.mean([one.lift for one in found])),
         float(np.sqrt(np.mean([one.spread**2 for one in found]))),
@@ -481,7 +483,7 @@ def _mean(found: list[Prediction]) -> Prediction:
     )
 
 
-def frontier(options: Sequence[Option], targets: tuple[str, ...]) -> tuple[int, ...]:
+def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> tuple[int, ...]:
     """Return the options that no other beats in cost and detectable lift, the cheapest first."""
     order = sorted(
         range(len(options)), key=lambda i: (options[i].cost.value, options[i].worst(targets))
@@ -496,10 +498,11 @@ def frontier(options: Sequence[Option], targets: tuple[str, ...]) -> tuple[int, 
 
 
 def choose(
-    options: Sequence[Option], targets: tuple[str, ...], detect: float, budget: float
+    options: Sequence[ExplorationOption], targets: tuple[str, ...], detect: float, budget: float
 ) -> tuple[int, bool]:
-    """Return the cheapest option that shows the wanted lift of all targets, and whether there is one;
-    else the one that shows most within the budget.
+    """Return the cheapest option that shows the wanted lift of all targets, and whether there is one.
+
+    Else the option that shows most within the budget.
     """
     order = sorted(range(len(options)), key=lambda i: options[i].cost.value)
     for index in order:

@@ -38,9 +38,11 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """What an estimator will know of a target's lift: `spread` / sqrt(n) is the standard error of n
-    rankings, `allowance` a bias that no number of them takes away.
+class PredictedError:
+    """The error that an estimator will have in a target's lift.
+
+    `spread` / sqrt(n) is the standard error from n rankings, `allowance` a bias that no number of
+    them removes.
 
     `share` is the share of the rows that count (effective rows of all), `missing` that of what the
     target shows and the option never does.
@@ -55,7 +57,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnPages:
     """Pages (n, S, K) that a policy shows on some requests, and the models' rewards of them."""
 
     policy: Policy
@@ -75,11 +77,11 @@ class Drawn:
 
 def drawn(
     policy: Policy, models: Pages, ends: Ints, length: int, size: int, rng: np.random.Generator
-) -> Drawn:
+) -> DrawnPages:
     """Return `size` pages of each request, which end where the logged ones do."""
     size = 1 if policy.deterministic else size
     pages = cut(policy.sample(length, rng, size=size), ends)
-    return Drawn(policy, pages, models.mean(pages))
+    return DrawnPages(policy, pages, models.mean(pages))
 
 
 def joint(policy: Policy, pages: Ints) -> Floats:
@@ -94,7 +96,9 @@ def alone(policy: Policy, pages: Ints) -> Floats:
     return np.stack([policy.position_log_prob(pages[:, s]) for s in range(pages.shape[1])], axis=1)
 
 
-def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+def whole_pages(
+    option: DrawnPages, target: DrawnPages, models: Pages, alpha: Floats
+) -> PredictedError:
     """Return what `ips` will know."""
     weight = ratio(target.log_prob, joint(option.policy, target.pages))
     reached = np.isfinite(weight)
@@ -107,7 +111,7 @@ def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> P
     lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
     missing = float(np.where(reached, 0.0, mean).mean())
     heavy = float(np.where(reached, weight, 0.0).mean())
-    return Prediction(
+    return PredictedError(
         "ips",
         float(mean.mean() - (option.q @ alpha).mean()),
         math.sqrt(max(float(second) - lift**2, 0.0)),
@@ -117,7 +121,9 @@ def whole_pages(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> P
     )
 
 
-def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Prediction:
+def own_places(
+    option: DrawnPages, target: DrawnPages, models: Pages, alpha: Floats
+) -> PredictedError:
     """Return what `iips` will know."""
     own, shown = models.rewards.own, target.pages >= 0
     weight = ratio(target.at_place, alone(option.policy, target.pages))
@@ -137,7 +143,7 @@ def own_places(option: Drawn, target: Drawn, models: Pages, alpha: Floats) -> Pr
     true = float((target.q @ alpha).mean()) - today
     places = max(int(shown.sum()), 1)
     heavy = float(np.where(reached, weight, 0.0).sum()) / places
-    return Prediction(
+    return PredictedError(
         "iips",
         true,
         math.sqrt(max(second - lift**2, 0.0)),
@@ -187,9 +193,8 @@ def _square(q: Floats, models: Pages, alpha: Floats) -> Floats:
     return total
 
 
-def _exchanged(option: Drawn, target: Drawn, models: Pages) -> Floats:
-    """Return the expected reward (n, S, K) of the target's item at each place, the rest of the page
-    being the option's.
+def _exchanged(option: DrawnPages, target: DrawnPages, models: Pages) -> Floats:
+    """Return the expected reward (n, S, K) of the target's item on a page of the option's.
 
     What else stands on a page that holds a rare item depends on who drew it: of a mixture, the part
     that shows the item there counts by its chance to have done so.
@@ -200,9 +205,10 @@ def _exchanged(option: Drawn, target: Drawn, models: Pages) -> Floats:
     return inner
 
 
-def _served(option: Drawn, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
-    """Yield the parts of an option: the chance (n, S, K) of having shown each item at its place, given
-    that it stands there, and pages (n, D, K) of theirs.
+def _served(option: DrawnPages, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
+    """Yield the parts of an option: chances (n, S, K) and pages (n, D, K).
+
+    The chance is that of the part having shown each item at its place, given that it stands there.
     """
     policy, K = option.policy, wanted.shape[2]
     if not (isinstance(policy, Scored) and policy.spec.parts):
@@ -227,8 +233,9 @@ BESIDE = 2
 
 
 def _beside(pages: Ints, wanted: Ints, models: Pages) -> Floats:
-    """Return the expected reward (n, S, K) of each wanted item at its place, on pages (n, D, K) where it
-    takes the place of what stood there.
+    """Return the expected reward (n, S, K) of each wanted item at its place.
+
+    On the pages (n, D, K) it takes the place of what stood there.
     """
     n, size, K = wanted.shape
     some = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)

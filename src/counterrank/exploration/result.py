@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from counterrank import atomic
-from counterrank.errors import ConfigError
 from counterrank.policies import exploration_file, parse_policy
-from counterrank.records import Json, Record
+from counterrank.records import Record, RecordResult, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
-
-SCHEMA = "counterrank/plan/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +30,9 @@ class Cost(Record):
 
 @dataclass(frozen=True, slots=True)
 class DetectableLift(Record):
-    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %; None
-    where too few of them would count.
+    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %.
+
+    None where too few of them would count.
 
     `stderr` is the predicted standard error of the relative lift from that many rankings, `allowance`
     the bias that no number of them takes away, `estimator` the one that does best, `effective` its
@@ -57,7 +52,7 @@ class DetectableLift(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Option(Record):
+class ExplorationOption(Record):
     """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys.
 
     `auto` is what `auto` would say, from drawn logs, for the options it was asked about.
@@ -81,7 +76,7 @@ class Option(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ExplorationPlan(Record):
+class ExplorationPlan(RecordResult):
     """What to randomise so that next rankers can be evaluated, and what it costs.
 
     Attributes
@@ -107,7 +102,9 @@ class ExplorationPlan(Record):
         What has to be known to read the plan.
     """
 
-    options: tuple[Option, ...]
+    SCHEMA = "counterrank/plan/1"
+
+    options: tuple[ExplorationOption, ...]
     frontier: tuple[int, ...]
     chosen: int
     reached: bool
@@ -121,7 +118,7 @@ class ExplorationPlan(Record):
     notes: tuple[str, ...] = ()
 
     @property
-    def choice(self) -> Option:
+    def choice(self) -> ExplorationOption:
         """The chosen option."""
         return self.options[self.chosen]
 
@@ -129,34 +126,6 @@ class ExplorationPlan(Record):
     def spec(self) -> str:
         """The spec of the chosen option, as `--logger` takes it."""
         return self.choice.spec
-
-    def to_dict(self) -> Json:
-        """Return the JSON form."""
-        return {"schema": SCHEMA, **Record.to_dict(self)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Return a plan from what `to_dict` wrote."""
-        if found.get("schema") != SCHEMA:
-            raise ConfigError(f"this is no plan: its schema is {found.get('schema')!r}")
-        made: Self = super(ExplorationPlan, cls).from_dict(found)
-        return made
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the plan as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return one self-contained page, and write it to `path` if one is given."""
-        from counterrank.report import plan_page
-
-        text = plan_page(self)
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the chosen policy to a JSON file, for the server and for `--logger`."""
@@ -166,19 +135,14 @@ class ExplorationPlan(Record):
 
     def plot(self) -> Figure:
         """Return cost against detectable lift as a matplotlib figure; needs the extra `plots`."""
-        from counterrank.report import plan_picture
+        from counterrank.report import plan
 
-        return plan_picture(self)
+        return plan.picture(self)
 
-    def _repr_html_(self) -> str:
-        from counterrank.report import plan_fragment
+    def _view(self) -> View:
+        from counterrank.report import plan
 
-        return plan_fragment(self)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from counterrank.report import plan_terminal
-
-        yield from plan_terminal(self)
+        return plan
 
     def __repr__(self) -> str:
         """Return the choice in a line."""

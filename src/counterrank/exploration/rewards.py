@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
-from counterrank.estimators import attraction, shares_of
+from counterrank.estimators import shares_of
 from counterrank.models import (
     PageModel,
     Rankings,
@@ -23,7 +23,7 @@ from counterrank.models import (
     rankings_of,
     squared_loss,
 )
-from counterrank.policies import Scored
+from counterrank.policies import Scored, attraction
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,7 +34,7 @@ FOLDS, POWER = 5, 0.125
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rewards:
+class PageRewards:
     """Fitted models (M,) with their `shares`; `own` (K,) and `pair` (K, K) are the second moments."""
 
     models: tuple[PageModel, ...]
@@ -53,7 +53,7 @@ class Rewards:
 class Pages:
     """The models on n requests: expected rewards of any pages (n, S, K) of theirs."""
 
-    rewards: Rewards
+    rewards: PageRewards
     logged: Rankings
     logger: Scored
     fold: Ints
@@ -63,8 +63,9 @@ class Pages:
         return np.tensordot(self.rewards.shares, self.each(pages), axes=1)
 
     def each(self, pages: Ints, fold: int | None = None) -> Floats:
-        """Return those of each model (M, n, S, K), by the fits that have not seen the request, or all
-        by the fit `fold`.
+        """Return those of each model (M, n, S, K).
+
+        By the fits that have not seen the request, or all by the fit `fold`.
         """
         n, size, K = pages.shape
         shown = self.logged.others(pages, extra=attraction(self.logger, pages))
@@ -76,7 +77,7 @@ class Pages:
         return out.reshape(-1, n, size, K)
 
 
-def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> Rewards:
+def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
     """Return the models of a log, cross-fitted by unit, and how rewards of a page vary together."""
     extra = attraction(logger, log.action[:, None, :])
     rankings = rankings_of(log, extra=None if extra is None else extra[:, 0])
@@ -95,7 +96,7 @@ def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> Rewards:
     shares = shares[kept] / shares[kept].sum()
     models = tuple(found[j] for j in kept)
     q = np.tensordot(shares, np.array([m.expected(rankings, fold) for m in models]), axes=1)
-    return Rewards(models, shares, *second_moments(log.reward, q))
+    return PageRewards(models, shares, *second_moments(log.reward, q))
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
-from counterrank.exploration.rewards import Rewards
+from counterrank.exploration.rewards import PageRewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Policy, PolicySpec, Scored, cut
 
@@ -23,7 +23,11 @@ Ints = NDArray[np.int64]
 
 
 def drawn_log(
-    log: RankingLog, logger: Scored, rewards: Rewards, spec: PolicySpec, rng: np.random.Generator
+    log: RankingLog,
+    logger: Scored,
+    rewards: PageRewards,
+    spec: PolicySpec,
+    rng: np.random.Generator,
 ) -> RankingLog:
     """Return the log with pages drawn from an option and rewards drawn from the models."""
     policy = Scored(logger.candidates, logger.scores, spec)
@@ -38,7 +42,9 @@ def drawn_log(
     )
 
 
-def drawn_rewards(q: Floats, seen: Floats, rewards: Rewards, rng: np.random.Generator) -> Floats:
+def drawn_rewards(
+    q: Floats, seen: Floats, rewards: PageRewards, rng: np.random.Generator
+) -> Floats:
     """Return rewards (n, K) with expectations q: a click, then an amount like those seen at the place.
 
     Where no page has two clicks, a page gets one at most.
@@ -78,7 +84,7 @@ def drawn_rewards(q: Floats, seen: Floats, rewards: Rewards, rng: np.random.Gene
 def by_auto(
     log: RankingLog,
     logger: Scored,
-    rewards: Rewards,
+    rewards: PageRewards,
     spec: PolicySpec,
     targets: dict[str, Policy],
     seed: int,

@@ -1,6 +1,6 @@
 """Standard errors and intervals from additive moments."""
 
-from counterrank.inference.adjusted import Mean, Strata, adjusted_mean, mean_of
+from counterrank.inference.adjusted import AdjustedMean, Strata, adjusted_mean, mean_of
 from counterrank.inference.intervals import (
     METHODS,
     Evidence,
@@ -28,7 +28,7 @@ __all__ = [
     "METHODS",
     "Evidence",
     "Looks",
-    "Mean",
+    "AdjustedMean",
     "Strata",
     "adjusted_mean",
     "benjamini_hochberg",

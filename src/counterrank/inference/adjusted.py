@@ -59,8 +59,9 @@ class Strata:
         return out
 
     def scores(self, values: Floats) -> Floats:
-        """Return what each unit adds to the error of the mean of values (n,): (U,), squares sum to
-        the variance.
+        """Return what each unit (U,) adds to the error of the mean of values (n,).
+
+        The squares add up to the variance.
         """
         rows, units = np.bincount(self.arm), self.units_by_arm
         mean = np.bincount(self.arm, weights=values) / rows
@@ -87,7 +88,7 @@ class Strata:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mean:
+class AdjustedMean:
     """A mean with what each unit adds to its error (U,), and the degrees of freedom of that error."""
 
     value: float
@@ -99,18 +100,20 @@ class Mean:
         """The standard error."""
         return math.sqrt(float(self.scores @ self.scores))
 
-    def minus(self, other: Mean) -> Mean:
+    def minus(self, other: AdjustedMean) -> AdjustedMean:
         """Return the difference of two means of the same rows, with the error of pairs."""
-        return Mean(self.value - other.value, self.scores - other.scores, min(self.df, other.df))
+        return AdjustedMean(
+            self.value - other.value, self.scores - other.scores, min(self.df, other.df)
+        )
 
 
-def mean_of(values: Floats, strata: Strata) -> Mean:
+def mean_of(values: Floats, strata: Strata) -> AdjustedMean:
     """Return the mean of values (n,) and its error."""
     scores = strata.scores(values)
-    return Mean(float(values.mean()), scores, strata.freedom(scores))
+    return AdjustedMean(float(values.mean()), scores, strata.freedom(scores))
 
 
-def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Mean:
+def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> AdjustedMean:
     """Return the mean of values (n,), less the part that controls (n, J) of mean zero explain.
 
     mean(values) - beta' mean(controls) with the beta that leaves the least variance. A control that
@@ -138,4 +141,4 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Mean:
     basis = np.linalg.svd(design, full_matrices=False)[0][:, : int(rank)]
     pulled = (basis**2).sum(axis=1)
     left = (plain.scores - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
-    return Mean(value, left, max(strata.freedom(left) - int(rank), 1.0))
+    return AdjustedMean(value, left, max(strata.freedom(left) - int(rank), 1.0))

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,8 @@ class DataFile:
     """One file: where it is, its format and compression, and what the folders above it say.
 
     `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV
-    numbers.
+    numbers. `table` are the columns of the table it belongs to, where one says so: those that were
+    added after the file was written are null in it.
     """
 
     path: str
@@ -90,6 +91,7 @@ class DataFile:
     partitions: Partitions = ()
     decimal: str = "."
     stamp: stores.Stamp | None = None
+    table: pa.Schema | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:
@@ -129,24 +131,26 @@ def expand(
     away = stores.is_url(path)
     text = os.fspath(path) if away else os.path.expanduser(os.fspath(path))
     if is_delta(text):
-        paths, said = zip(*delta_files(text, version), strict=True)
-        return _files(list(paths), "parquet", decimal, list(said))
+        found, schema = delta_files(text, version)
+        paths, said = zip(*found, strict=True)
+        files = _files(list(paths), "parquet", decimal, list(said))
+        return [replace(file, table=schema) for file in files]
     refuse_version(version)
     refuse_folder(text)
     if away:
         return _in_store(text, format, decimal)
     where = Path(text)
     if where.is_dir():
-        found = _in_folder(where)
-        if not found:
+        inside = _in_folder(where)
+        if not inside:
             raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
     elif where.exists():
         # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
         # "day=3" above it says nothing that tells its rows apart.
         return [_file(str(where), format, (), decimal)]
     else:
-        found = _matching(text)
-    return _files(list(map(str, found)), format, decimal)
+        inside = _matching(text)
+    return _files(list(map(str, inside)), format, decimal)
 
 
 def _in_store(url: str, format: str | None, decimal: str) -> list[DataFile]:

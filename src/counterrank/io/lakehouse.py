@@ -32,8 +32,8 @@ def is_delta(path: str) -> bool:
     return (Path(path) / _LOG_OF_DELTA).is_dir()
 
 
-def delta_files(path: str, version: int | None) -> list[tuple[str, Partitions]]:
-    """Return the files of one version of a Delta table, and what the table says of each."""
+def delta_files(path: str, version: int | None) -> tuple[list[tuple[str, Partitions]], pa.Schema]:
+    """Return the files of one version of a Delta table with what it says of each, and its columns."""
     deltalake = require("deltalake", extra="tables")
     with _plainly(f"the Delta table {path}", version):
         table = deltalake.DeltaTable(path, version=version, storage_options=_delta_options(path))
@@ -45,7 +45,8 @@ def delta_files(path: str, version: int | None) -> list[tuple[str, Partitions]]:
     if not found:
         raise LogError(f"the Delta table {path} is empty: this version has no rows")
     join = stores.joined if stores.is_url(path) else os.path.join
-    return sorted((join(path, name), said) for name, said in found)
+    placed = [(join(path, name), said) for name, said in found]
+    return sorted(placed, key=lambda one: one[0]), content.schema
 
 
 def _delta_options(path: str) -> dict[str, str] | None:

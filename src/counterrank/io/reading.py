@@ -111,7 +111,12 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     columns = _looked_at(spec, options.where)
-    read = [tables.read_table(file, columns) for file in files]
+    # What nobody asked for is null where a file does not have it.
+    asked = () if options.where is None else options.where.columns
+    unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
+    read = [
+        tables.read_table(replace(file, table=file.table or unasked), columns) for file in files
+    ]
     pieces = [piece for piece in read if piece.num_rows] or read
     try:
         return (

@@ -604,6 +604,13 @@ class LogSpec:
         names += [*(name for name in single if name), *self.context, *self.segments]
         return tuple(dict.fromkeys(names))
 
+    @property
+    def unasked(self) -> frozenset[str]:
+        """Columns that are read only because they might be a segment or a target."""
+        targets = {name: field.columns for name, field in self.targets.items()}
+        found = (column for name in self.guessed for column in targets.get(name, (name,)))
+        return frozenset(found) - set(replace(self, segments=(), targets={}).columns)
+
     def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
         """Return the same spec with other position weights."""
         return replace(self, position_weights=weights)

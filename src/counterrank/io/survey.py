@@ -346,12 +346,33 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
 
 
 def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
-    """Return the files from the first that has rows, and its first rows; Spark writes part files without any."""
+    """Return the files from the first that has rows, and its first rows; Spark writes part files without any.
+
+    Columns that only later files have are null there: a log is what all of its files say.
+    """
+    files, sample = _beginning(files)
+    return files, _with_columns_of(files[1:], sample)
+
+
+def _beginning(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+    """Return the files from the first that has rows, and its first rows."""
     for index, file in enumerate(files):
         sample = tables.sample(file)
         if sample.num_rows:
             return files[index:], sample
     raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+
+
+def _with_columns_of(others: list[DataFile], sample: pa.Table) -> pa.Table:
+    """Return the rows with columns that only other files have, all null."""
+    known = set(sample.column_names)
+    # A table knows its columns, and the first file was completed by them.
+    for file in (file for file in others if file.table is None):
+        for item in tables.schema(file):
+            if item.name not in known:
+                known.add(item.name)
+                sample = sample.append_column(item, pa.nulls(sample.num_rows, item.type))
+    return sample
 
 
 def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
@@ -371,7 +392,10 @@ def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
     """Return the files that can hold rows of a condition, by what the folders above them say."""
     if where is None or not any(file.partitions for file in files):
         return files
-    schema = opening(files)[1].schema
+    schema = _beginning(files)[1].schema
+    if not set(where.columns) <= set(schema.names):
+        # Only then are files opened that the folders' names might leave out.
+        schema = opening(files)[1].schema
     may = ds.FileSystemDataset(
         [_fragment(file) for file in files], schema, ds.ParquetFileFormat(), fs.LocalFileSystem()
     ).get_fragments(filter=where.expression(schema))
@@ -395,12 +419,14 @@ def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
 
 
 def _may_match(part: Part, where: Where) -> bool:
-    with tables.open_parquet(part.file) as opened, guard(part.file.path):
+    with guard(part.file.path, prefix=True), tables.open_parquet(part.file) as opened:
         schema = opened.schema_arrow
         for key, value in part.file.partitions:
             schema = schema.append(pa.field(key, value.type))
-    fragment = _fragment(part.file, part.groups)
-    return bool(fragment.subset(filter=where.expression(schema), schema=schema).row_groups)
+        for item in part.file.table or ():
+            schema = schema if item.name in schema.names else schema.append(item)
+        fragment = _fragment(part.file, part.groups)
+        return bool(fragment.subset(filter=where.expression(schema), schema=schema).row_groups)
 
 
 def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:

@@ -1,5 +1,6 @@
 """Arrow tables from files of any format: whole, or in batches."""
 
+import contextlib
 import csv
 import json
 import re
@@ -25,6 +26,7 @@ from counterrank.io.files import (
     steady,
     unpacked_size,
 )
+from counterrank.messages import say
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
@@ -48,7 +50,17 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     """Return a whole file, or some of its columns."""
     with guard(file.path, prefix=True), steady(file):
         table = _READ[file.format](file, _stored(file, columns))
-        return _with_partitions(_decoded(_checked(table, file), file), file, columns)
+        return _completed(_decoded(_checked(table, file), file), file, columns)
+
+
+def schema(file: DataFile) -> pa.Schema:
+    """Return the names and types of a file's columns; of CSV the names alone, and the type is null."""
+    if file.format == "parquet":
+        return metadata(file).schema.to_arrow_schema()
+    with guard(file.path, prefix=True), steady(file):
+        if file.format == "csv":
+            return pa.schema([(name, pa.null()) for name in _header(file)[1]])
+        return next(_pieces(file, None, 1, None), pa.table({})).schema
 
 
 def sample(file: DataFile, rows: int = 1000) -> pa.Table:
@@ -58,7 +70,7 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
         for table in _pieces(file, None, rows, None):
             if table.num_rows:
                 # Columns of bytes that are no text matter only once they are asked for.
-                return _with_partitions(
+                return _completed(
                     with_points(_checked(table, file), file.decimal), file, None
                 ).slice(0, rows)
     return read_table(file)
@@ -74,7 +86,7 @@ def batches(
     with guard(file.path, prefix=True), steady(file):
         for table in _pieces(file, _stored(file, columns), rows, types):
             if table.num_rows:
-                yield _with_partitions(_decoded(_checked(table, file), file), file, columns)
+                yield _completed(_decoded(_checked(table, file), file), file, columns)
 
 
 def _pieces(file: DataFile, wanted: Columns, rows: int, types: Types) -> Iterator[pa.Table]:
@@ -94,16 +106,16 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
     where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-    with guard(where, prefix=True), steady(file), open_parquet(file, ahead=True) as opened:
+    with guard(where), steady(file), open_parquet(file, ahead=True) as opened:
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
-        found = opened.iter_batches(batch_size=rows, row_groups=list(groups), columns=wanted)
+        # Workers have a part each. Arrow's own threads, shared by all, would be a queue between them.
+        found = opened.iter_batches(
+            batch_size=rows, row_groups=list(groups), columns=wanted, use_threads=False
+        )
         # A chain of `map` and `filter` holds no batch while the caller works on it.
         pieces = map(_as_table, filter(_has_rows, found))
-        yield from (
-            (_with_partitions(piece, file, columns) for piece in pieces)
-            if file.partitions
-            else pieces
-        )
+        complete = not file.partitions and (wanted is None or len(wanted) == len(columns or ()))
+        yield from (pieces if complete else (_completed(piece, file, columns) for piece in pieces))
 
 
 def _as_table(batch: Any) -> pa.Table:
@@ -140,7 +152,7 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
 
 #: Footers of files opened lately, by path and stamp: every part of a file opens it anew, in each pass.
 _FOOTERS: dict[tuple[str, stores.Stamp | None], Any] = {}
-_MOST_FOOTERS = 16
+_MOST_FOOTERS = 128
 #: Entries of a list in a Parquet footer; more only in one that is made to harm.
 _MOST_THRIFT = 10_000_000
 #: Bytes asked of a store at a time for the first rows of a column.
@@ -158,10 +170,15 @@ def _stored(file: DataFile, columns: Columns) -> list[str] | None:
     return None if columns is None else [name for name in columns if name not in above]
 
 
-def _with_partitions(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
-    for key, value in file.partitions:
-        if (columns is None or key in columns) and key not in table.column_names:
-            table = table.append_column(key, pa.repeat(value, table.num_rows))
+def _completed(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
+    """Return a piece with what the folders above its file say, and nulls for columns that its table got later."""
+    beside = dict(file.partitions)
+    for item in file.table or ():
+        beside.setdefault(item.name, pa.scalar(None, item.type))
+    known = set(table.column_names)
+    for name, value in beside.items():
+        if (columns is None or name in columns) and name not in known:
+            table = table.append_column(name, pa.repeat(value, table.num_rows))
     return table
 
 
@@ -207,12 +224,15 @@ def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list
     if columns is None:
         return None
     known = set(available)
-    missing = [name for name in columns if name not in known]
+    later = set() if file.table is None else set(file.table.names)
+    missing = [name for name in columns if name not in known and name not in later]
     if missing:
         raise LogError(
-            f"{file.path} has no column '{missing[0]}', which other files of this log have"
+            f"{file.path} has no column '{missing[0]}', which other files of this log have",
+            remedy="write it there too, with nulls where it is not known, or leave that file out"
+            + ("; or name the context " + say("--context") if missing[0][:2] == "x_" else ""),
         )
-    return list(columns)
+    return [name for name in columns if name in known]
 
 
 def _parquet(file: DataFile, columns: Columns) -> pa.Table:
@@ -353,15 +373,16 @@ def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
         if first_line == 0 and block.lstrip()[:1] == b"[":
             raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
         _refuse_deep(block, file, first_line)
-        _refuse_keys(block, file)
-        options = arrow_json.ReadOptions(block_size=max(len(block) + 1, 1024), use_threads=False)
-        try:
-            table = arrow_json.read_json(pa.BufferReader(block), read_options=options)
-        except pa.ArrowInvalid as problem:
-            where = f"in the block that starts at line {first_line + 1}"
-            raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
-        first_line += block.count(b"\n")
-        yield table if columns is None else _selected(table, columns)
+        for piece in _with_few_cells(block, _count_keys(block, file)):
+            size = max(len(piece) + 1, 1024)
+            options = arrow_json.ReadOptions(block_size=size, use_threads=False)
+            try:
+                table = arrow_json.read_json(pa.BufferReader(piece), read_options=options)
+            except pa.ArrowInvalid as problem:
+                where = f"in the block that starts at line {first_line + 1}"
+                raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
+            first_line += piece.count(b"\n")
+            yield table if columns is None else _selected(table, columns)
 
 
 def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
@@ -390,17 +411,53 @@ def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:
             )
 
 
-def _refuse_keys(block: bytes, file: DataFile) -> None:
-    """Raise for an object of more keys than a log has columns: Arrow's parser takes minutes over it."""
-    longest = max(block.split(b"\n"), key=len)
-    # Keys of objects inside lists are no columns; only where there is doubt are they told apart.
-    if longest.count(b'":') <= MOST_COLUMNS:
+def _count_keys(block: bytes, file: DataFile) -> int:
+    """Return how many different keys the objects of a block have, at most; raise for more than a log has columns."""
+    count = len(set(_KEYS.findall(block)))
+    if count <= MOST_COLUMNS:
+        return count
+    # Texts may hold what looks like keys; looking closely takes time, so only where there is doubt.
+    keys: set[tuple[str, ...]] = set()
+    for line in block.split(b"\n"):
+        with contextlib.suppress(ValueError):  # Arrow's parser says where it is no JSON.
+            _note_keys(json.loads(line or b"0"), (), keys)
+        if len(keys) > MOST_COLUMNS:
+            raise LogError(
+                f"{file.path}: its objects have more than {MOST_COLUMNS:,} different keys",
+                remedy='write ids as values, {"id": 7, "clicks": 1}, not as keys, {"7": 1}',
+            )
+    return len(keys)
+
+
+def _note_keys(value: object, above: tuple[str, ...], keys: set[tuple[str, ...]]) -> None:
+    """Add the keys of objects in a value; the same key in other places is another one."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            keys.add((*above, key))
+            _note_keys(inner, (*above, key), keys)
+    elif isinstance(value, list):
+        for inner in value:
+            _note_keys(inner, above, keys)
+
+
+def _with_few_cells(block: bytes, keys: int) -> Iterator[bytes]:
+    """Yield the lines of a block, fewer at a time where they have many keys.
+
+    Arrow's parser takes a tenth of a microsecond for each key that a line does not have.
+    """
+    rows = max(_FEWEST_LINES, _MOST_CELLS // max(keys, 1))
+    if block.count(b"\n") <= rows:
+        yield block
         return
-    try:
-        found = json.loads(longest)
-    except ValueError:
-        return  # Arrow's parser says where it is no JSON.
-    _refuse_wide(file, len(found) if isinstance(found, dict) else 0)
+    lines = block.rstrip(b"\n").split(b"\n")
+    for first in range(0, len(lines), rows):
+        yield b"\n".join([*lines[first : first + rows], b""])
+
+
+#: What looks like a key; in a text, quotes are escaped but look the same.
+_KEYS = re.compile(rb'"([^"]*)"\s*:')
+#: Lines times keys that go to Arrow's parser together, but no fewer lines than tell columns apart.
+_MOST_CELLS, _FEWEST_LINES = 10_000_000, 1000
 
 
 def _selected(table: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
@@ -56,15 +57,7 @@ from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
-from counterrank.models import (
-    ALL,
-    ListModel,
-    Variant,
-    encoded,
-    fit_list_models,
-    rankings_of,
-    squared_loss,
-)
+from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.policies import Policy, cut, drawn_weight
 from counterrank.texts import in_percent
 
@@ -428,7 +421,7 @@ def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
         return None
     unknown = np.full((1, features.values.shape[1]), np.nan)
     raw = np.concatenate([features.values, unknown])
-    table = encoded(raw, part.item_feature_names, part.categories_of_items)
+    table = encoded_features(raw, part.item_feature_names, part.categories_of_items)
     last = len(table) - 1
     return lambda items: table[np.where((items >= 0) & (items < last), items, last)]
 

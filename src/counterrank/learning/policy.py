@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.atomic import write_bytes, write_text
+from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.vocabulary import Columns, coded, item_numbers, translated
-from counterrank.models import Rankings, encoded, encoded_context
+from counterrank.models import Rankings
 from counterrank.policies import (
     BestOf,
     Candidates,
@@ -272,9 +273,9 @@ class LearnedPolicy:
                     f"item features have {raw.shape[-1]} columns; expected "
                     f"{', '.join(self.feature_names)}"
                 )
-            features = encoded(raw, self.feature_names, dict(self.feature_categories)).reshape(
-                n * D, C, -1
-            )
+            features = encoded_features(
+                raw, self.feature_names, dict(self.feature_categories)
+            ).reshape(n * D, C, -1)
         return Rankings(
             numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
         )
@@ -285,7 +286,7 @@ class LearnedPolicy:
         features = np.zeros((1, len(self.feature_names)))
         return (
             encoded_context(context, self.context_names, self.context_categories).shape[1],
-            encoded(features, self.feature_names, dict(self.feature_categories)).shape[1]
+            encoded_features(features, self.feature_names, dict(self.feature_categories)).shape[1]
             if self.feature_names
             else 0,
         )
@@ -385,7 +386,7 @@ class _Bound:
         if own.feature_names:
             # By the log's ids: features are the log's own.
             raw = translated(log.features_of(ids), self.features)
-            found = encoded(raw, own.feature_names, dict(own.feature_categories))
+            found = encoded_features(raw, own.feature_names, dict(own.feature_categories))
             features = found.reshape(n * D, K, -1)
         numbers = (ids if self.items is None else self.items[ids]).reshape(n * D, K)
         return Rankings(numbers, x, row=np.repeat(np.arange(n), D), features=features)

@@ -4,7 +4,6 @@ what is shown more and less, so that no one is hurt unnoticed.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.atomic import write_text
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
@@ -23,17 +21,13 @@ from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import say
 from counterrank.policies import cut
-from counterrank.records import Json, Record, optional
+from counterrank.records import Json, Path, Record, Result, View, optional, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console, ConsoleOptions, RenderResult
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-
-SCHEMA = "counterrank/learning/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +259,10 @@ class LearningReport(Record):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class Learned(Result):
     """The result of `counterrank.learning`."""
+
+    SCHEMA = "counterrank/learning/1"
 
     policy: LearnedPolicy
     certificate: Certificate
@@ -318,41 +314,25 @@ class Learned:
 
     def to_dict(self, policy: str | None = None) -> Json:
         """Return the JSON form; `policy` is the name of the file that was written, if one was."""
-        return {"schema": SCHEMA, **self.report(policy).to_dict()}
+        return {"schema": self.SCHEMA, **self.report(policy).to_dict()}
 
-    def to_json(
-        self, path: str | os.PathLike[str] | None = None, *, policy: str | None = None
-    ) -> str:
+    def to_json(self, path: Path | None = None, *, policy: str | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(policy), indent=2, ensure_ascii=False, default=str) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the page a manager reads, and write it to `path` if one is given."""
-        from counterrank.report import learning_page
-
-        text = learning_page(self.report())
-        if path is not None:
-            write_text(path, text)
-        return text
+        return write_json(self.to_dict(policy), path)
 
     def plot(self, kind: str = "path") -> Figure:
         """Return the path as a matplotlib figure; needs the extra `plots`."""
-        from counterrank.report import learning_picture
+        from counterrank.report import learning
 
-        return learning_picture(self.report(), kind)
+        return learning.picture(self.report(), kind)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from counterrank.report import learning_terminal
+    def _view(self) -> View:
+        from counterrank.report import learning
 
-        yield from learning_terminal(self.report())
+        return learning
 
-    def _repr_html_(self) -> str:
-        from counterrank.report import learning_fragment
-
-        return learning_fragment(self.report())
+    def _shown(self) -> LearningReport:
+        return self.report()
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import PolicyError
 from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.trees import Trees
@@ -24,7 +25,6 @@ from counterrank.models import (
     Parameters,
     Predictor,
     Rankings,
-    Scaling,
     Similarity,
     Variant,
     number_table,
@@ -100,7 +100,7 @@ class Scorer:
                 "first": first,
                 "trees": self.model.trees[ALL].text,
             }
-        raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
+        raise PolicyError(f"a model of type {type(self.model).__name__} has no form as data")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
@@ -237,7 +237,7 @@ def _refuse_misfits(
     sizes = encoding.widths(Variant(), 0)
     columns = rivals + sum(size for kind, size in sizes if kind != "rival")
     K, items, d = parameters.K, parameters.items, parameters.d
-    needed = 2 * K + 1 + K**2 + items + 1 + (1 + d) + columns + (items + 1) * (1 + d)
+    needed = Parameters.count(K, items, d, columns)
     if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:
         raise ValueError("its numbers are not as many as its sizes ask for")
     if first is not None and (

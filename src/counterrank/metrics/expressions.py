@@ -69,10 +69,10 @@ def parse_metric(text: str) -> Expression:
     """
     if not text.strip():
         raise ConfigError(f"a metric is empty; {_FORMS}")
-    return _Parser(text).expression()
+    return _ExpressionParser(text).expression()
 
 
-class _Parser:
+class _ExpressionParser:
     """Reads one expression from left to right."""
 
     def __init__(self, text: str) -> None:

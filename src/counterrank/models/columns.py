@@ -15,14 +15,14 @@ are held column by column (columns, rows): few columns of many rows are then lon
 and products of them calls of BLAS.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.models.settings import MOST_LABELS
 from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
@@ -30,59 +30,6 @@ Ints = NDArray[np.int64]
 
 #: Rows of one block: its columns stay in the cache, and calls are few beside the arithmetic.
 _ROWS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Additive first and second moments of the context (d,), to standardise it; NaN counts as missing."""
-
-    count: Floats
-    first: Floats
-    second: Floats
-
-    def __add__(self, other: "Scale") -> "Scale":
-        return Scale(self.count + other.count, self.first + other.first, self.second + other.second)
-
-    def apply(self, values: Floats) -> Floats:
-        """Return [1, (x - mean) / sd] (n, d+1); a missing value becomes the mean."""
-        count = np.maximum(self.count, 1.0)
-        mean = self.first / count
-        spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
-        sd = np.where(spread > 1e-12, spread, 1.0)
-        out = np.ones((len(values), values.shape[1] + 1))
-        out[:, 1:] = np.nan_to_num((values - mean) / sd, nan=0.0)
-        return out
-
-
-def scale_of(batch: RankingLog) -> Scale:
-    """Return the context moments of a batch."""
-    values = context_columns(batch)
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    return Scale(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
-
-
-def context_columns(batch: RankingLog) -> Floats:
-    """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
-    if batch.context is None:
-        return np.empty((batch.n, 0))
-    return encoded_context(batch.context, batch.context_names, batch.categories)
-
-
-def encoded_context(
-    context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
-) -> Floats:
-    """Return a context (n, d) of named columns as a model reads it, also away from the log it was fitted to."""
-    columns: list[Floats] = []
-    for j, name in enumerate(names):
-        labels = categories.get(name, ())
-        if 1 < len(labels) <= MOST_LABELS:
-            # The first label is the baseline: with all of them columns would add up to the
-            # intercept.
-            columns.extend((context[:, j] == code).astype(float) for code in range(1, len(labels)))
-        else:
-            columns.append(context[:, j])
-    return np.stack(columns, axis=1) if columns else np.empty((len(context), 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +68,7 @@ class Layout:
     d: int
     F: int
     slots: Ints
-    scale: Scale
+    scale: ContextMoments
     cross: bool = False
     #: Products of counts: 0 none, 1 all, 2 squares of single counts.
     squares: int = 0
@@ -171,7 +118,7 @@ class Layout:
         centre = (
             logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
         )
-        x = self.scale.apply(context_columns(batch))
+        x = self.scale.standardised(context_columns(batch))
         return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
 
 

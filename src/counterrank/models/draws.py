@@ -1,10 +1,16 @@
-"""Rankings drawn from independent positions, the same however rows are chunked."""
+"""Rankings drawn from a policy for the rows of a log, the same however rows are chunked."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
+from counterrank.models.columns import whole_distribution
+from counterrank.models.settings import Stream
+from counterrank.policies import Factored, Policy, RowRandom
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -12,7 +18,7 @@ Ints = NDArray[np.int64]
 
 @jit
 def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Ints) -> None:
-    """Fill out (n, S, K) with draws from dist (n, 1 or K, A); the randomness is a hash of seed, row, draw, position.
+    """Fill out (n, S, K) with draws from dist (n, 1 or K, A) by a hash of seed, row, draw and position.
 
     Chunks and threads therefore do not change the draws.
     """
@@ -41,3 +47,44 @@ def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Int
                 while row[choice] <= 0.0 and choice > 0:
                     choice -= 1
                 out[i, s, k] = choice
+
+
+def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from independent positions (n, 1 or K, A)."""
+    out = np.empty((batch.n, size, batch.K), dtype=np.int64)
+    draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
+    return out
+
+
+def policy_draws(batch: RankingLog, policy: Policy, size: int, stream: Sequence[int]) -> Ints:
+    """Return (n, size, K) rankings drawn from a policy, as long as the logged ones.
+
+    `stream` seeds the draws; each row has numbers of its own (`RowRandom`).
+    """
+    # A policy without context has one row: each row of the log still gets draws of its own.
+    each = size * (batch.n // policy.n_rows)
+    drawn = policy.sample(batch.K, RowRandom(batch.numbers, list(stream)), size=each)
+    drawn = drawn.reshape(batch.n, size, batch.K)
+    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+
+
+def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings drawn from a target, as long as the logged ones."""
+    wanted = whole_distribution(batch, target)
+    if wanted is not None:
+        return factored_draws(batch, wanted, size, seed)
+    policy = batch.target(target)
+    assert isinstance(policy, Policy)
+    return policy_draws(batch, policy, size, [seed, Stream.TARGET_RANKINGS])
+
+
+def page_policy(batch: RankingLog, name: str) -> Policy | None:
+    """Return the policy `name` if it can be drawn from and knows its rankings' probabilities."""
+    policy = batch.propensity if name == LOGGING else batch.target(name)
+    if isinstance(policy, Policy):
+        return policy if {"sample", "prefix"} <= policy.capabilities else None
+    whole = whole_distribution(batch, name)
+    if whole is None:
+        return None
+    # One distribution for all positions has a policy for any number of them.
+    return Factored(whole[:, 0] if whole.shape[1] == 1 else whole)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.models.base import Prediction
@@ -18,15 +19,14 @@ from counterrank.models.columns import (
     Layout,
     blocks_of,
     choose_folds,
-    context_columns,
     count_slots,
     expected,
     indicators,
     pair_slots,
-    scale_of,
     whole_columns,
     whole_distribution,
 )
+from counterrank.models.draws import factored_draws, target_draws
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -105,8 +105,7 @@ class LinearModel:
         """Return E_pi q_k (n, K)."""
         wanted = whole_distribution(batch, target)
         if wanted is None:
-            drawn = policy_draws(batch, target, self.draws, self.seed)
-            return self._drawn(drawn, given)
+            return self._drawn(target_draws(batch, target, self.draws, self.seed), given)
         out, curved = (
             mean_values(self.layout, given, wanted, self.coef),
             np.flatnonzero(self.logistic),
@@ -280,32 +279,6 @@ def logistic_means(
     return np.asarray(out / draws.shape[1])
 
 
-def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a factored policy; row by row the same in any chunking."""
-    from counterrank.models.draws import draw_rankings
-
-    out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
-    return out
-
-
-def policy_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from a target that is a policy, as long as the logged ones.
-
-    Row by row the same in any chunking.
-    """
-    from counterrank.policies import Policy, RowRandom
-
-    policy = batch.target(target)
-    assert isinstance(policy, Policy)
-    # A policy without context has one row: each row of the log still gets draws of its own.
-    each = size * (batch.n // policy.n_rows)
-    drawn = policy.sample(
-        batch.K, RowRandom(batch.numbers, [seed, Stream.TARGET_RANKINGS]), size=each
-    ).reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
-
-
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
     """Return the source itself, or a sample of it in memory when it is longer than `rows` or of unknown length."""
     if source.n is not None and source.n <= rows:
@@ -346,7 +319,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     training = training_source(
         source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
     )
-    scale = training.reduce(scale_of, label="context")
+    scale = training.reduce(ContextMoments.of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A

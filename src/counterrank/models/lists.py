@@ -11,12 +11,13 @@ from the page totals by maximum likelihood (empirical Bayes: Efron & Morris 1975
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.clicks.rankings import History, Rankings, by_row
+from counterrank.models.base import History, by_row, plain_history
+from counterrank.models.rankings import Rankings
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -97,7 +98,7 @@ class RepeatedLists:
     by_context: Floats
     spread: float
     kept: Floats
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
 
     @property
     def folds(self) -> int:
@@ -119,11 +120,7 @@ class RepeatedLists:
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards; their surprises are plain residuals."""
-        q = self.expected(rankings, fold)
-        weight = np.ones(rankings.K) if alpha is None else alpha
-        ahead = np.zeros((rankings.m, rankings.K + 1))
-        ahead[:, :-1] = np.cumsum((weight * q)[:, ::-1], axis=1)[:, ::-1]
-        return History(q, ahead, np.where(rankings.item >= 0, weight * (reward - q), 0.0))
+        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def unknown(self, logged: Rankings, drawn: Rankings) -> float:
         """Return the variance of the change that list means leave unknown.

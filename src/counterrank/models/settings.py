@@ -25,8 +25,6 @@ WIDEST_CROSS = 64
 MOST_SQUARES = 10
 #: Actions: context x counts are tried on top of pair indicators.
 FEW_ACTIONS = 4
-#: Labels: of a category that becomes indicators; others stay codes.
-MOST_LABELS = 20
 #: Positions x actions: up to which sums over all own actions beat looking each up.
 TABLE_CELLS = 256
 #: Rankings a row: where a mean under the target has no closed form.

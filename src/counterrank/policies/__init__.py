@@ -18,6 +18,7 @@ from counterrank.policies.factored import (
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
+from counterrank.policies.preferences import attraction, score_table
 from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix
 from counterrank.policies.row_random import RowRandom
@@ -44,6 +45,8 @@ __all__ = [
     "Autoregressive",
     "BelowFold",
     "BestOf",
+    "attraction",
+    "score_table",
     "cut",
     "drawn_weight",
     "Bools",

@@ -1,11 +1,11 @@
-"""An A/B test read with its log, for a page, a terminal and a figure: which arm, and by how much?"""
+"""An A/B test read with its log: which arm earns more and by how much, on a page, in a terminal, as a figure."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from counterrank.report import parts
-from counterrank.report.charts import Axis, Row, Rows
-from counterrank.report.html import in_short, page
+from counterrank.report.charts import Axis, Row, RowChart
+from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import count, known, percent, plain, span
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def lift_lines(test: "ABTest") -> list[tuple[str, ...]]:
     return lines
 
 
-def drawing(test: "ABTest") -> Rows:
+def drawing(test: "ABTest") -> RowChart:
     """Return both readings of each lift over one axis, with the line of no difference."""
     shown: list[Row] = []
     for one in test.lifts:
@@ -136,16 +136,16 @@ def drawing(test: "ABTest") -> Rows:
                 )
             )
     axis = Axis("more per ranking than the baseline", line=0.0, line_name="no lift", signed=True)
-    return Rows(shown, axis, "Lifts with their intervals")
+    return RowChart(shown, axis, "Lifts with their intervals")
 
 
-def abtest_page(test: "ABTest", *, back: str | None = None) -> str:
+def page(test: "ABTest", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     aid = (
         "Left of the line the arm earns less than the baseline, right of it more; bars are intervals. "
         "The pale one is the other way to read the same test."
     )
-    return page(
+    return filled(
         "abtest.html.j2",
         sentences=sentences(test),
         chart=parts.figure("Lifts", aid, drawing(test).svg()),
@@ -155,19 +155,19 @@ def abtest_page(test: "ABTest", *, back: str | None = None) -> str:
     )
 
 
-def abtest_fragment(test: "ABTest") -> str:
+def fragment(test: "ABTest") -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(test), abtest_page(test))
+    return in_short(sentences(test), page(test))
 
 
-def abtest_picture(test: "ABTest") -> "Figure":
+def picture(test: "ABTest") -> "Figure":
     """Return the lifts as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
     return figure_of([drawing(test)])
 
 
-def abtest_terminal(test: "ABTest") -> "Iterator[RenderableType]":
+def terminal(test: "ABTest") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 

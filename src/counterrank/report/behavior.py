@@ -129,7 +129,7 @@ Mask = tuple[tuple[int, ...] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """Users for whom a rule holds; `mask` has a row for each position, None where another rule decides."""
 
     rule: str
@@ -144,7 +144,7 @@ def by_target(found: "ForestDescription | None") -> "list[ForestDescription]":
     return [] if found is None else [found, *found.others.values()]
 
 
-def groups(forest: "ForestDescription") -> list[Group]:
+def groups(forest: "ForestDescription") -> list[RuleGroup]:
     """Return the groups of a forest; positions split by the same rules share their groups."""
     # Trees of several positions often split alike: a card for each would say one thing many times.
     partitions: dict[tuple[str, ...], list[Tree]] = {}
@@ -155,7 +155,7 @@ def groups(forest: "ForestDescription") -> list[Group]:
             partitions.setdefault(key, []).append(tree)
         else:
             found += [
-                Group(rule_of(leaf), leaf.share, (leaf.model,), tuple(map(tuple, leaf.items)))
+                RuleGroup(rule_of(leaf), leaf.share, (leaf.model,), tuple(map(tuple, leaf.items)))
                 for leaf in tree.groups
             ]
     for members in partitions.values():
@@ -165,12 +165,12 @@ def groups(forest: "ForestDescription") -> list[Group]:
     return sorted(found, key=_order)
 
 
-def _order(group: Group) -> tuple[bool, tuple[int, ...], float]:
+def _order(group: RuleGroup) -> tuple[bool, tuple[int, ...], float]:
     share = group.share if known(group.share) else 0.0
     return group.rule != EVERYONE, group.positions[:1], -share
 
 
-def _shared(rule: str, members: "list[Tree]", length: int) -> Group:
+def _shared(rule: str, members: "list[Tree]", length: int) -> RuleGroup:
     leaves = {
         tree.position: leaf
         for tree in members
@@ -181,7 +181,7 @@ def _shared(rule: str, members: "list[Tree]", length: int) -> Group:
     mask = tuple(tuple(leaves[k].items) if k in leaves else None for k in range(1, length + 1))
     models = tuple(dict.fromkeys(leaf.model for leaf in leaves.values()))
     share = sum(shares) / len(shares) if shares else float("nan")
-    return Group(rule, share, models, mask, tuple(sorted(leaves)))
+    return RuleGroup(rule, share, models, mask, tuple(sorted(leaves)))
 
 
 def rule_of(leaf: "Leaf | People") -> str:
@@ -324,7 +324,7 @@ def _on_what(sees: Floats) -> str:
     return f"its own item and about {count} of the {length - 1} others"
 
 
-def _card(reading: Reading, group: Group, look: str) -> Markup:
+def _card(reading: Reading, group: RuleGroup, look: str) -> Markup:
     facts = []
     if known(group.share):
         facts.append(f"{percent(group.share, digits=0)} of {reading.words()[1]}s")
@@ -370,8 +370,9 @@ _LONGEST = 20
 
 
 def visibility(reading: Reading) -> Section | None:
-    """Return how far each item is seen from each position by the first estimate whose model says
-    so, and its kinds of users.
+    """Return how far each item is seen from each position, and the kinds of users.
+
+    Both are those of the first estimate whose model says so.
     """
     every = ((given, whole_matrix(given.get("visibility"))) for given in reading.regressions)
     regression, found = next(((given, seen) for given, seen in every if seen), (None, []))
@@ -440,7 +441,7 @@ _LARGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class UserKind:
     """Users who see the same.
 
     Their share of the rankings, how far they see (K, K), 1 = average, and what, in words.
@@ -455,7 +456,7 @@ class Kind:
 class Kinds:
     """The kinds, most common first; the share of all others; the largest number, which a colour scale ends at."""
 
-    found: tuple[Kind, ...]
+    found: tuple[UserKind, ...]
     others: float
     scale: float
 
@@ -484,8 +485,8 @@ def kinds(regression: Mapping[str, Any]) -> Kinds | None:
     return Kinds(tuple(found), sum((share for share, _ in joined if share < RARE), 0.0), scale)
 
 
-def _kind(share: float, sees: Floats, scale: float) -> Kind:
-    return Kind(share, tuple(tuple(row) for row in sees.tolist()), looks_at(sees, scale))
+def _kind(share: float, sees: Floats, scale: float) -> UserKind:
+    return UserKind(share, tuple(tuple(row) for row in sees.tolist()), looks_at(sees, scale))
 
 
 def _classes(given: Any) -> Iterator[tuple[float, Floats]]:
@@ -590,8 +591,9 @@ _WORTH_TELLING, _EXACT = 1e-3, 0.05
 
 
 def _kinds_figure(reading: Reading, users: Kinds) -> Markup:
-    """Return a small matrix for each kind, on one colour scale, with its share and what it looks
-    at, and all numbers as a table.
+    """Return a small matrix for each kind of user, with its share and what it looks at.
+
+    All share one colour scale; a table has the numbers.
     """
     cards = [_kind_card(reading, kind, users.scale) for kind in users.found]
     drawn = tag("div", *cards, class_="kinds chart", role="group", tabindex="0")
@@ -612,7 +614,7 @@ def _kinds_figure(reading: Reading, users: Kinds) -> Markup:
     return figure("Kinds of users found", aid, drawn, table(head, lines))
 
 
-def _kind_card(reading: Reading, kind: Kind, scale: float) -> Markup:
+def _kind_card(reading: Reading, kind: UserKind, scale: float) -> Markup:
     share, words = percent(kind.share, digits=0), f"look at {kind.looks_at}"
     told = f"{share} of the {reading.words()[1]}s: users {words}"
     length = len(kind.sees)
@@ -622,7 +624,7 @@ def _kind_card(reading: Reading, kind: Kind, scale: float) -> Markup:
     return tag("div", head, drawn, class_="kind mark", data_tip=told)
 
 
-def _shades(kind: Kind, cells: _Grid, scale: float) -> list[Markup]:
+def _shades(kind: UserKind, cells: _Grid, scale: float) -> list[Markup]:
     """Return one path for all cells of a shade: eight matrices of 16 x 16 elements would make a heavy page."""
     shades: dict[float, list[str]] = {}
     own, others = [], []

@@ -18,7 +18,7 @@ ROW_HEIGHT, MIDDLE = 30, 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """An axis from `low` to `high`, linear or logarithmic.
 
     >>> Scale(0, 10).at(2.5), Scale(1, 100, log=True).at(10), Scale(0, 1).ticks(4)
@@ -77,7 +77,7 @@ class Scale:
         return [10.0**power for power in range(first, last + 1, stride)]
 
 
-def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float = 0.06) -> Scale:
+def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float = 0.06) -> AxisScale:
     """Return a linear axis that holds the finite values, with a margin.
 
     >>> around([1.0, None, 2.0], margin=0.1)
@@ -89,7 +89,7 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * margin
-    return Scale(_neat(low - pad), _neat(high + pad))
+    return AxisScale(_neat(low - pad), _neat(high + pad))
 
 
 def _neat(value: float) -> float:
@@ -97,7 +97,7 @@ def _neat(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scale:
+def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> AxisScale:
     """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
 
     An interval reaches at most six times the median half-width from its value; the rest is drawn as
@@ -115,12 +115,12 @@ def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Scal
     return around(values, also=also)
 
 
-def logarithmic(values: Iterable[Any]) -> Scale | None:
+def logarithmic(values: Iterable[Any]) -> AxisScale | None:
     """Return a logarithmic axis over the positive values, None when there is no range."""
     found = [float(v) for v in values if known(v) and v > 0]
     if not found or max(found) <= min(found):
         return None
-    return Scale(min(found) / 1.15, max(found) * 1.15, log=True)
+    return AxisScale(min(found) / 1.15, max(found) * 1.15, log=True)
 
 
 def tick_names(
@@ -176,14 +176,14 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowChart:
     """Rows over a shared axis, to be drawn on the page or by matplotlib."""
 
     rows: Sequence[Row]
     axis: Axis
     name: str
 
-    def scale(self) -> Scale | None:
+    def scale(self) -> AxisScale | None:
         """Return the axis that holds the rows; None when there is nothing to show."""
         data = [row for row in self.rows if not row.heading and known(row.value)]
         marked = [self.axis.line] if self.axis.line is not None else []
@@ -216,7 +216,7 @@ def _note(row: Row) -> Markup:
     return tag("span", row.note, class_="note") if row.note else Markup("")
 
 
-def _row(row: Row, scale: Scale, ground: Markup) -> Markup:
+def _row(row: Row, scale: AxisScale, ground: Markup) -> Markup:
     look = f"{row.look} faded" if row.faded else row.look
     marks = _track(_mark(row, scale), height=ROW_HEIGHT, look=f" {look}")
     class_ = "row mark" + (" pale" if row.faded else "")
@@ -230,7 +230,7 @@ def _track(*parts: Markup, height: int, look: str = "") -> Markup:
     )
 
 
-def _mark(row: Row, scale: Scale) -> Markup:
+def _mark(row: Row, scale: AxisScale) -> Markup:
     parts = []
     if row.outer is not None and all(map(known, row.outer)):
         parts.append(_span(row.outer, scale, "outer"))
@@ -244,19 +244,19 @@ def _mark(row: Row, scale: Scale) -> Markup:
     return Markup("").join(parts)
 
 
-def _span(ends: tuple[float, float], scale: Scale, class_: str) -> Markup:
+def _span(ends: tuple[float, float], scale: AxisScale, class_: str) -> Markup:
     first, last = (place(scale.clipped(end)) for end in ends)
     return line(first, MIDDLE, last, MIDDLE, class_)
 
 
-def _arrow(scale: Scale, value: float, *, left: bool) -> Markup:
+def _arrow(scale: AxisScale, value: float, *, left: bool) -> Markup:
     if scale.inside(value):
         return Markup("")
     arrow = tag("path", d="M0 0 8-5V5z" if left else "M0 0-8-5V5z", class_="dot")
     return tag("svg", arrow, x="0%" if left else "100%", y=MIDDLE, overflow="visible", class_="at")
 
 
-def _ground(scale: Scale, axis: Axis) -> Markup:
+def _ground(scale: AxisScale, axis: Axis) -> Markup:
     """The grid behind a row, as tall as the row, so that lines run through from top to bottom."""
     parts = []
     if axis.region is not None:
@@ -269,12 +269,12 @@ def _ground(scale: Scale, axis: Axis) -> Markup:
     return tag("svg", *parts, width="100%", height="100%", class_="ground", aria_hidden="true")
 
 
-def _upright(scale: Scale, value: float, class_: str) -> Markup:
+def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
     x = place(scale.at(value))
     return tag("line", x1=x, y1=0, x2=x, y2="100%", class_=class_)
 
 
-def _top(scale: Scale, axis: Axis) -> list[Markup]:
+def _top(scale: AxisScale, axis: Axis) -> list[Markup]:
     if axis.line is None or not axis.line_name:
         return []
     share = scale.at(axis.line)
@@ -284,7 +284,7 @@ def _top(scale: Scale, axis: Axis) -> list[Markup]:
     return [labelled("", _track(label, height=18), "", class_="row edge")]
 
 
-def _bottom(scale: Scale, axis: Axis) -> Markup:
+def _bottom(scale: AxisScale, axis: Axis) -> Markup:
     ticks = scale.ticks()
     labels = [
         text(name, place(scale.at(t)), 14, "tick")
@@ -319,11 +319,11 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class PlotFrame:
     """Axes, marked lines across and upright with their names, and how ticks are written."""
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
     x_title: str
     y_title: str
     lines: Sequence[tuple[float, str]] = ()
@@ -365,7 +365,7 @@ class Plot:
     """
 
     series: Sequence[Series]
-    frame: Frame
+    frame: PlotFrame
     name: str
     names: Sequence[str] = ()
 
@@ -404,7 +404,7 @@ def _entry(one: Series, name: str) -> Markup:
     return tag("span", tag("svg", stroke, mark, width=40, height=16, class_=one.look), " ", name)
 
 
-def _grid(frame: Frame) -> list[Markup]:
+def _grid(frame: PlotFrame) -> list[Markup]:
     across = [(tick, "grid") for tick in frame.y.ticks()]
     across += [(value, "zero") for value, _ in frame.lines if frame.y.inside(value)]
     parts = [line("0%", frame.down(v), "100%", frame.down(v), look) for v, look in across]
@@ -415,7 +415,7 @@ def _grid(frame: Frame) -> list[Markup]:
     return parts
 
 
-def _names(frame: Frame) -> list[Markup]:
+def _names(frame: PlotFrame) -> list[Markup]:
     parts = []
     for value, name in frame.uprights:
         if frame.x.inside(value) and name:
@@ -425,7 +425,7 @@ def _names(frame: Frame) -> list[Markup]:
     return parts
 
 
-def _shape(one: Series, frame: Frame) -> Markup:
+def _shape(one: Series, frame: PlotFrame) -> Markup:
     """Lines and bands live in a box of 100 units across that is stretched; strokes keep their width."""
     parts = []
     points = one.points
@@ -442,12 +442,12 @@ def _shape(one: Series, frame: Frame) -> Markup:
     return tag("svg", *parts, **box, height=frame.height, class_=one.look)
 
 
-def _path(points: Sequence[tuple[float, float]], frame: Frame) -> str:
+def _path(points: Sequence[tuple[float, float]], frame: PlotFrame) -> str:
     places = [(f"{frame.x.at(x) * 100:.4g}", f"{frame.held(y):.5g}") for x, y in points]
     return "M" + "L".join(map(" ".join, places))
 
 
-def _marks(one: Series, frame: Frame) -> Markup:
+def _marks(one: Series, frame: PlotFrame) -> Markup:
     parts = []
     for point in one.points:
         x, y = place(frame.x.at(point.x)), frame.held(point.y)
@@ -462,7 +462,7 @@ def _marks(one: Series, frame: Frame) -> Markup:
     return Markup("").join(parts)
 
 
-def _below(frame: Frame) -> list[Markup]:
+def _below(frame: PlotFrame) -> list[Markup]:
     places = [(frame.x.at(value), name) for value, name in frame.named_x_ticks()]
     return [
         *(text(name, place(share), 16, "tick", _anchor(share)) for share, name in places),

@@ -11,7 +11,17 @@ from markupsafe import Markup
 
 from counterrank.messages import has
 from counterrank.report import sentences
-from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
+from counterrank.report.charts import (
+    Axis,
+    AxisScale,
+    Plot,
+    PlotFrame,
+    Point,
+    Row,
+    RowChart,
+    Series,
+    around,
+)
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.parts import (
     Section,
@@ -49,10 +59,12 @@ def values(reading: Reading) -> Section | None:
     return section("values", "What each policy earns", "", body)
 
 
-def values_drawing(reading: Reading) -> Rows:
+def values_drawing(reading: Reading) -> RowChart:
     """Return today's value and each policy's with its interval."""
     shown = [*_logging(reading), *(_target(reading, target) for target in reading.targets)]
-    return Rows(shown, _axis(reading, _region(reading)), "Values of all policies with intervals")
+    return RowChart(
+        shown, _axis(reading, _region(reading)), "Values of all policies with intervals"
+    )
 
 
 def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
@@ -144,7 +156,7 @@ def agreement(reading: Reading) -> Section | None:
     return section("estimators", "Do the estimators agree?", lead, body)
 
 
-def agreement_drawing(reading: Reading, target: str) -> Rows:
+def agreement_drawing(reading: Reading, target: str) -> RowChart:
     """Return every estimate of a target, the recommended one first, then by what they rest on."""
     found = reading.of(target)
     best = reading.recommended(target)
@@ -155,7 +167,7 @@ def agreement_drawing(reading: Reading, target: str) -> Rows:
         if members:
             shown.append(Row(label=title, note=note, value=None, heading=True))
             shown += [_estimate(reading, target, e, faded=name == "biased") for e in members]
-    return Rows(shown, _axis(reading), f"Estimates of {target}")
+    return RowChart(shown, _axis(reading), f"Estimates of {target}")
 
 
 def _agreement_figure(reading: Reading, target: str) -> Markup:
@@ -280,15 +292,15 @@ def path_drawing(reading: Reading, target: str) -> Plot | None:
     return Plot(series, frame, f"Order path of {target}", list(shown))
 
 
-def _path_frame(reading: Reading, points: list[Point]) -> Frame:
+def _path_frame(reading: Reading, points: list[Point]) -> PlotFrame:
     today = reading.log.value
     lines = [(today, "today")] if known(today) else []
     orders = sorted({p.x for p in points})
     first, last = orders[0], orders[-1]
     # Logarithmic: the first orders matter most, and the last may be far away.
     margin = (last / first) ** 0.07
-    return Frame(
-        x=Scale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
+    return PlotFrame(
+        x=AxisScale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
         x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
         x_ticks=[(x, _order_name(int(x), first, last)) for x in orders],
     )  # fmt: skip
@@ -315,7 +327,7 @@ def _path_series(name: str, path: list[Point], style: Style) -> Series:
     return Series(points=path, look=look, shape=style.shape, band=alone, whiskers=alone)
 
 
-def _heights(points: list[Point], today: list[float]) -> Scale:
+def _heights(points: list[Point], today: list[float]) -> AxisScale:
     """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
     # The median's width, which the last orders, whose weights explode, cannot move.
     widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)

@@ -7,8 +7,18 @@ from markupsafe import Markup
 
 from counterrank.errors import ConfigError
 from counterrank.report import parts
-from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
-from counterrank.report.html import in_short, page
+from counterrank.report.charts import (
+    Axis,
+    AxisScale,
+    Plot,
+    PlotFrame,
+    Point,
+    Row,
+    RowChart,
+    Series,
+    around,
+)
+from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.reading import column_name
 
@@ -86,8 +96,8 @@ def path_drawing(found: "LearningReport") -> Plot:
             bound = f"{word} {name}\nbound {plain(step.low, sign=True)}"
             bounds.append(Point(x, step.low, tip=bound))
     last = max((p.x for p in points), default=2.0)
-    frame = Frame(
-        x=Scale(0.9, max(last, 2.0) * 1.1, log=True),
+    frame = PlotFrame(
+        x=AxisScale(0.9, max(last, 2.0) * 1.1, log=True),
         y=around([p.y for p in (*points, *bounds)], also=[0.0]),
         x_title=under,
         y_title="lift per ranking",
@@ -99,7 +109,7 @@ def path_drawing(found: "LearningReport") -> Plot:
     return Plot(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
 
 
-def segments_drawing(found: "LearningReport") -> Rows:
+def segments_drawing(found: "LearningReport") -> RowChart:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
     shown: list[Row] = []
     for column in dict.fromkeys(row.column for row in found.segments):
@@ -112,7 +122,7 @@ def segments_drawing(found: "LearningReport") -> Rows:
                     note=f"{count(row.n)} rows", tip=f"{row.label}: {text}")
             )  # fmt: skip
     axis = Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
-    return Rows(shown, axis, "Lift by segment")
+    return RowChart(shown, axis, "Lift by segment")
 
 
 def losers(found: "LearningReport") -> list[str]:
@@ -120,7 +130,7 @@ def losers(found: "LearningReport") -> list[str]:
     return [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
 
 
-def learning_page(found: "LearningReport", *, back: str | None = None) -> str:
+def page(found: "LearningReport", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     path_table = parts.table(
         (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows"),
@@ -139,7 +149,7 @@ def learning_page(found: "LearningReport", *, back: str | None = None) -> str:
         told = "Bars are adjusted for looking at all of them."
         figures.append(parts.figure("For whom", told, segments_drawing(found).svg()))
     lift, sort = found.lift, found.sort.value
-    return page(
+    return filled(
         "learning.html.j2",
         certified=found.certified,
         sentence=found.sentence,
@@ -160,9 +170,9 @@ def learning_page(found: "LearningReport", *, back: str | None = None) -> str:
     )
 
 
-def learning_fragment(found: "LearningReport") -> str:
+def fragment(found: "LearningReport") -> str:
     """Return what a notebook shows."""
-    return in_short([found.sentence, _rows_in_words(found)], learning_page(found))
+    return in_short([found.sentence, _rows_in_words(found)], page(found))
 
 
 def _exposure(found: "LearningReport") -> Markup:
@@ -184,11 +194,11 @@ def _rows_in_words(found: "LearningReport") -> str:
     )
 
 
-def learning_picture(found: "LearningReport", kind: str) -> "Figure":
+def picture(found: "LearningReport", kind: str) -> "Figure":
     """Return one of the page's charts as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
-    kinds: dict[str, Callable[[LearningReport], Plot | Rows]] = {
+    kinds: dict[str, Callable[[LearningReport], Plot | RowChart]] = {
         "path": path_drawing,
         "segments": segments_drawing,
     }
@@ -204,7 +214,7 @@ def learning_picture(found: "LearningReport", kind: str) -> "Figure":
     return figure_of([kinds[kind](found)])
 
 
-def learning_terminal(found: "LearningReport") -> "Iterator[RenderableType]":
+def terminal(found: "LearningReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from counterrank.inference import ellipse
 from counterrank.report import where
-from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Series, around
+from counterrank.report.charts import Axis, Plot, PlotFrame, Point, Row, RowChart, Series, around
 from counterrank.report.numbers import NONE, known, percent, plain
 from counterrank.report.parts import (
     Section,
@@ -140,7 +140,7 @@ def metrics(reading: Reading) -> Section | None:
     return section("metrics", "Every metric", "", body)
 
 
-def lifts_drawing(reading: Reading) -> Rows:
+def lifts_drawing(reading: Reading) -> RowChart:
     """Return the relative lift in every metric, for each target that is no baseline."""
     shown: list[Row] = []
     for target in reading.candidates:
@@ -150,7 +150,7 @@ def lifts_drawing(reading: Reading) -> Rows:
     axis = Axis(
         f"lift over {reading.baseline_words}, in %", line=0.0, line_name="no change", signed=True
     )
-    return Rows(shown, axis, "Lift in every metric")
+    return RowChart(shown, axis, "Lift in every metric")
 
 
 def _row(reading: Reading, metric: "MetricResult", target: str) -> Row:
@@ -237,7 +237,7 @@ def trade_drawing(reading: Reading, x: "MetricResult", y: "MetricResult") -> Plo
     if len(series) < 4:
         return None
     points = [point for one in series for point in one.points]
-    frame = Frame(
+    frame = PlotFrame(
         x=around([p.x for p in points], also=[0.0]), y=around([p.y for p in points], also=[0.0]),
         x_title=f"lift in {x.name}, in %", y_title=f"lift in {y.name}, in %", lines=[(0.0, "")],
         uprights=[(0.0, "")], signed=True, height=260,

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.charts import Axis, Frame, Plot, Row, Rows, Scale, Series
+from counterrank.report.charts import Axis, AxisScale, Plot, PlotFrame, Row, RowChart, Series
 from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
 from counterrank.report.html import asset
 from counterrank.report.metrics import lifts_drawing, trades
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from counterrank.evaluation import Evaluation
 
-Drawing = Rows | Plot
+Drawing = RowChart | Plot
 
 
 def _each(
@@ -84,7 +84,7 @@ def figure_of(drawings: Sequence[Drawing]) -> "Figure":
             one.name, loc="left", fontsize=11, fontweight="bold", color=_colours()["ink"]
         )
         _bare(axes)
-        if isinstance(one, Rows):
+        if isinstance(one, RowChart):
             _draw_rows(axes, one)
         else:
             _draw_plot(axes, one)
@@ -108,13 +108,13 @@ def _look(names: str) -> dict[str, Any]:
 
 
 def _filled(one: Drawing) -> bool:
-    if isinstance(one, Rows):
+    if isinstance(one, RowChart):
         return one.scale() is not None
     return any(series.points for series in one.series)
 
 
 def _height(one: Drawing) -> float:
-    return 1.3 + _ROW * len(one.rows) if isinstance(one, Rows) else 3.2
+    return 1.3 + _ROW * len(one.rows) if isinstance(one, RowChart) else 3.2
 
 
 def _bare(axes: "Axes") -> None:
@@ -127,7 +127,7 @@ def _bare(axes: "Axes") -> None:
     axes.set_axisbelow(True)
 
 
-def _draw_rows(axes: "Axes", one: Rows) -> None:
+def _draw_rows(axes: "Axes", one: RowChart) -> None:
     scale, colours = one.scale(), _colours()
     assert scale is not None
     axes.set_xlim(scale.low, scale.high)
@@ -160,7 +160,7 @@ def _label(row: Row) -> str:
     return f"{row.label}  {row.shown}".strip().replace("$", r"\$")
 
 
-def _draw_row(axes: "Axes", place: int, row: Row, scale: Scale) -> None:
+def _draw_row(axes: "Axes", place: int, row: Row, scale: AxisScale) -> None:
     look = _look(row.look)
     fade = {"color": look["color"], "alpha": 0.45 if row.faded else 1.0}
     if row.outer is not None and all(map(known, row.outer)):
@@ -204,7 +204,7 @@ def _draw_plot(axes: "Axes", one: Plot) -> None:
         axes.legend(frameon=False, fontsize=9)
 
 
-def _label_axes(axes: "Axes", frame: Frame) -> None:
+def _label_axes(axes: "Axes", frame: PlotFrame) -> None:
     colours = _colours()
     axes.set_xticks(*zip(*frame.named_x_ticks(), strict=True))
     axes.set_yticks(frame.y.ticks(), frame.y_names(frame.y.ticks()))

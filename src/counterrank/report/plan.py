@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
-from counterrank.exploration import Cost, DetectableLift, ExplorationPlan, Option
+from counterrank.exploration import Cost, DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.report import parts
-from counterrank.report.charts import Frame, Plot, Point, Scale, Series, logarithmic
-from counterrank.report.html import in_short, page
+from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, logarithmic
+from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import count, percent, roughly
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _needed(plan: ExplorationPlan) -> str:
     return f"{count(rows)} rankings would do{weeks}."
 
 
-def _by_auto(option: Option) -> str:
+def _by_auto(option: ExplorationOption) -> str:
     told = [f"{percent(one.lift)} ({one.target})" for one in option.auto if one.lift is not None]
     return f"On drawn logs auto shows lifts from {', '.join(told)}." if told else ""
 
@@ -138,9 +138,9 @@ def drawing(plan: ExplorationPlan) -> Plot:
             points[index in plan.frontier].append(Point(one.cost.value, worst, tip=tip))
     everything = points[True] + points[False]
     frontier = sorted(points[True], key=lambda point: point.x)
-    frame = Frame(
-        x=logarithmic([p.x for p in everything]) or Scale(1e-4, 1.0, log=True),
-        y=logarithmic([*(p.y for p in everything), plan.detect]) or Scale(1e-4, 1.0, log=True),
+    frame = PlotFrame(
+        x=logarithmic([p.x for p in everything]) or AxisScale(1e-4, 1.0, log=True),
+        y=logarithmic([*(p.y for p in everything), plan.detect]) or AxisScale(1e-4, 1.0, log=True),
         x_title="loss of the metric, as a share",
         y_title="detectable lift, as a share",
         lines=[(plan.detect, "wanted")],
@@ -153,11 +153,11 @@ def drawing(plan: ExplorationPlan) -> Plot:
     return Plot(series, frame, "What a loss buys", ["others", "frontier"])
 
 
-def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
+def page(plan: ExplorationPlan, *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     drawn = drawing(plan)
     aid = "Both axes are logarithmic. Options to the lower left cost less and show more."
-    return page(
+    return filled(
         "plan.html.j2",
         sentences=sentences(plan),
         spec=plan.spec,
@@ -169,12 +169,12 @@ def plan_page(plan: ExplorationPlan, *, back: str | None = None) -> str:
     )
 
 
-def plan_fragment(plan: ExplorationPlan) -> str:
+def fragment(plan: ExplorationPlan) -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(plan), plan_page(plan))
+    return in_short(sentences(plan), page(plan))
 
 
-def plan_picture(plan: ExplorationPlan) -> Figure:
+def picture(plan: ExplorationPlan) -> Figure:
     """Return cost against detectable lift as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
@@ -183,7 +183,7 @@ def plan_picture(plan: ExplorationPlan) -> Figure:
     return figure_of([drawing(plan)])
 
 
-def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
+def terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
     """Yield what a terminal shows."""
     from rich.table import Table
 
@@ -198,7 +198,7 @@ def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
     for cells in lines_of(plan, at_budget(plan)):
         shown.add_row(*(safe(cell) for index, cell in enumerate(cells) if index != SPEC))
     yield shown
-    for line in picture(plan):
+    for line in sketch(plan):
         yield safe(line)
     for note in (*plan.notes, *starred(plan)):
         yield safe(f"  {note}", "dim")
@@ -208,7 +208,7 @@ def plan_terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
 WIDE, HIGH = 56, 12
 
 
-def picture(plan: ExplorationPlan) -> list[str]:
+def sketch(plan: ExplorationPlan) -> list[str]:
     """Return lines of cost (across) against detectable lift (up) in characters, both logarithmic."""
     drawn = [
         (one.cost.value, one.worst(plan.judged), index)
@@ -217,8 +217,8 @@ def picture(plan: ExplorationPlan) -> list[str]:
     ]
     if len(drawn) < 2:
         return []
-    across = logarithmic([x for x, _, _ in drawn]) or Scale(1e-4, 1.0, log=True)
-    up = logarithmic([y for _, y, _ in drawn]) or Scale(1e-4, 1.0, log=True)
+    across = logarithmic([x for x, _, _ in drawn]) or AxisScale(1e-4, 1.0, log=True)
+    up = logarithmic([y for _, y, _ in drawn]) or AxisScale(1e-4, 1.0, log=True)
     cells = [[" "] * WIDE for _ in range(HIGH)]
     # The chosen one last: no other mark may hide it.
     for x, y, index in sorted(

@@ -227,8 +227,10 @@ _POWERS = {6: "millions", 9: "billions", 12: "trillions"}
 
 
 def _unit(reading: Reading) -> _Unit:
-    """Return the power of 1000 in which the largest amount has at most three digits before the
-    point, from millions and below millionths.
+    """Return the power of 1000 that amounts are counted in.
+
+    The largest then has at most three digits before the point. Only amounts from millions on and
+    below millionths get a unit.
     """
     # One unit for all rows: amounts in different units cannot be compared at a glance.
     every = (end for one in reading.estimates for end in (one.low, one.high, one.value))

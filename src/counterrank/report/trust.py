@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from markupsafe import Markup
 
-from counterrank.report.charts import Frame, Plot, Point, Scale, Series, around, logarithmic
+from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, around, logarithmic
 from counterrank.report.numbers import NONE, count, known, percent, plain, roughly, short
 from counterrank.report.parts import (
     Section,
@@ -86,7 +86,7 @@ def weights_drawing(reading: Reading, target: str) -> Plot | None:
     if x is None or y is None:
         return None
     series = [_survival_series(index, name, curve) for index, (name, curve) in enumerate(curves)]
-    frame = Frame(
+    frame = PlotFrame(
         x=x, y=y, x_title="weight of a row (log)", y_title="share of rows at least as heavy (log)",
         uprights=[(1.0, "")], y_percent=True,
     )  # fmt: skip
@@ -135,8 +135,8 @@ def _means(reading: Reading, target: str) -> Markup:
         return Markup("")
     style = style_of(reading, target)
     scale = around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0])
-    frame = Frame(
-        x=Scale(0.5, len(points) + 0.5), y=scale, x_title="position", y_title="mean weight",
+    frame = PlotFrame(
+        x=AxisScale(0.5, len(points) + 0.5), y=scale, x_title="position", y_title="mean weight",
         lines=[(1.0, "should be 1")],
         x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
     )  # fmt: skip
@@ -291,7 +291,7 @@ def _detectable(reading: Reading, target: str, plan: "SamplePlan") -> Markup:
         Point(float(r.rows), r.lift, tip=f"{count(r.rows)} {ranking}s\ndetect {short(r.lift)} {reward}")
         for r in found
     ]  # fmt: skip
-    frame = Frame(
+    frame = PlotFrame(
         x=x, y=y, x_title=f"logged {ranking}s (log)", y_title=f"detectable lift in {reward} (log)",
         uprights=[(float(reading.log.n), "this log")],
     )  # fmt: skip
@@ -322,7 +322,7 @@ def _sensitivity(reading: Reading, target: str, found: "Sensitivity") -> Markup:
               f"wrong by up to a factor {short(gamma)}\nlift {short(low)} to {short(high)}")
         for gamma, low, high in curve
     ]  # fmt: skip
-    frame = Frame(
+    frame = PlotFrame(
         x=around([gamma for gamma, _, _ in curve], margin=0.02),
         y=around([end for _, *ends in curve for end in ends], also=[0.0]),
         x_title="propensities wrong by up to this factor", y_title=f"lift in {reading.words()[0]}",

@@ -1,13 +1,11 @@
-"""Predictions beside outcomes, for a page, a terminal and a figure: should this team believe this
-tool?
-"""
+"""Predictions beside outcomes, on a page, in a terminal, as a figure."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from counterrank.report import parts
-from counterrank.report.charts import Frame, Plot, Point, Series, around
-from counterrank.report.html import in_short, page
+from counterrank.report.charts import Plot, PlotFrame, Point, Series, around
+from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import known, percent, plain, span
 from counterrank.report.reading import ends
 
@@ -120,19 +118,19 @@ def drawing(report: "ValidationReport") -> Plot:
         Series(points=same, look="today dash1", dots=False),
         Series(points=points, joined=False, whiskers=True),
     ]
-    frame = Frame(
+    frame = PlotFrame(
         x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320
     )
     return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
 
 
-def validation_page(report: "ValidationReport", *, back: str | None = None) -> str:
+def page(report: "ValidationReport", *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     aid, drawn = (
         "On the dashed line predictions are right; bars are their intervals.",
         drawing(report),
     )
-    return page(
+    return filled(
         "validation.html.j2",
         sentences=sentences(report),
         chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
@@ -151,19 +149,19 @@ def validation_page(report: "ValidationReport", *, back: str | None = None) -> s
     )
 
 
-def validation_fragment(report: "ValidationReport") -> str:
+def fragment(report: "ValidationReport") -> str:
     """Return what a notebook shows."""
-    return in_short(sentences(report), validation_page(report))
+    return in_short(sentences(report), page(report))
 
 
-def validation_picture(report: "ValidationReport") -> "Figure":
+def picture(report: "ValidationReport") -> "Figure":
     """Return predicted against earned as a matplotlib figure."""
     from counterrank.report.pictures import figure_of
 
     return figure_of([drawing(report)])
 
 
-def validation_terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
+def terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from rich.table import Table
 

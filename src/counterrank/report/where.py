@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from counterrank.report.charts import Axis, Frame, Plot, Point, Row, Rows, Scale, Series, around
+from counterrank.report.charts import (
+    Axis,
+    AxisScale,
+    Plot,
+    PlotFrame,
+    Point,
+    Row,
+    RowChart,
+    Series,
+    around,
+)
 from counterrank.report.numbers import count, known, plain
 from counterrank.report.parts import Section, figure_of, grid_of, section, style_of, table
 from counterrank.report.reading import Reading, column_name, ends
@@ -46,8 +56,8 @@ def positions_drawing(reading: Reading, target: str) -> Plot | None:
     scale = around([v for one in found.values() for p in one for v in (p.low, p.high)], also=[0.0])
     style = style_of(reading, target)
     last = int(points[-1].x)
-    frame = Frame(
-        x=Scale(0.5, last + 0.5), y=scale, x_title="position", y_title=f"lift in {reading.words()[0]}",
+    frame = PlotFrame(
+        x=AxisScale(0.5, last + 0.5), y=scale, x_title="position", y_title=f"lift in {reading.words()[0]}",
         lines=[(0.0, "")], signed=True, height=180,
         x_ticks=[(k, str(k)) for k in range(1, last + 1, max(1, (last + 9) // 10))],
     )  # fmt: skip
@@ -101,7 +111,7 @@ def by_lift(s: "Segment") -> float:
     return -s.lift.value if known(s.lift.value) else 0.0
 
 
-def segments_drawing(reading: Reading, target: str) -> Rows:
+def segments_drawing(reading: Reading, target: str) -> RowChart:
     """Return the lift of every segment of a target."""
     found, shown = _of(reading, target), []
     # One column, one number of digits: those that the median error supports.
@@ -113,7 +123,7 @@ def segments_drawing(reading: Reading, target: str) -> Rows:
         shown += [_segment(reading, s, typical) for s in members]
     title = f"lift in {' per '.join(reading.words())}"
     axis = Axis(title, line=0.0, line_name="no change", signed=True)
-    return Rows(shown, axis, f"Lift of {target} by segment")
+    return RowChart(shown, axis, f"Lift of {target} by segment")
 
 
 def _segments_figure(reading: Reading, target: str) -> Markup:

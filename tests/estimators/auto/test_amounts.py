@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.encoding import Scaling
 from counterrank.data.source import MemorySource
-from counterrank.estimators.auto.nuisances import fit_drawn, logged_rankings
+from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
-from counterrank.models.clicks.rankings import Scaling
+from counterrank.estimators.crossfit import logged_rankings
 from counterrank.policies import ItemFeatures
 
 ITEMS, K, N = 400, 4, 4_000

@@ -6,8 +6,8 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto.auto import nuisances_for
-from counterrank.estimators.auto.nuisances import ClosedForm, shares_of
+from counterrank.estimators.auto.nuisances import nuisances_for
+from counterrank.estimators.crossfit import ClosedForm, shares_of
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models import fit_close
 from counterrank.research import simulate

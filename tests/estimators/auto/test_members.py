@@ -18,10 +18,10 @@ from counterrank.estimators.auto.members import (
     tails_of,
     weights_of,
 )
-from counterrank.estimators.auto.nuisances import Outlook, attraction, in_fold
 from counterrank.estimators.auto.state import summarise
+from counterrank.estimators.crossfit import Outlook, in_fold
 from counterrank.models import Prediction
-from counterrank.policies import Candidates, parse_policy
+from counterrank.policies import Candidates, attraction, parse_policy
 
 A, K = 4, 3
 RANKINGS = np.array(list(permutations(range(A), K)))
@@ -325,7 +325,7 @@ def test_drawn_squares_of_single_slots():
 
 def test_the_logger_s_scores_stand_beside_the_target_s():
     """Both policies' scores, the target's first; those that a policy does not have are left out."""
-    from counterrank.estimators.auto.nuisances import attraction, scores
+    from counterrank.estimators.crossfit import scores
 
     rng = np.random.default_rng(4)
     old, new = (cr.PlackettLuce(rng.normal(size=(6, 5))) for _ in range(2))
@@ -345,7 +345,7 @@ def test_the_logger_s_scores_stand_beside_the_target_s():
 
 
 def test_shares_are_a_power_of_the_likelihood():
-    from counterrank.estimators.auto.nuisances import shares_of
+    from counterrank.estimators.crossfit import shares_of
 
     losses = np.array([[3.0, 2.0], [4.0, 2.0], [3.0, 4.0]])
     likely = np.exp(-0.5 * (losses.sum(axis=1) - 5.0) / (5.0 / 10))

@@ -8,8 +8,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto import nuisances
+from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.auto.auto import AutoPlan
 from counterrank.estimators.auto.members import Rough, calibration
 from counterrank.estimators.auto.nuisances import fit_drawn
@@ -32,7 +31,7 @@ def fitted(log):
 @pytest.fixture
 def few(monkeypatch):
     """Ask about 300 rows at most."""
-    monkeypatch.setattr(nuisances, "DEFAULTS", replace(nuisances.DEFAULTS, asked_rows=300))
+    monkeypatch.setattr(crossfit, "DEFAULTS", replace(crossfit.DEFAULTS, asked_rows=300))
 
 
 def summed_up(log, models, seed):

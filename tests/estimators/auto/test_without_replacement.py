@@ -10,8 +10,9 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto.nuisances import fit_drawn, shares_of
-from counterrank.models import policy_draws
+from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.crossfit import shares_of
+from counterrank.models import target_draws
 from counterrank.research.simulate import World, true_value
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -52,21 +53,21 @@ def test_pieces_of_the_log_agree(log):
 
 
 def test_draws_of_the_target_hang_on_the_row(log):
-    whole = policy_draws(log, "new", 3, seed=4)
-    pieces = [policy_draws(part, "new", 3, seed=4) for part in log.chunks(70)]
+    whole = target_draws(log, "new", 3, seed=4)
+    pieces = [target_draws(part, "new", 3, seed=4) for part in log.chunks(70)]
     np.testing.assert_array_equal(np.concatenate(pieces), whole)
     rows = np.array([5, 250, 17])
-    np.testing.assert_array_equal(policy_draws(log.take(rows), "new", 3, seed=4), whole[rows])
-    assert (policy_draws(log, "new", 3, seed=5) != whole).any()
+    np.testing.assert_array_equal(target_draws(log.take(rows), "new", 3, seed=4), whole[rows])
+    assert (target_draws(log, "new", 3, seed=5) != whole).any()
 
 
 def test_a_target_without_context_is_drawn_anew_for_each_row():
     """One row of scores stands for all rows of the log, but not one draw."""
     log = World(seed=2, K=3, items=6).log(400, 0)
     same = log.with_targets({"flat": cr.PlackettLuce(np.zeros((1, 6)))})
-    drawn = policy_draws(same, "flat", 1, seed=0)
+    drawn = target_draws(same, "flat", 1, seed=0)
     assert np.bincount(drawn[:, 0, 0], minlength=6).min() > 40
-    pieces = [policy_draws(part, "flat", 1, seed=0) for part in same.chunks(90)]
+    pieces = [target_draws(part, "flat", 1, seed=0) for part in same.chunks(90)]
     np.testing.assert_array_equal(np.concatenate(pieces), drawn)
 
 
@@ -161,11 +162,11 @@ def test_copies_of_a_unit_do_not_make_models_surer():
 
 def test_units_reach_the_shares_of_the_models(monkeypatch):
     """Rows of a unit, however many, are in one fold, and the shares know whose they are."""
-    from counterrank.estimators.auto import nuisances
+    from counterrank.estimators import crossfit
 
     seen = []
     monkeypatch.setattr(
-        nuisances,
+        crossfit,
         "shares_of",
         lambda *given, power: seen.append(given) or shares_of(*given, power=power),
     )

@@ -16,7 +16,7 @@ from counterrank.estimators import Estimate, Lift
 from counterrank.report.serve import make_server, record
 from counterrank.report.serve.app import Server
 from counterrank.report.serve.pages import history as shown
-from counterrank.report.serve.store import Outcome, Store, read_outcomes
+from counterrank.report.serve.store import MeasuredOutcome, Store, read_outcomes
 
 
 def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(tmp_path: Path):
@@ -27,8 +27,8 @@ def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(tmp_path: Path):
     record(run, 1.1, 0.02, "clickbait")
     assert run.read_bytes() == before and beside.name == "a.outcome.json"
     assert read_outcomes(beside) == {
-        "personalised": Outcome(1.3, 0.01),
-        "clickbait": Outcome(1.1, 0.02),
+        "personalised": MeasuredOutcome(1.3, 0.01),
+        "clickbait": MeasuredOutcome(1.1, 0.02),
     }
     assert Store.of(tmp_path).outcomes()[("a.json", "clickbait")].earned == 1.1
     assert [entry.name for entry in Store.of(tmp_path).entries()] == ["a.json"]
@@ -67,14 +67,14 @@ def test_a_right_interval_holds_as_often_as_its_level_says_also_for_noisy_outcom
     for level, z in ((0.95, 1.959964), (0.8, 1.281552)):
         predicted, earned = rng.normal(1, 0.2, runs), rng.normal(1, 0.3, runs)
         found = [
-            Outcome(e, 0.3).held(predicted_as(p, p - z * 0.2, p + z * 0.2, level))
+            MeasuredOutcome(e, 0.3).held(predicted_as(p, p - z * 0.2, p + z * 0.2, level))
             for p, e in zip(predicted, earned, strict=True)
         ]
         assert abs(np.mean(found) - level) < 5 * math.sqrt(level * (1 - level) / runs)
 
 
 def test_no_interval_neither_holds_nor_fails():
-    assert Outcome(1.0, 0.1).held(predicted_as(1.0, math.nan, math.nan, 0.95)) is None
+    assert MeasuredOutcome(1.0, 0.1).held(predicted_as(1.0, math.nan, math.nan, 0.95)) is None
 
 
 def page(tmp_path: Path) -> str:

@@ -20,11 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.defaults import DEFAULTS
-from counterrank.models import whole_distribution
-from counterrank.models.settings import Stream
-from counterrank.policies import Factored, Policy, RowRandom
+from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,18 +77,6 @@ def correction(sums: Floats) -> Floats:
     return np.array([d / v, -g * d / v**2, g / v])
 
 
-def page_policy(batch: RankingLog, name: str) -> Policy | None:
-    """Return a policy that can be drawn from and knows its rankings' probabilities; None if not."""
-    policy = batch.propensity if name == LOGGING else batch.target(name)
-    if isinstance(policy, Policy):
-        return policy if {"sample", "prefix"} <= policy.capabilities else None
-    whole = whole_distribution(batch, name)
-    if whole is None:
-        return None
-    # One distribution for all positions has a policy for any number of them.
-    return Factored(whole[:, 0] if whole.shape[1] == 1 else whole)
-
-
 def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
     """Return log P_target / P_logger of whole rankings (n, S, K): (n, S).
 
@@ -100,18 +85,6 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
     with np.errstate(invalid="ignore"):
         both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
         return np.subtract(*both)
-
-
-def logger_draws(batch: RankingLog, logger: Policy, size: int, seed: int) -> Ints:
-    """Return (n, size, K) rankings drawn from the logger, as long as the logged ones.
-
-    The random numbers are those of the target's rankings (`policy_draws`): means under two policies
-    that are alike then differ by little.
-    """
-    each = size * (batch.n // logger.n_rows)
-    rng = RowRandom(batch.numbers, [seed, Stream.TARGET_RANKINGS])
-    drawn = logger.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
 
 
 def by_position(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.encoding import context_columns
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.auto.aim import Range
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     MODELS,
@@ -21,30 +21,12 @@ from counterrank.estimators.auto.members import (
     tails_of,
     weights_of,
 )
-from counterrank.estimators.auto.nuisances import (
-    TRAINING_STREAM,
-    ClosedForm,
-    Drawn,
-    Nuisances,
-    Outlook,
-    drawn_once,
-    fit_drawn,
-    shares_of,
-)
+from counterrank.estimators.auto.nuisances import AimedDrawn, Nuisances, nuisances_for
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
-from counterrank.estimators.doubly_robust import trained
-from counterrank.messages import Message, say
-from counterrank.models import (
-    can_sample,
-    context_columns,
-    fit_close,
-    fits_in_memory,
-    has_distribution,
-)
+from counterrank.estimators.crossfit import Outlook, drawn_once
 from counterrank.policies import RowRandom
-from counterrank.texts import in_percent
 from counterrank.weights.ratios import ratios_of
 
 Floats = NDArray[np.float64]
@@ -76,7 +58,7 @@ class AutoPlan(Plan[AutoState]):
         self.own = corrected(self.members)
         rows = workspace.source.n or DEFAULTS.training_rows
         # Share of the rows that models and own-position weights are asked about.
-        self.rate = nuisances.rate if isinstance(nuisances, Drawn) else 1.0
+        self.rate = nuisances.rate if isinstance(nuisances, AimedDrawn) else 1.0
         # Without a model nothing stands in for the weight that a limit takes away.
         self.limit = (
             max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if nuisances is not None else np.inf
@@ -117,7 +99,7 @@ class AutoPlan(Plan[AutoState]):
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         part = (
             self.nuisances.compared(near, some)
-            if isinstance(self.nuisances, Drawn)
+            if isinstance(self.nuisances, AimedDrawn)
             else near.part("compared", some)
         )
         state = AutoState(
@@ -157,7 +139,7 @@ class AutoPlan(Plan[AutoState]):
 
     def _rough(self, view: View) -> "Rough":
         """Return the members with the mean reward of a position for a model, on all rows."""
-        assert isinstance(self.nuisances, Drawn)
+        assert isinstance(self.nuisances, AimedDrawn)
         batch = view.batch
         cheap = view.ratios.kind != "policy"
         weights = weights_of(
@@ -215,7 +197,7 @@ class AutoPlan(Plan[AutoState]):
         return out
 
     def _draws(self, view: View) -> Ints | None:
-        if not isinstance(self.nuisances, Drawn) or view.batch.n == 0:
+        if not isinstance(self.nuisances, AimedDrawn) or view.batch.n == 0:
             return None
         return drawn_once(view, self.nuisances.fold_draws, self.workspace.seed)
 
@@ -242,7 +224,7 @@ class AutoPlan(Plan[AutoState]):
                 "logging propensities near zero or rewards of enormous size"
             )
         summary = summarise(state, self.members, modelled=self.nuisances is not None)
-        if not isinstance(self.nuisances, Drawn):
+        if not isinstance(self.nuisances, AimedDrawn):
             return summary, decide(summary, self.allowance)
         counted = self.nuisances.shares >= DEFAULTS.least_share
         return summary, decide(summary, self.allowance, self.nuisances.unknown, counted)
@@ -296,65 +278,3 @@ class Auto(Estimator):
         """Fit what the log allows and return the pass."""
         nuisances, flags = nuisances_for(workspace)
         return AutoPlan(workspace, nuisances, flags, self.allowance)
-
-
-def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ...]]:
-    """Return the models that this log allows, and what has to be said of them."""
-    first, target = workspace.first, workspace.target
-    kind = ratios_of(first.take(slice(0, 1)), target).kind
-    whole = has_distribution(first, target) and has_distribution(first, LOGGING)
-    # The closed-form models see a reward as that of its position.
-    if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
-        training, within = trained(workspace), DEFAULTS.close
-        close = workspace.once(
-            ("close models", target),
-            lambda: fit_close(training, seed=workspace.seed, within=within),
-        )
-        shares = shares_of(close.losses, close.slots, close.unit)
-        rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
-        some = training.source.sample(DEFAULTS.training_rows, rng)
-        with np.errstate(divide="ignore"):
-            span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
-        return ClosedForm(close.models, shares, training.layout.F, span), ()
-    if first.K > DEFAULTS.longest:
-        long = _LONG.format(K=first.K, most=DEFAULTS.longest)
-        return None, (Message("weights-only", long),)
-    if can_sample(first, target) or has_distribution(first, target):
-        found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
-        drawn = Message("drawn-mean", _DRAWN.format(kind=kind, draws=found.draws))
-        share = in_percent(found.rate)
-        sampled = Message("sampled-rows", _SAMPLED.format(share=share, n=workspace.source.n or 0))
-        said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
-        return found, (*said, *found.flags)
-    return None, (Message("weights-only", _why(target, kind, factored=kind == "factored")),)
-
-
-_LONG = (
-    "{K} positions are too many for a reward model (at most {most}), so auto uses "
-    "weights and mean-zero controls; shorter rankings would do better"
-)
-_DRAWN = (
-    "the reward models' mean under the target ('{kind}' propensities) is an average "
-    "over {draws} drawn rankings a row, whose error is inside the standard error"
-)
-_SAMPLED = (
-    "what the models and own-position weights say is asked of {share} of the "
-    "{n:,} rankings, drawn at random, and added to what all of them earned; the standard error "
-    "includes it"
-)
-
-
-def _why(target: str, kind: str, *, factored: bool) -> str:
-    if factored:
-        return (
-            "the log has only the shown items' probabilities, so auto uses weights "
-            f"and mean-zero controls; with 'propensity_dist' and '{target}_dist' columns (or "
-            "policies) it could use reward models and would usually be several times more exact"
-        )
-    policy = say("--policy", f"{target}=plackett-luce", f"policies={{'{target}': 'plackett-luce'}}")
-    return (
-        f"of '{target}' the log has '{kind}' propensities, from which no rankings "
-        "can be drawn, so auto uses weights and mean-zero controls; with the policy itself, such as "
-        f"{policy} where the log has its scores, it could use reward models and would usually be "
-        "several times more exact"
-    )

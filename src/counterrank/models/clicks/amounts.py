@@ -1,26 +1,19 @@
 """Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, ListModel, by_row, plain_history
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
 from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, fit_pages
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    ListModel,
-    Rankings,
-    Variant,
-    by_row,
-    plain_history,
-)
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -67,11 +60,6 @@ class AmountModel:
 
     clicks: ClickModel | ChoiceModel
     amount: Means
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.AMOUNT
 
     @property
     def variant(self) -> Variant:
@@ -122,11 +110,6 @@ class NumberModel:
     mean: Means
 
     @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.LINEAR
-
-    @property
     def variant(self) -> Variant:
         """Which further columns it has."""
         return self.mean.predictor.variant
@@ -160,17 +143,29 @@ class NumberModel:
         return np.where(rankings.item >= 0, self.strength(rankings, fold), -np.inf)
 
 
-def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> Kind:
-    """Return which model rewards ask for: 0/1 clicks, nonnegative with zeros, or any numbers.
+class RewardKind(StrEnum):
+    """What rewards are, which decides on the model."""
+
+    CLICKS = "clicks"
+    AMOUNTS = "amounts"
+    NUMBERS = "numbers"
+
+
+def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> RewardKind:
+    """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros, or any numbers.
 
     >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))
-    <Kind.AMOUNT: 'amount'>
+    <RewardKind.AMOUNTS: 'amounts'>
     """
     values = reward[shown]
     if np.isin(values, (0.0, 1.0)).all():
-        return Kind.HISTORY
+        return RewardKind.CLICKS
     zeros = float((values == 0.0).mean())
-    return Kind.AMOUNT if zeros >= SETTINGS.zeros and values.min() >= 0.0 else Kind.LINEAR
+    return (
+        RewardKind.AMOUNTS
+        if zeros >= SETTINGS.zeros and values.min() >= 0.0
+        else RewardKind.NUMBERS
+    )
 
 
 def fit_list_models(
@@ -196,9 +191,11 @@ def fit_list_models(
     if page:
         return fit_pages(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     kind = (
-        kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
+        kind_of(reward, rankings.item >= 0)
+        if reward.shape == rankings.item.shape
+        else RewardKind.CLICKS
     )
-    if kind is Kind.LINEAR:
+    if kind is RewardKind.NUMBERS:
         return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     clicks: tuple[ClickModel | ChoiceModel, ...] = fit_history(
         rankings, reward, fold, folds=folds, variants=variants, seed=seed
@@ -208,7 +205,7 @@ def fit_list_models(
         clicks += fit_choices(rankings, reward, fold, folds=folds, seed=seed)
     return (
         clicks
-        if kind is Kind.HISTORY
+        if kind is RewardKind.CLICKS
         else _with_amounts(clicks, rankings, reward, fold, folds, seed)
     )
 

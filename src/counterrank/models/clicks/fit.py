@@ -5,16 +5,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
     NORMAL,
+    Effort,
+    LinearMap,
+    NormalPrior,
+    Observed,
+    RoughInverse,
     adjoint,
     derivatives,
     likelihood,
     linear,
     newton,
+    parts_of,
     slots_of,
 )
 from counterrank.models.clicks.kernels.pages import (
@@ -37,16 +44,12 @@ from counterrank.models.clicks.model import (
     learned,
     skips,
 )
-from counterrank.models.clicks.rankings import Rankings, Scaling, Variant, variants_for
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: What `linear` and `adjoint` read besides parameters and slots' numbers, in their order.
-LinearMap = tuple[
-    int, int, Ints, Ints, Ints, Ints, Floats, Floats, Floats, Floats, int, int, Floats
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -380,11 +383,9 @@ def _fitted(
         rounds, near = rounds - more, True
         if before is not None:
             # They say what many slots share, of items less than what is known already.
-            after, base, _, first_item = Parameters(
-                theta, rows.rankings.K, encoding.items, d
-            ).starts
-            theta[-1, after:base] = start[after:base]
-            theta[-1, first_item:] = start[first_item:]
+            of = parts_of(rows.rankings.K, encoding.items, d, p)
+            theta[-1, of.after : of.constant] = start[of.after : of.constant]
+            theta[-1, of.item :] = start[of.item :]
     steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
     # New columns move a fold about as they move all rows.
     theta[:-1] += theta[-1] - start
@@ -434,11 +435,9 @@ def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
 
 def _widened(before: Parameters, p: int) -> Floats:
     """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which come last."""
-    _, _, columns, items = before.starts
-    theta = before.theta
-    return np.concatenate(
-        [theta[:, :items], np.zeros((len(theta), p - (items - columns))), theta[:, items:]], axis=1
-    )
+    start, theta = before.parts, before.theta
+    new = np.zeros((len(theta), p - (start.item - start.columns)))
+    return np.concatenate([theta[:, : start.item], new, theta[:, start.item :]], axis=1)
 
 
 @dataclass(slots=True, eq=False)
@@ -458,63 +457,86 @@ class Climb:
         self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
     ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        steps, inner = SETTINGS.steps, SETTINGS.inner
         # Many parameters are allowed more nats in all: each adds its own bit of slack.
         enough = SETTINGS.enough * (1 + len(theta) / 500)
-        K, items = self.rows.rankings.K, self.rows.encoding.items
-        own = np.ascontiguousarray(columns[slots.row, slots.k].T)
-        bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
-        places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
-        linear_map: LinearMap = (K, items, *places, self.x, own, *bent)
+        given = self.linear_map(slots, columns, read)
         taken = 0
         for more in range(rounds, -1, -1):
             if more or not len(self.diagonal):
-                self.diagonal = self._diagonal(theta, linear_map, slots.y)
+                self.diagonal = self._diagonal(theta, given, slots.y)
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
-                theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
-                self.dispersion, int(steps), 4 * enough if more else enough, int(inner), near,
-                self.diagonal, *self._common(theta, slots, own, places[-1], near=near),
-            )  # fmt: skip
+                theta,
+                NormalPrior(self.prior.mean, self.prior.precision),
+                given,
+                Observed(slots.y, self.rows.family, self.dispersion),
+                RoughInverse(self.diagonal, *self._common(theta, slots, given, near=near)),
+                Effort(SETTINGS.steps, SETTINGS.inner, 4 * enough if more else enough, near),
+            )
             taken += done
             near = True
             if more:
                 self.prior.update(theta, self.diagonal)
                 if self.rows.free and len(slots.y):
                     u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
-                    linear(theta, *linear_map, u, v)
+                    linear(theta, given, u, v)
                     self.dispersion = self._dispersion(slots, u + v)
         return taken
 
-    def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
+    def linear_map(self, slots: Slots, columns: Floats, read: Floats) -> LinearMap:
+        """Return what the kernels read of slots, from columns (m, K, p) and reading (m, K)."""
+        rows = self.rows
+        at, bent = rows.encoding.bent
+        return LinearMap(
+            rows.rankings.K,
+            rows.encoding.items,
+            slots.cell,
+            slots.last,
+            slots.own,
+            slots.row,
+            read[slots.row, slots.k],
+            self.x,
+            np.ascontiguousarray(columns[slots.row, slots.k].T),
+            rows.unbent,
+            at,
+            bent,
+            rows.traits,
+        )
+
+    def _diagonal(self, theta: Floats, given: LinearMap, y: Floats) -> Floats:
         """Return the Fisher diagonal (P,): that of J' H J needs squared columns.
 
         Huv is left out, as it only scales and shrinks.
         """
-        K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
         u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
-        linear(theta, *linear_map, u, v)
+        linear(theta, given, u, v)
         family = self.rows.family
-        likelihood(u, v, y, row, family, self.dispersion, su, sv)
-        derivatives(su, sv, y, row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        likelihood(u, v, y, given.row, family, self.dispersion, su, sv)
+        derivatives(su, sv, y, given.row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
         if family >= CHOICE:
             huu = huu + (huv + np.where(y < 0.0, hvv, 0.0)) * su**2
             hvv = huu
         out = np.empty(len(theta))
-        adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
-                bent, traits**2, out)  # fmt: skip
+        squared = {
+            name: getattr(given, name) ** 2
+            for name in ("read", "x", "columns", "context", "traits")
+        }
+        adjoint(huu, hvv, given._replace(**squared), out)
         return out
 
     def _common(
-        self, theta: Floats, slots: Slots, own: Floats, read: Floats, *, near: bool
+        self, theta: Floats, slots: Slots, given: LinearMap, *, near: bool
     ) -> tuple[Ints, Floats]:
-        """Return the parameters that many slots share (positions, distances, constant, context,
-        columns), and the inverse of their block of the Hessian, once near the maximum.
+        """Return the parameters that many slots share, and the inverse of their block of the Hessian.
+
+        They are those of positions, distances, constant, context and columns; far from the maximum
+        there are none.
         """
-        K, at, bent = self.rows.rankings.K, *self.rows.encoding.bent
-        first, size = 2 * K + 1 + K**2 + self.rows.encoding.items + 1, self.x.shape[1]
-        p = len(own) + bent * self.rows.unbent.shape[1]
-        common = np.concatenate([np.arange(2 * K + 1), np.arange(first, first + size + p)])
+        K, own, at, bent = given.K, given.columns, given.at, given.bent
+        size = self.x.shape[1]
+        p = len(own) + bent * given.context.shape[1]
+        start = parts_of(K, given.items, size - 1, p)
+        common = np.concatenate([np.arange(start.cell), np.arange(start.constant, start.item)])
         if not near:
             return common[:0], self.inverse
         if not len(self.inverse):
@@ -524,15 +546,15 @@ class Climb:
             row = slots.row[some]
             k = self.rows.rankings.places[row, slots.k[some]]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
-            z, context = own[:, some], self.rows.unbent[row].T
-            design = np.zeros((2 * K + 1 + size + p, N))
+            z, context = own[:, some], given.context[row].T
+            design = np.zeros((len(common), N))
             design[k, np.arange(N)] = 1.0
             after = np.flatnonzero(before >= 0)
-            design[K, after] = 1.0
-            design[K + 1 + k[after] - before[after], after] = 1.0
-            design[K + 1] = read[some]
+            design[start.clicked, after] = 1.0
+            design[start.distance + k[after] - before[after], after] = 1.0
+            design[start.reading] = given.read[some]
             products = [z[at + j] * context for j in range(bent)]
-            design[2 * K + 1 :] = np.concatenate(
+            design[start.cell :] = np.concatenate(
                 [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
             )
             values = theta[common]
@@ -549,7 +571,7 @@ class Climb:
 
     def _apart(self, design: Floats, values: Floats) -> Floats:
         """Return the Fisher block of columns (., N) whose slots speak one by one."""
-        first = 2 * self.rows.rankings.K + 1
+        first = parts_of(self.rows.rankings.K, 0, 0, 0).cell
         seen, shown = design[:first], design[first:]
         u, v = values[:first] @ seen, values[first:] @ shown
         huu: Floats = np.full(len(u), 1.0 / self.dispersion)

@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, by_row
+from counterrank.models.clicks.kernels.likelihood import Parts, parts_of
 from counterrank.models.clicks.kernels.recursion import (
     attractions,
     chances,
@@ -29,16 +32,8 @@ from counterrank.models.clicks.kernels.recursion import (
     similar_above,
     skipped,
 )
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    Rankings,
-    Scaling,
-    Variant,
-    by_row,
-)
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -349,53 +344,54 @@ class Parameters:
     d: int
 
     @property
-    def starts(self) -> tuple[int, int, int, int]:
-        """First entries of item after click, constant, columns and items."""
-        after = 2 * self.K + 1 + self.K**2
-        base = after + self.items + 1
-        width = self.theta.shape[1] - base - 1 - self.d - (self.items + 1) * (1 + self.d)
-        return after, base, base + 1 + self.d, base + 1 + self.d + width
+    def parts(self) -> Parts:
+        """Where each part of the parameters begins."""
+        p = self.theta.shape[1] - self.count(self.K, self.items, self.d, 0)
+        return parts_of(self.K, self.items, self.d, p)
+
+    @staticmethod
+    def count(K: int, items: int, d: int, p: int) -> int:
+        """Return the number P of parameters of so many positions, items, context columns and columns."""
+        return parts_of(K, items, d, p).slope + (items + 1) * d
 
     @property
     def odds(self) -> Floats:
         """exp(-t_kl) (F + 1, K, K + 1); column 0 before any click."""
-        K, theta = self.K, self.theta
+        K, theta, start = self.K, self.theta, self.parts
         k, last = np.arange(K)[:, None], np.arange(K)
         t = np.zeros((len(theta), K, K + 1))
         t[:, :, 0] = theta[:, :K]
-        cells = theta[:, 2 * K + 1 : 2 * K + 1 + K * K].reshape(-1, K, K)
-        distance = theta[:, K + 1 + np.maximum(k - last, 0)]
-        t[:, :, 1:] = theta[:, :K, None] + theta[:, K, None, None] + distance + cells
+        cells = theta[:, start.cell : start.after].reshape(-1, K, K)
+        distance = theta[:, start.distance + np.maximum(k - last, 0)]
+        t[:, :, 1:] = theta[:, :K, None] + theta[:, start.clicked, None, None] + distance + cells
         return np.exp(-t)
 
     @property
     def power(self) -> Floats:
         """How much skipped items say of having left (F + 1,): 0 nothing, 1 as in Chapelle & Zhang."""
-        return np.ascontiguousarray(self.theta[:, self.K + 1])
+        return np.ascontiguousarray(self.theta[:, self.parts.reading])
 
     @property
     def after(self) -> Floats:
         """exp(-h) (F + 1, I + 1)."""
-        first = self.starts[0]
-        return np.exp(-self.theta[:, first : first + self.items + 1])
+        start = self.parts
+        return np.exp(-self.theta[:, start.after : start.constant])
 
     @property
     def table(self) -> Floats:
         """Intercept and slopes of each item (F + 1, I + 1, 1 + d), common part included."""
-        _, base, columns, items = self.starts
-        folds = len(self.theta)
+        start, folds = self.parts, len(self.theta)
         out = np.empty((folds, self.items + 1, 1 + self.d))
-        own = self.theta[:, items : items + self.items + 1]
-        slopes = self.theta[:, items + self.items + 1 :].reshape(folds, self.items + 1, self.d)
-        out[:, :, 0] = self.theta[:, base, None] + own
-        out[:, :, 1:] = self.theta[:, None, base + 1 : columns] + slopes
+        slopes = self.theta[:, start.slope :].reshape(folds, self.items + 1, self.d)
+        out[:, :, 0] = self.theta[:, start.constant, None] + self.theta[:, start.item : start.slope]
+        out[:, :, 1:] = self.theta[:, None, start.context : start.columns] + slopes
         return out
 
     @property
     def beta(self) -> Floats:
         """Coefficients of the columns (F + 1, p)."""
-        _, _, columns, items = self.starts
-        return np.ascontiguousarray(self.theta[:, columns:items])
+        start = self.parts
+        return np.ascontiguousarray(self.theta[:, start.columns : start.item])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -508,23 +504,10 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClickModel:
-    """A fitted click-history model."""
+class PredictorModel:
+    """A model that makes its expectations from one linear predictor."""
 
     predictor: Predictor
-    odds: Floats = field(init=False)
-    after: Floats = field(init=False)
-    power: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "power", self.predictor.parameters.power)
-        object.__setattr__(self, "odds", self.predictor.parameters.odds)
-        object.__setattr__(self, "after", self.predictor.parameters.after)
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.HISTORY
 
     @property
     def variant(self) -> Variant:
@@ -540,6 +523,20 @@ class ClickModel:
     def details(self) -> Json:
         """What was fitted, for people."""
         return self.predictor.details
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickModel(PredictorModel):
+    """A fitted click-history model."""
+
+    odds: Floats = field(init=False)
+    after: Floats = field(init=False)
+    power: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "power", self.predictor.parameters.power)
+        object.__setattr__(self, "odds", self.predictor.parameters.odds)
+        object.__setattr__(self, "after", self.predictor.parameters.after)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, by_row, plain_history
 from counterrank.models.clicks.fit import predictors, prepared
 from counterrank.models.clicks.kernels.pages import (
     CHANCE,
@@ -24,19 +25,9 @@ from counterrank.models.clicks.kernels.pages import (
     page_weights,
 )
 from counterrank.models.clicks.kernels.recursion import not_shown
-from counterrank.models.clicks.model import Predictor
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    Rankings,
-    Variant,
-    by_row,
-    plain_history,
-    variants_for,
-    with_candidates,
-)
+from counterrank.models.clicks.model import Predictor, PredictorModel
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.rankings import Rankings, Variant, variants_for, with_candidates
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -70,29 +61,13 @@ def _keys(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChoiceModel:
+class ChoiceModel(PredictorModel):
     """Items of a page compete for at most `budget` clicks."""
 
-    predictor: Predictor
     budget: float
     #: Slots of a page, and whether the candidates that it does not show compete too.
     K: int
     beside: bool
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.CHOICE
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.predictor.variant
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.predictor.folds
 
     @property
     def details(self) -> Json:
@@ -175,29 +150,13 @@ class ChoiceModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PageRewardModel:
+class PageRewardModel(PredictorModel):
     """One reward a page, from all its items; it stands at the last of them, as in the log."""
 
-    predictor: Predictor
     #: Of `kernels.pages`: CHANCE, TOTAL or NUMBER.
     family: int
     centre: float
     unit: float
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.PAGE
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.predictor.variant
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.predictor.folds
 
     @property
     def details(self) -> Json:

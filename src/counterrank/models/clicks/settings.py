@@ -87,16 +87,12 @@ class ClickSettings:
     evidence: float = 1.15
     #: Information of a pair: pairs seen once or twice would else be the largest residuals (develop worlds).
     pair_weight: float = 1.0
-    #: Indicator columns: as for the context: more labels share hashed columns.
-    labels: int = 20
-    #: Standard deviations: outliers of a column are moved here: a ridge is no guard against them.
-    far: float = 8.0
     #: Nats, and as many per 500 parameters: the first Newton step that promises less is the last:
     #: it leaves about its square, where a parameter's noise is half a nat (folds against tight
     #: fits, see WHY.md).
     enough: float = 0.2
     #: Newton steps: fits end long before by `enough`.
-    steps: float = 25.0
+    steps: int = 25
     #: Slots: of the rows on which a fit of many more starts: a fifth off its cost; estimates are
     #: as near to those of fits to a hundredth of `enough` as without: .03 standard errors (five
     #: simulated worlds of 12,000 to 40,000 rankings).
@@ -104,7 +100,7 @@ class ClickSettings:
     #: Slots: of the block of common parameters that scales Newton steps: it need not be exact.
     block_slots: int = 8_192
     #: Products with the Fisher matrix a Newton step: a rough direction is enough.
-    inner: float = 20.0
+    inner: int = 20
 
 
 SETTINGS = ClickSettings()

@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.models.base import Prediction
 from counterrank.models.columns import (
-    Scale,
     blocks_of,
-    context_columns,
     expected,
     whole_distribution,
 )
-from counterrank.models.linear import factored_draws, policy_draws
+from counterrank.models.draws import factored_draws, target_draws
 from counterrank.models.settings import (
     DRAWS,
     LARGEST_EXPONENT,
@@ -220,9 +219,9 @@ class Rows:
         return self.take(slice(None, None, max(self.n // count, 1)))
 
 
-def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:
+def rows_of(log: RankingLog, scale: ContextMoments, folds: int) -> Rows:
     """Return the rows of a log, its context standardised."""
-    x = scale.apply(context_columns(log))
+    x = scale.standardised(context_columns(log))
     present = (log.action >= 0).astype(np.float64)
     return Rows(
         x,
@@ -255,7 +254,7 @@ class MixtureModel:
     tilt: Floats
     shares: Floats
     link: Link
-    scale: Scale
+    scale: ContextMoments
     details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
@@ -267,7 +266,7 @@ class MixtureModel:
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and E_pi q of a batch."""
-        x = self.scale.apply(context_columns(batch))
+        x = self.scale.standardised(context_columns(batch))
         traits = traits_of(x)
         fold = batch.bucket % len(self.effects.own)
         seen = chances(self.shares, traits), scale_of_tilt(self.tilt, traits)
@@ -299,7 +298,7 @@ class MixtureModel:
         # Positions hang together (a policy without replacement): only whole draws are rankings it
         # would show.
         if wanted is None:
-            drawn = policy_draws(batch, target, self.draws, self.seed)
+            drawn = target_draws(batch, target, self.draws, self.seed)
             total = np.zeros(batch.action.shape)
             for s in range(drawn.shape[1]):
                 total += self.values(x, np.ascontiguousarray(drawn[:, s]), fold, chance, scale)

@@ -1,6 +1,4 @@
-"""The pages: the list of results, two side by side, and runs over time with predictions beside
-what was earned.
-"""
+"""The pages of `serve`: the list of results, two side by side, and runs over time beside outcomes."""
 
 import math
 from collections import Counter
@@ -20,39 +18,35 @@ from counterrank.report import (
     EVIDENCE,
     SIGNS,
     Axis,
-    Frame,
+    AxisScale,
     Plot,
+    PlotFrame,
     Point,
     Reading,
     Row,
-    Rows,
-    Scale,
+    RowChart,
     Series,
-    abtest_page,
-    abtest_sentences,
+    abtesting,
     around,
     count,
+    evaluation,
     figure,
+    filled,
     known,
-    learning_page,
+    learning,
     made_with,
     metric_reading,
-    page,
     percent,
     plain,
-    plan_page,
-    plan_sentences,
+    plan,
     relative_ends,
-    render,
     span,
     style_of,
     table,
-    title,
-    validation_page,
-    validation_sentences,
+    validating,
 )
 from counterrank.report.reading import Interval
-from counterrank.report.serve.store import Entry, Outcome
+from counterrank.report.serve.store import Entry, MeasuredOutcome
 
 #: A line of a template.
 Line = dict[str, object]
@@ -61,11 +55,12 @@ Line = dict[str, object]
 def listing(
     entries: Sequence[Entry], folder: str, others: Sequence[Entry] = (), older: int = 0
 ) -> str:
-    """Return the page that lists all evaluations, and below them what was learned and validated;
-    the newest first.
+    """Return the page that lists all results, the newest first.
+
+    Evaluations come first, then what was learned, validated, tested and planned.
     """
     evaluations, rest = (sorted(found, key=_age, reverse=True) for found in (entries, others))
-    return page(
+    return filled(
         "list.html.j2",
         folder=folder,
         entries=[_entry_line(entry) for entry in evaluations],
@@ -77,14 +72,14 @@ def listing(
 def report(entry: Entry) -> str:
     """Return the page of one result, with a way back to the list."""
     if isinstance(entry.result, LearningReport):
-        return learning_page(entry.result, back="/")
+        return learning.page(entry.result, back="/")
     if isinstance(entry.result, ValidationReport):
-        return validation_page(entry.result, back="/")
+        return validating.page(entry.result, back="/")
     if isinstance(entry.result, ABTest):
-        return abtest_page(entry.result, back="/")
+        return abtesting.page(entry.result, back="/")
     if isinstance(entry.result, ExplorationPlan):
-        return plan_page(entry.result, back="/")
-    return render(reading_of(entry).result, back="/")
+        return plan.page(entry.result, back="/")
+    return evaluation.page(reading_of(entry).result, back="/")
 
 
 def reading_of(entry: Entry) -> Reading:
@@ -99,7 +94,7 @@ def _age(entry: Entry) -> tuple[datetime, float]:
 
 def problem(title: str, text: str) -> str:
     """Return a page that says what went wrong."""
-    return page("problem.html.j2", title=title, text=text)
+    return filled("problem.html.j2", title=title, text=text)
 
 
 def _entry_line(entry: Entry) -> Line:
@@ -107,7 +102,7 @@ def _entry_line(entry: Entry) -> Line:
     level = reading.evidence()
     return {
         **_named(entry, level),
-        "headline": title(reading),
+        "headline": evaluation.title(reading),
         "size": count(reading.log.n),
         "written": _written(entry),
     }
@@ -118,11 +113,11 @@ def _other_line(entry: Entry) -> Line:
     if isinstance(found, LearningReport):
         kind, headline = "learned policy", found.sentence
     elif isinstance(found, ValidationReport):
-        kind, headline = "validation", validation_sentences(found)[0]
+        kind, headline = "validation", validating.sentences(found)[0]
     elif isinstance(found, ABTest):
-        kind, headline = "A/B test", next(iter(abtest_sentences(found)), "")
+        kind, headline = "A/B test", next(iter(abtesting.sentences(found)), "")
     elif isinstance(found, ExplorationPlan):
-        kind, headline = "plan", plan_sentences(found)[0]
+        kind, headline = "plan", plan.sentences(found)[0]
     else:
         kind, headline = "damaged file", "It cannot be read; write it anew."
     return {
@@ -164,7 +159,7 @@ def compare(first: Entry, second: Entry) -> str:
         if same
         else "They used different data: errors of both add up in each difference."
     )
-    return page(
+    return filled(
         "compare.html.j2",
         title=f"{first.name} and {second.name}",
         names=(first.name, second.name),
@@ -241,7 +236,7 @@ def _chart(readings: tuple[Reading, Reading]) -> Markup:
         for index, (name, reading) in enumerate(zip("AB", readings, strict=True)):
             if target in reading.targets and not reading.not_estimable(target):
                 shown.append(_row(name, index, reading.best(target)))
-    drawn = Rows(shown, Axis("value"), "Recommended estimates of both evaluations").svg()
+    drawn = RowChart(shown, Axis("value"), "Recommended estimates of both evaluations").svg()
     return figure("Recommended estimates", "Circles: A. Diamonds: B. Bars are intervals.", drawn)
 
 
@@ -268,7 +263,7 @@ class Night:
     entry: Entry
     reading: Reading
     target: str
-    outcome: Outcome | None
+    outcome: MeasuredOutcome | None
     #: What is counted, and how: "clicks", "per ranking".
     metric: str = ""
     unit: str = ""
@@ -284,7 +279,7 @@ class Night:
         return self.reading.lift(self.target)
 
 
-def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
+def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], MeasuredOutcome]) -> str:
     """Return the page: a section for each target, its runs from the oldest to the newest."""
     nights: dict[tuple[str, str], list[Night]] = {}
     for entry in sorted(entries, key=_age):
@@ -292,7 +287,7 @@ def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome
             nights.setdefault((night.target, night.metric), []).append(night)
     # A target's name is enough where there is one metric of it.
     metrics = Counter(target for target, _ in nights)
-    return page(
+    return filled(
         "history.html.j2",
         sections=[
             _section(target if metrics[target] == 1 else f"{target} · {metric}", runs)
@@ -301,7 +296,9 @@ def history(entries: Sequence[Entry], outcomes: Mapping[tuple[str, str], Outcome
     )
 
 
-def _by_metric(entry: Entry, outcomes: Mapping[tuple[str, str], Outcome]) -> Iterator[Night]:
+def _by_metric(
+    entry: Entry, outcomes: Mapping[tuple[str, str], MeasuredOutcome]
+) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
     whole = reading_of(entry)
     found = whole.result.metrics if len(whole.result.metrics) > 1 else ()
@@ -410,8 +407,8 @@ def _lifts(title: str, runs: Sequence[Night]) -> Markup:
             points.append(Point(float(place), lift.value, low, high, words))
             doubtful += points[-1:] if evidence != "reliable" else []
     values = [value for p in points for value in (p.y, p.low, p.high)]
-    frame = Frame(
-        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+    frame = PlotFrame(
+        x=AxisScale(-0.5, max(len(runs) - 0.5, 0.5)),
         y=around(values, also=[0.0]),
         x_title="run",
         y_title=f"lift in {runs[-1].metric} {runs[-1].unit}",
@@ -446,8 +443,8 @@ def _outcomes(title: str, runs: Sequence[Night]) -> Markup:
         ends = (outcome.earned - reach, outcome.earned + reach)
         earned.append(Point(place + 0.08, outcome.earned, *ends, words))
     values = [value for p in (*predicted, *earned) for value in (p.y, p.low, p.high)]
-    frame = Frame(
-        x=Scale(-0.5, max(len(runs) - 0.5, 0.5)),
+    frame = PlotFrame(
+        x=AxisScale(-0.5, max(len(runs) - 0.5, 0.5)),
         y=around(values),
         x_title="run",
         y_title=f"{runs[-1].metric} {runs[-1].unit}" if runs else "",

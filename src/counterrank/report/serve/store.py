@@ -50,7 +50,7 @@ Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MeasuredOutcome:
     """A policy's value per ranking as measured in an A/B test, and its standard error."""
 
     earned: float
@@ -151,7 +151,7 @@ class Store:
         found = [entry for one in newest if (entry := self._entry(one.path)) is not None]
         return sorted(found, key=lambda entry: (-entry.modified, entry.name))
 
-    def outcomes(self) -> dict[tuple[str, str], Outcome]:
+    def outcomes(self) -> dict[tuple[str, str], MeasuredOutcome]:
         """Return what A/B tests found, by run and target."""
         return {
             (entry.name, target): one
@@ -266,14 +266,14 @@ def _kept(path: Path) -> list[Json]:
     return rows
 
 
-def read_outcomes(path: Path) -> dict[str, Outcome]:
+def read_outcomes(path: Path) -> dict[str, MeasuredOutcome]:
     """Return the outcomes of a file by target; none where it is missing or something else."""
     found = _read_json(path)
     if found.get("schema") != OUTCOME or not isinstance(found.get("outcomes"), list):
         return {}
     rows = [row for row in found["outcomes"] if isinstance(row, dict) and known(row.get("earned"))]
     return {
-        str(row.get("target")): Outcome(
+        str(row.get("target")): MeasuredOutcome(
             float(row["earned"]), float(row["stderr"]) if known(row.get("stderr")) else 0.0
         )
         for row in rows

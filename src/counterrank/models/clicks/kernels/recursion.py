@@ -264,16 +264,6 @@ def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> No
 
 
 @jit
-def standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
-    """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
-    for i in range(len(values)):
-        for j in range(len(mean)):
-            value = (values[i, j] - mean[j]) * scale[j]
-            value = 0.0 if np.isnan(value) else value
-            out[i, j] = min(max(value, -far), far)
-
-
-@jit
 def chances(values: Floats, lengths: Ints) -> None:
     """Replace log odds (m, K) by chances; zero in the padding."""
     m, K = values.shape

@@ -1,0 +1,509 @@
+"""Cross-fitted reward models, averaged: what they expect of logged rankings and of the target's.
+
+`doubly_robust`, `pooled` and `auto` ask them in one way. Where both policies have whole
+distributions of independent positions the models of `models.fit_close` answer in closed form.
+Everywhere else rankings of the target are drawn, and click models are averaged over them.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.encoding import context_columns, encoded_features
+from counterrank.data.log import RankingLog
+from counterrank.errors import EstimatorError
+from counterrank.estimators.base import View, Workspace
+from counterrank.messages import Message
+from counterrank.models import (
+    AmountModel,
+    PageModel,
+    Rankings,
+    RepeatedLists,
+    RewardModel,
+    Training,
+    fit_list_models,
+    fit_lists,
+    fits_in_memory,
+    rankings_of,
+    squared_loss,
+    target_draws,
+    train,
+    variants_for,
+)
+from counterrank.policies import attraction
+from counterrank.records import Json
+from counterrank.texts import in_percent
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: The random stream of the training rows, apart from those of the models; it follows the seed.
+TRAINING_STREAM = 102
+
+
+@dataclass(frozen=True, slots=True)
+class CrossFitDefaults:
+    """Numbers of cross-fitting, each with its reason."""
+
+    #: A fit sees four fifths of the rows, and five fits make a jackknife.
+    folds: int = 5
+    #: Power of the likelihood by which models count: all are wrong, and how well they predict what the
+    #: logger shows says only in part how right they are about the target (Grunwald & van Ommen 2017).
+    likelihood: float = 0.125
+    #: A model of a smaller share is refuted: what it says is no evidence of disagreement, and its fits
+    #: are not compared.
+    least_share: float = 0.001
+    #: Standard deviation of log amounts between items below which no price is missed.
+    same_amount: float = 0.1
+    #: Clicks after which an item has shown what a click on it earns.
+    often: int = 10
+    #: Candidates that a reader may see on one page, whether their rewards are logged or not.
+    pool: int = 32
+    #: Models have an entry for each pair of positions: longer rankings have none.
+    longest: int = 100
+
+    #: Rankings that models are trained on. More help on long logs (all of 100,000 rows: a third less
+    #: error in one world) at twice the time.
+    training_rows: int = 32_768
+    #: Rankings that models are asked about; the fits' own error is larger than what more take off.
+    asked_rows: int = 32_768
+    #: Rankings drawn for a row: their noise is a quarter of the models' spread between rankings.
+    draws: int = 4
+    #: Rankings drawn in all: on long logs the rows average out what fewer a row leave.
+    draws_together: int = 200_000
+    #: Rankings of the target a row on which fits of different folds are compared.
+    fold_draws: int = 2
+
+
+DEFAULTS = CrossFitDefaults()
+
+
+def trained(workspace: Workspace, *, rich: bool = True) -> Training:
+    """Return the Grams of the training rows; refuse what would not fit into memory."""
+    if not fits_in_memory(workspace.first):
+        raise EstimatorError(
+            f"a linear reward model of {workspace.first.n_actions:,} items at {workspace.first.K} "
+            "positions would not fit into memory; use 'auto', or weights alone such as 'iips'"
+        )
+    key = ("training", rich)
+    return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    """What M models say of n rows: their average q, its mean under the target and surprises (n, K).
+
+    `delta` sums to sum_k alpha_k (r_k - q_k). `means` (M, n) are each model's alpha-weighted means
+    of a row and `errors` (M, n, K) each model's surprises; the models' disagreement is measured on
+    them. `volume` (n, K), of amounts only, is the part of mean - q that is a change in clicks, each
+    worth the mean amount of its position; the rest is a change in amounts. Both count before they
+    cancel.
+    """
+
+    q: Floats
+    mean: Floats
+    delta: Floats
+    means: Floats
+    errors: Floats
+    volume: Floats | None = None
+
+
+def in_fold(batch: RankingLog, fold: int) -> RankingLog:
+    """Return the batch as if all rows were of one fold.
+
+    The delete-a-fold jackknife asks each fit about all rows.
+    """
+    part = batch.take(slice(0, batch.n))
+    object.__setattr__(part, "bucket", np.full(batch.n, fold, dtype=batch.bucket.dtype))
+    return part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedForm:
+    """Models that know their mean under the target, with their `shares` (M,) in the average.
+
+    Their surprises are plain residuals.
+    """
+
+    models: tuple[RewardModel, ...]
+    shares: Floats
+    folds: int
+
+    @property
+    def details(self) -> Json:
+        """Those of the model that predicts best."""
+        return self.models[0].details
+
+    def outlook(self, view: View, fold: int | None = None) -> Outlook:
+        """Return the average of the models' predictions."""
+        batch = view.batch if fold is None else in_fold(view.batch, fold)
+        found = [model.predict(batch, view.target) for model in self.models]
+        alpha = view.batch.position_weights
+        errors = np.stack([alpha * (view.batch.reward - one.q) for one in found])
+        q, mean = np.stack([one.q for one in found]), np.stack([one.mean for one in found])
+        return _averaged(q, mean, errors, alpha, self.shares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """Models of whole rankings, averaged with `shares` (M,) over `draws` rankings of the target a row."""
+
+    models: tuple[PageModel, ...]
+    shares: Floats
+    draws: int
+    seed: int
+    details: Json = field(default_factory=dict)
+    #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
+    rate: float = 1.0
+    level: Floats = field(default_factory=lambda: np.zeros(0))
+    #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
+    worth: Floats = field(default_factory=lambda: np.zeros(0))
+    #: What has to be said of the models.
+    flags: tuple[str, ...] = ()
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.models[0].folds
+
+    def outlook(self, view: View, fold: int | None = None) -> Outlook:
+        """Return the average of the models' predictions."""
+        batch = view.batch
+        n, K, alpha = batch.n, batch.K, batch.position_weights
+        own = (
+            np.asarray(batch.bucket % self.folds, dtype=np.int64)
+            if fold is None
+            else np.full(n, fold)
+        )
+        # Fits of different folds are compared on the same rankings: few do, and so do the models that
+        # count.
+        size = self.draws if fold is None else self.fold_draws
+        least = 0.0 if fold is None else DEFAULTS.least_share
+        asked = np.flatnonzero(self.shares >= least)
+        logged, pages = self._logged(view), self._pages(view, size)
+        q, errors = np.empty((len(asked), n, K)), np.empty((len(asked), n, K))
+        volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
+        for rows, part in logged.parts():
+            folds = own[rows]
+            for j, model in enumerate(asked):
+                past = self.models[model].history(part, batch.reward[rows], folds, alpha)
+                q[j, rows], errors[j, rows] = past.q, past.delta
+                if len(self.worth) and not pages.paired:
+                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
+        mean = q.copy() if pages.paired else np.zeros_like(q)
+        for sign, drawn in pages.parts:
+            each = max(drawn.m // max(n, 1), 1)
+            ahead, owns = np.empty((len(asked), drawn.m, K)), np.repeat(own, each)
+            for rows, part in drawn.parts():
+                folds = owns[rows]
+                for j, model in enumerate(asked):
+                    ahead[j, rows] = self.models[model].expected(part, folds)
+                    if len(self.worth):
+                        worth = sign * shares[j] * self._worth(int(model), part, folds) / each
+                        np.add.at(volume, np.arange(rows.start, rows.start + part.m) // each, worth)
+            mean += sign * ahead.reshape(len(asked), n, each, K).mean(axis=2)
+        look = _averaged(q, mean, errors, alpha, shares)
+        return replace(look, volume=volume) if len(self.worth) else look
+
+    def _worth(self, model: int, part: Rankings, folds: Ints) -> Floats:
+        """Return the expected clicks of each slot, each worth the mean amount of its position."""
+        one = self.models[model]
+        if isinstance(one, AmountModel):
+            return self.worth * one.clicks.expected(part, folds)
+        return one.expected(part, folds)
+
+    @property
+    def fold_draws(self) -> int:
+        """Rankings of the target a row on which fits of different folds are compared."""
+        return min(self.draws, DEFAULTS.fold_draws)
+
+    def compared(self, view: View, rows: Ints) -> View:
+        """Return some rows of a view for comparing folds: their rankings are among those it has."""
+        size = self.fold_draws
+        part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
+        part.once("rankings", lambda: self._logged(view).take(rows))
+        part.once(("drawn rankings", size), lambda: self._pages(view, self.draws).take(rows, size))
+        draws = drawn_once(view, self.draws, self.seed)
+        part.once(("target draws", size), lambda: draws[rows, :size])
+        return part
+
+    def _logged(self, view: View) -> Rankings:
+        return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
+
+    def _pages(self, view: View, size: int) -> "AskedPages":
+        """Return the drawn rankings that the models are asked about, `size` a row."""
+        return view.once(
+            ("drawn rankings", size),
+            lambda: AskedPages(((1.0, self._drawn(view, drawn_once(view, size, self.seed))),)),
+        )
+
+    def _drawn(self, view: View, drawn: Ints) -> Rankings:
+        return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedPages:
+    """Drawn rankings with signs: the target's (1), and the logger's (-1) where a change is measured.
+
+    A model's mean under the target is its mean over the target's rankings. Of a pair it is what the
+    model expects of the shown page, plus its mean over the target's, less its mean over the logger's.
+    """
+
+    parts: tuple[tuple[float, Rankings], ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether the logger's rankings are among them."""
+        return len(self.parts) == 2
+
+    def take(self, rows: Ints, size: int) -> "AskedPages":
+        """Return those of some rows, `size` a row in all."""
+        each = -(-size // len(self.parts))
+        return AskedPages(tuple((sign, _first(part, rows, each)) for sign, part in self.parts))
+
+
+def _first(rankings: Rankings, rows: Ints, size: int) -> Rankings:
+    """Return the first `size` drawn rankings of some requests."""
+    each = rankings.m // max(rankings.n, 1)
+    return rankings.take((rows[:, None] * each + np.arange(size)).ravel())
+
+
+def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Floats) -> Outlook:
+    over = [np.tensordot(shares, values, axes=1) for values in (q, mean, errors)]
+    return Outlook(over[0], over[1], over[2], mean @ alpha, errors)
+
+
+def shares_of(
+    losses: Floats, slots: int, unit: Ints | None = None, *, power: float = 1.0
+) -> Floats:
+    """Return how much each model counts (M,), from its squared errors (M, n) on rows it has not seen.
+
+    A model counts by a power of the likelihood of the rewards, with normal noise of the variance that
+    the best model leaves. A power below one is for models that are all wrong: how well they predict
+    what the logger shows says only in part what they are worth for the target (Grunwald & van Ommen
+    2017).
+
+    Rows of one `unit` (n,) repeat each other. The difference between two models is therefore divided
+    by its design effect: its variance over units relative to that over rows.
+
+    >>> shares_of(np.array([[50.0, 50.0], [50.0, 50.0], [60.0, 80.0]]), 100).round(3).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    total = losses.sum(axis=1)
+    best = float(total.min())
+    if best <= 0.0:
+        return np.asarray(total == best) / np.count_nonzero(total == best)
+    design = np.ones(len(losses))
+    if unit is not None:
+        apart = losses - losses[total.argmin()]
+        apart = apart - apart.mean(axis=1, keepdims=True)
+        over_units = np.array([(np.bincount(unit, one) ** 2).sum() for one in apart])
+        over_rows = (apart**2).sum(axis=1)
+        design = np.maximum(over_units / np.where(over_rows > 0.0, over_rows, 1.0), 1.0)
+    likely = np.exp(-0.5 * power * (total - best) / (best / max(slots, 1)) / design)
+    out: Floats = likely / likely.sum()
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedPages:
+    """Models of whole rankings with their `shares` (M,) in an average.
+
+    `lists` is the model of repeated lists among them, where there is one.
+    """
+
+    models: tuple[PageModel, ...]
+    shares: Floats
+    lists: RepeatedLists | None
+
+    @property
+    def details(self) -> list[Json]:
+        """What was fitted, for people."""
+        pairs = zip(self.models, self.shares, strict=True)
+        return [{**model.details, "share": float(share)} for model, share in pairs]
+
+    def by_place(self, rankings: Rankings, fold: Ints) -> Floats:
+        """Return the expected reward of each slot (m, K), by the fits that left out its `fold` (m,)."""
+        out = np.zeros(rankings.item.shape)
+        for rows, part in rankings.parts():
+            for model, share in zip(self.models, self.shares, strict=True):
+                if share > 0.0:
+                    out[rows] += share * model.expected(part, fold[rows])
+        return out
+
+
+def fit_pages(
+    sample: RankingLog, rankings: Rankings, *, seed: int, competition: bool = True
+) -> FittedPages:
+    """Return the click models of some rows, cross-fitted by bucket.
+
+    Without competition a model does not know the items below.
+    """
+    folds = DEFAULTS.folds
+    fold = np.asarray(sample.bucket % folds, dtype=np.int64)
+    variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
+    clicks = fit_list_models(
+        rankings,
+        sample.reward,
+        fold,
+        folds=folds,
+        variants=variants,
+        seed=seed,
+        page=sample.page_reward,
+        choice=competition,
+    )
+    # The mean of a list knows the items below: not for models that must not.
+    lists = fit_lists(rankings, sample.reward, fold, folds) if competition else None
+    models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
+    losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
+    unit = sample.bucket if sample.unit is not None else None
+    rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
+    shares = shares_of(losses, rewards, unit, power=DEFAULTS.likelihood)
+    return FittedPages(tuple(models), shares, lists)
+
+
+class TrainingPages(NamedTuple):
+    """A sample of a log's rows and their rankings."""
+
+    sample: RankingLog
+    rankings: Rankings
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> "TrainingPages":
+        """Return the sample that the models of a workspace are fitted to."""
+        rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
+        sample = workspace.source.sample(DEFAULTS.training_rows, rng)
+        return cls(sample, logged_rankings(sample, workspace.target))
+
+
+def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
+    """Return the click models of a log, fitted to a sample of its rows."""
+    pages = TrainingPages.of(workspace)
+    fitted = fit_pages(*pages, seed=workspace.seed, competition=competition)
+    return averaged(workspace, pages, fitted)
+
+
+def averaged(workspace: Workspace, pages: TrainingPages, fitted: FittedPages) -> Drawn:
+    """Return the average of fitted models over drawn rankings of the target."""
+    sample, rankings = pages
+    n, most = workspace.source.n, DEFAULTS.asked_rows
+    worth, flags = amounts(fitted.models[0], pages)
+    return Drawn(
+        fitted.models,
+        fitted.shares,
+        draws_for(n if n is None else min(n, most)),
+        workspace.seed,
+        {"models": fitted.details},
+        rate=1.0 if n is None else min(most / n, 1.0),
+        level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+        worth=worth,
+        flags=flags,
+    )
+
+
+def amounts(model: PageModel, pages: TrainingPages) -> tuple[Floats, tuple[str, ...]]:
+    """Return the mean amount of a click at each position (K,), and a flag where prices are unknown.
+
+    Rewards that are no amounts have neither.
+    """
+    if not isinstance(model, AmountModel):
+        return np.zeros(0), ()
+    reward, rankings = pages.sample.reward, pages.rankings
+    fold = np.asarray(pages.sample.bucket % DEFAULTS.folds, dtype=np.int64)
+    paid = (rankings.item >= 0) & (reward > 0.0)
+    worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
+    # As items that nobody has clicked yet: those the target would show have hardly been either.
+    new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
+    log, found = np.log(reward[paid]), np.log(model.amount(new, fold)[paid])
+    between = _between(rankings.item[paid], log)
+    told = float(log.var() - (log - found).var())
+    item, count = np.unique(rankings.item[paid], return_counts=True)
+    often = np.isin(rankings.item, item[count >= DEFAULTS.often]).sum()
+    same = between <= DEFAULTS.same_amount**2
+    if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
+        return worth, ()
+    text = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    return worth, (Message("amount-unknown", text),)
+
+
+_UNKNOWN_AMOUNT = (
+    "item features tell {told} of how much items differ in what a click earns, so that "
+    "of the target's items is guessed from few clicks; give prices as a feature of the items"
+)
+
+
+def _between(item: Ints, values: Floats) -> float:
+    """Return the variance of values (N,) between items: all of it, less that within items seen twice.
+
+    >>> _between(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]))
+    1.0
+    """
+    _, number, count = np.unique(item, return_inverse=True, return_counts=True)
+    mean = np.bincount(number, values) / count
+    repeats = float((count - 1).sum())
+    within = float(((values - mean[number]) ** 2).sum()) / max(repeats, 1.0)
+    return max(float(values.var()) - within, 0.0)
+
+
+def draws_for(rows: int | None) -> int:
+    """Return how many rankings of the target are drawn a row.
+
+    Fewer are enough on long logs, whose rows average out the rest.
+
+    >>> draws_for(2_000), draws_for(1_000_000)
+    (4, 1)
+    """
+    most, together = DEFAULTS.draws, DEFAULTS.draws_together
+    return int(np.clip(together // (rows or together), 1, most))
+
+
+def drawn_once(view: View, size: int, seed: int) -> Ints:
+    """Return `target_draws` of a view, drawn once."""
+    first = view.draws_of
+    return first.once(
+        ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
+    )
+
+
+def logged_rankings(batch: RankingLog, target: str) -> Rankings:
+    """Return the logged rankings with both policies' scores of every item, where they have scores."""
+    extra = scores(batch, target, batch.action[:, None, :])
+    logged = rankings_of(batch, extra=None if extra is None else extra[:, 0])
+    return replace(logged, bends=True, pool=pool_of(batch, target))
+
+
+def pool_of(batch: RankingLog, target: str) -> Rankings | None:
+    """Return all candidates of each row as rankings.
+
+    None where they are not known, no more than what is shown, or too many to be seen at once.
+    """
+    sets, most = batch.candidates, DEFAULTS.pool
+    if sets is None or batch.page_reward or not batch.K < sets.counts.max(initial=0) <= most:
+        return None
+    items = sets.dense(sets.items, -1).astype(np.int64)
+    extra = scores(batch, target, items[:, None, :])
+    names = batch.item_feature_names
+    return Rankings(
+        items,
+        context_columns(batch),
+        features=encoded_features(batch.features_of(items), names, batch.categories_of_items)
+        if names
+        else None,
+        extra=None if extra is None else extra[:, 0],
+        bends=True,
+        at=np.full(items.shape, batch.K),
+    )
+
+
+def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:
+    """Return the target's and the logger's scores of items (n, S, K, 1 or 2); None without any.
+
+    The logger's stand beside the target's because they decided what was shown where. A shrunk model
+    that does not know them takes the good places for the reason why good items are clicked, and
+    promises too little for good items elsewhere.
+    """
+    found = [attraction(policy, items) for policy in (batch.target(target), batch.propensity)]
+    known = [one for one in found if one is not None]
+    return np.stack(known, axis=-1) if known else None

@@ -1,0 +1,70 @@
+"""What a policy's scores say of items: the one feature that every reward model should know."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.policies.mixture import Mixture
+from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.ranked import Deterministic
+from counterrank.policies.scored import Scored
+from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def attraction(policy: Any, items: Ints) -> Floats | None:
+    """Return a policy's score of items (n, S, K) less its row's mean; None where it has no scores.
+
+    People choose a target because they think it good, so its own scores are the best single feature
+    that a reward model can have.
+    """
+    if isinstance(policy, Mixture):
+        found = (attraction(part, items) for part in policy.components)
+        return next(
+            (one for one in found if one is not None and np.nanmax(np.abs(one), initial=0.0) > 0),
+            None,
+        )
+    if isinstance(policy, Scored):
+        one = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
+        places, offsets = one.candidates.locate(items), one.candidates.offsets
+        values = np.append(one.scores, np.nan)[
+            np.where(places < 0, -1, offsets[:-1, None, None] + places)
+        ]
+        known = np.isfinite(one.scores)
+        row = np.repeat(np.arange(one.n_rows), one.candidates.counts)
+        sums = np.bincount(row[known], weights=one.scores[known], minlength=one.n_rows)
+        centre = sums / np.maximum(np.bincount(row[known], minlength=one.n_rows), 1)
+    else:
+        table = score_table(policy)
+        if table is None:
+            return None
+        rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
+        centre = table.sum(axis=1) / table.shape[1]
+        odd = np.flatnonzero(~np.isfinite(centre))
+        if len(odd):
+            known = np.isfinite(table[odd])
+            sums = np.where(known, table[odd], 0.0).sum(axis=1)
+            centre[odd] = sums / np.maximum(known.sum(axis=1), 1)
+        centre = centre[rows]
+        values = table[rows[:, None, None], np.maximum(items, 0)]
+    out = values - centre[:, None, None]
+    return np.where((items >= 0) & np.isfinite(out), out, np.nan)
+
+
+def score_table(policy: Any) -> Floats | None:
+    """Return a policy's scores (n or 1, A), higher is better; None where it has none."""
+    if isinstance(policy, PlackettLuce):
+        return policy.scores
+    if isinstance(policy, SlotEpsilonGreedy):
+        return np.where(policy.rank >= 0, -np.log1p(np.maximum(policy.rank, 0)), -np.inf)
+    if isinstance(policy, Deterministic):
+        table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(policy.ranking.shape[1]))
+        places = np.broadcast_to(
+            -np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape
+        )
+        np.put_along_axis(table, np.maximum(policy.ranking, 0), places, axis=1)
+        return table
+    return None
