@@ -229,7 +229,7 @@ def _record(kind: Any, found: Any, where: str) -> Any:
     for one in fields(kind):
         place = f"{where}.{_key(one)}" if where else _key(one)
         given, hint = found.get(_key(one)), hints[one.name]
-        if given is not None or hint is float or hint is Any:
+        if given is not None or hint in (float, object, Any):
             read[one.name] = value_of(hint, given, place)
         elif one.default is MISSING and one.default_factory is MISSING:
             origin: Any = get_origin(hint)
@@ -245,7 +245,7 @@ def value_of(hint: Any, given: Any, where: str) -> Any:
     >>> value_of(tuple[float, ...], [1, None], "shares")
     (1.0, nan)
     """
-    if hint is Any:
+    if hint is Any or hint is object:
         return given
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:

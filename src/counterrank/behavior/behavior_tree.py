@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
-from counterrank.behavior.estimates import DEFAULT, mse_estimate
+from counterrank.behavior.estimates import DEFAULT, Pairs, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
 from counterrank.behavior.growing import Grower, Rows, choose, confirm, finish, rows_of
 from counterrank.behavior.masks import Candidate, candidates
@@ -94,7 +94,8 @@ class BehaviorTree:
             self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed)
             for tree in range(len(data.trees))
         ]
-        return assemble(growers, data, mse=estimate.name, notes=notes)
+        blended = isinstance(estimate, Pairs)
+        return assemble(growers, data, mse=estimate.name, blended=blended, notes=notes)
 
     def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
         """Return the rows that grow and those that confirm, if any."""

@@ -17,6 +17,7 @@ from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
     LEVELS,
+    MORE_ROWS,
     Comparison,
     Diagnostics,
     LogSummary,
@@ -36,6 +37,7 @@ __all__ = [
     "ArmLift",
     "DEFAULT_ESTIMATORS",
     "LEVELS",
+    "MORE_ROWS",
     "Comparison",
     "Decision",
     "DecisionReason",

@@ -127,7 +127,7 @@ class Evaluation(Result):
     def plot(self, kind: str = "values") -> Figure:
         """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
 
-        Kinds: "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
+        Kinds: "lifts", "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
         extra `plots`.
         """
         from counterrank.report import evaluation

@@ -146,6 +146,10 @@ class Diagnostics(Record):
         return self.weights[key] if key in self.weights else Record.__getitem__(self, key)
 
 
+#: The advice that any number of rows makes needless.
+MORE_ROWS = "more rows"
+
+
 @dataclass(frozen=True, slots=True)
 class Reason(Record):
     """What one check of the verdict says: `check` is its code, `status` "pass", "warn" or "fail"."""
@@ -157,6 +161,13 @@ class Reason(Record):
     #: What would help, and how many rows in all would do.
     help: str = ""
     rows: int | None = None
+    #: The alternatives that `help` joins: each would do by itself.
+    ways: tuple[str, ...] = optional(default=())
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        """What would help; older files have one text only."""
+        return self.ways or ((self.help,) if self.help else ())
 
     @property
     def blamed(self) -> bool:

@@ -1,8 +1,8 @@
 """Gradient boosting on top of a fitted reward model.
 
-Trees of LightGBM read the first model's log odds of each item, so that item ids cost nothing, and
-what it does not see: products of context, features and place. A row of fold g is always described by
-the model that left g out, in training and after.
+LightGBM's trees read the first model's log odds of each item, and add what it lacks: products of
+context, features and place. Item ids are not columns. The columns of a row in fold g always come from
+the model that left g out, in training and in prediction.
 """
 
 from dataclasses import dataclass
@@ -91,10 +91,7 @@ class BoostedModel:
 
 
 def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return what trees read of each slot but its place (m, K, p).
-
-    The first model's key, rivals, context, features.
-    """
+    """Return the columns of each slot but its place (m, K, p): the first model's key, rivals, context, features."""
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     others = rivalry(first.strength(rankings, fold), rankings.lengths)
     assert rankings.row is not None
@@ -130,8 +127,7 @@ def fit_trees(
     for f in (*range(folds), ALL):
         used = fold[row] != f
         text = boosting.kept_trees(columns[used], value[used], options, SETTINGS.trees)
-        # The text is what is stored: predicting with what was read from it makes both agree to the
-        # last digit.
+        # A policy file stores the text. Reading it back here makes both agree to the last digit.
         trees.append(Trees.from_text(text))
     details = {
         "model": "boosting",

@@ -146,9 +146,9 @@ class _Scorer:
         return g.add("Where", [self.is_shown, key, g.constant(-np.inf)])
 
     def _alone(self, model: Any) -> tuple[str, str]:
-        """Return the key of each item by itself, and its strength.
+        """Return the key of each item by itself, and its strength (n, C).
 
-        a chance, a number, or a chance times an amount (n, C).
+        The strength is a chance, a number, or a chance times an amount.
         """
         g = self.graph
         if isinstance(model, NumberModel):

@@ -1,4 +1,4 @@
-"""A learned policy: what is exported, how it scores, how it is served, and how another log evaluates it."""
+"""A learned policy: its file, its scores, how it is served, and how it is evaluated on another log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS = ("best-of", "added", "plackett-luce", "top")
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedPolicy:
-    """A scorer and what is done with it.
+    """A scorer, and the way rankings are made from its scores.
 
     `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
     served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
@@ -67,7 +67,7 @@ class LearnedPolicy:
             raise PolicyError(f"a learned policy is one of {', '.join(KINDS)}, not '{self.kind}'")
 
     def __repr__(self) -> str:
-        """Return what is served and what it reads; ids and numbers are there to be looked at."""
+        """Return the kind, the number of items and the names of columns."""
         how = {"best-of": f", m={self.m}", "top": ""}.get(
             self.kind, f", temperature={self.temperature:.4g}"
         )
@@ -149,8 +149,7 @@ class LearnedPolicy:
                 part = bound.others(log.take(rows), drawn)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
-            # Draws follow the row's number in the whole log: batches of any size then weigh it
-            # alike.
+            # Draws depend on the row's number in the whole log, so that batches do not change weights.
             numbers = np.r_[log.rows]
             return BestOf(
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
@@ -164,7 +163,7 @@ class LearnedPolicy:
                 parse_policy("top"),
             )
         table = self._table(log, bound)
-        # Stable: equals stay in the order of items, on any machine.
+        # Stable sort: ties stay in the order of items on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
 
@@ -243,7 +242,7 @@ class LearnedPolicy:
             return given.astype(np.int64)
         known = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
         other = next((item for item in flat if item not in known), None)
-        # Another name may be a new item; a number among names is another way to call them.
+        # An unknown name may be a new item. A number among names means that items are called otherwise.
         if other is not None and isinstance(other, str) != named:
             raise PolicyError(
                 f"the policy knows its items by {'names' if named else 'numbers'}, such as "
@@ -333,7 +332,7 @@ class LearnedPolicy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
-        """Return the policy of plain data, checked: a file is data from anywhere."""
+        """Return the policy of plain data, which is checked because a file may come from anywhere."""
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
         try:

@@ -31,9 +31,10 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Close:
-    """Models that predict unseen rows about as well as the best, which is the first, and the
-    squared errors (M, n) of each on such rows with `slots` rewards, of `unit` (n,) if there are
-    any.
+    """The models that predict unseen rows about as well as the best, which is the first.
+
+    `losses` (M, n) are their squared errors on n such rows with `slots` rewards; `unit` (n,) is the unit
+    of each row, where there are units.
     """
 
     models: tuple[Chosen, ...]
@@ -45,7 +46,7 @@ class Close:
 def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> Close:
     """Return every model whose squared error on unseen rows is at most `within` times the least.
 
-    They say how far to trust any of them.
+    How far they disagree says how far to trust any of them.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout

@@ -10,9 +10,8 @@ For position k the columns are, in this order:
                                   alone; 0: none)
     1{a_l = b} by block           indicators of the other positions, summed over a block
 
-N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block
-are held column by column (columns, rows): few columns of many rows are then long loops for NumPy,
-and products of them calls of BLAS.
+N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block are
+stored column by column (columns, rows), so that NumPy has long loops and products are calls of BLAS.
 """
 
 from collections.abc import Iterator
@@ -28,13 +27,13 @@ from counterrank.policies import Policy
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Rows of one block: its columns stay in the cache, and calls are few beside the arithmetic.
+#: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
 _ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """What columns are made of: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
+    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
 
     action: Ints
     lengths: Ints
@@ -59,8 +58,8 @@ class Arrays:
 class Layout:
     """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column groups.
 
-    `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position
-    its own block, "counts" one for all above and one for all below.
+    `slots` (K, K) names the block of position l in the model of position k: `pair_slots` gives each
+    other position a block, `count_slots` one to all above and one to all below.
     """
 
     K: int
@@ -113,7 +112,7 @@ class Layout:
         """Return the arrays of a batch."""
         logging = whole_distribution(batch, LOGGING)
         if logging is None:
-            # Nothing to centre by: plain indicators, under the logger and under the target alike.
+            # Without the logger's distribution indicators are not centred.
             logging = np.zeros((batch.n, 1, self.A))
         centre = (
             logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
@@ -147,10 +146,10 @@ def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
 
 
 class Block:
-    """Rows as columns: the context, and what stands at each position, surely or by its chances.
+    """Rows as columns: the context, and the actions at each position or their chances.
 
-    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions;
-    columns are linear in it but for products of counts, to which chance adds covariances.
+    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
+    are linear in it, except for products of counts, whose means contain covariances.
     """
 
     def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
@@ -197,18 +196,17 @@ def _cross(layout: Layout, x: Floats, centred: Floats, out: Floats) -> None:
 
 
 def _covariances(layout: Layout, chance: Floats) -> Floats:
-    """Return p(b) (1{b = c} - p(c)) by position: positions are independent, so these add up."""
+    """Return p(b) (1{b = c} - p(c)) by position; independent positions add up."""
     b, c = layout.products
     return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
 
 
 def whole_columns(layout: Layout, given: Arrays) -> Floats:
-    """Return the columns of rankings seen as a whole (T, n).
+    """Return the columns of whole rankings (T, n).
 
-    Nothing is left out of their counts, which are centred as for a position's others, and each
-    position has indicators of its own.
-
-    Positions must have one logging distribution where there are cross or square columns.
+    Counts contain all positions, are centred as for a position's others, and each position has
+    indicators of its own. Where there are cross or square columns all positions must have one logging
+    distribution.
     """
     shown, (centre, cross, squares, blocks) = indicators(given.action, layout.A), layout.starts
     out = np.empty((blocks + layout.K * layout.A, len(given.action)))

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from counterrank.errors import ConfigError, require
 from counterrank.report.charts import Axis, AxisScale, Plot, PlotFrame, Row, RowChart, Series
-from counterrank.report.estimates import agreement_drawing, path_drawing, values_drawing
+from counterrank.report.estimates import (
+    agreement_drawing,
+    lifts_drawing,
+    path_drawing,
+    values_drawing,
+)
 from counterrank.report.html import asset
-from counterrank.report.metrics import lifts_drawing, trades
+from counterrank.report.metrics import metrics_drawing, trades
 from counterrank.report.numbers import known
 from counterrank.report.reading import Reading
 from counterrank.report.trust import weights_drawing
@@ -33,12 +38,13 @@ def _each(
 #: What can be drawn: one panel for all targets, or one a target.
 KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
     "values": lambda reading: [values_drawing(reading)],
+    "lifts": lambda reading: [lifts_drawing(reading)],
     "agreement": _each(agreement_drawing),
     "order-path": _each(path_drawing),
     "positions": _each(positions_drawing),
     "segments": _each(segments_drawing),
     "weights": _each(weights_drawing),
-    "metrics": lambda reading: [lifts_drawing(reading)],
+    "metrics": lambda reading: [metrics_drawing(reading)],
     "trade-offs": trades,
 }
 #: Why there may be nothing to draw.

@@ -1,4 +1,4 @@
-"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
+"""Models of rewards that are numbers: amounts with zeros (click x amount), and any others (linear)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Means:
-    """A mean of each slot by itself: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
+    """The mean of each slot: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
 
     predictor: Predictor
     centre: float
@@ -105,7 +105,7 @@ class AmountModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberModel:
-    """Any numbers: position + item + context + columns, shrunk least squares; histories do not matter."""
+    """Any numbers: shrunk least squares on position, item, context and columns, without histories."""
 
     mean: Means
 
@@ -131,7 +131,7 @@ class NumberModel:
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
-        """Return means and plain residuals: what is expected does not depend on what was earned above."""
+        """Return means and plain residuals: expectations do not depend on the rewards above."""
         return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -179,13 +179,12 @@ def fit_list_models(
     page: bool = False,
     choice: bool = False,
 ) -> tuple[ListModel, ...]:
-    """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the rewards ask for.
-
-    `page` says that there is one reward a page, at its last slot. `choice` adds, after them, models
-    in which the items of a page compete for a click, where clicks exclude each other.
+    """Return cross-fitted models of the rewards' kind, one for each variant (`variants_for` unless given).
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
-    than the rankings have are left out.
+    than the rankings have are left out. `page` says that each page has one reward, at its last slot.
+    `choice` adds models in which the items of a page compete for a click, where clicks exclude each
+    other.
     """
     reward = np.asarray(reward, dtype=np.float64)
     if page:
@@ -218,8 +217,8 @@ def _with_amounts(
     folds: int,
     seed: int,
 ) -> tuple[AmountModel, ...]:
-    """Return each click model with the amounts of clicks, which know the extra numbers where the clicks do."""
-    # In units of the typical amount: the prior's spreads are in logarithms and know no currency.
+    """Return each click model times a model of amounts with the same extra numbers."""
+    # In units of the typical amount, because the prior's spreads are in logarithms.
     typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
     rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
     plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
@@ -236,7 +235,7 @@ def fit_numbers(
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[NumberModel, ...]:
-    """Return cross-fitted linear models of any numbers, one a variant."""
+    """Return cross-fitted linear models of any numbers, one for each variant."""
     shown = rankings.item >= 0
     values = reward[shown]
     centre = float(values.mean()) if len(values) else 0.0

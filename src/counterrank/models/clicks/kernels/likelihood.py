@@ -1,6 +1,6 @@
 """The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps on them.
 
-A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u
+Slot k of a ranking with the last click at l is clicked with probability s(u) s(v), where u
 (examination) and v (attraction) are linear in one flat vector of parameters. Its parts stand in
 this order:
 
@@ -10,12 +10,12 @@ this order:
 
 `Parts` says where each begins; its `distance` is that of a distance of zero, which no slot has.
 
-Item number I stands for all that were not seen: its parameters have no data and stay where their
-prior is.
+Item number I stands for all items that were not seen: its parameters have no data and stay at their
+prior means.
 
 The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential
 (GAMMA: positive amounts with a variance in proportion to the squared mean); their dispersion scales
-the likelihood. Families from CHOICE on speak of whole pages (`pages`).
+the likelihood. Families from CHOICE on are likelihoods of whole pages (`pages`).
 
 `LinearMap` holds what the map reads. Products of features and context are columns that nobody writes
 down: `context` (n, C) times the `bent` columns from `at` on, feature by feature. Their parameters
@@ -43,16 +43,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CLICKS, NORMAL, GAMMA = 0, 1, 2
-#: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
+#: Chances stay this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
 _LEAST = 1e-9
-#: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
-#: Hessian converges.
+#: Steps that promise more nats use the Fisher matrix, which is never indefinite. Later steps use the
+#: exact Hessian, which converges faster.
 _NEAR = 10.0
-#: Conjugate gradients end at this part of the first squared residual in the norm of the scaling,
-#: which is about twice the nats that are left, or of twice the nats that are `enough`.
+#: Conjugate gradients end when the squared residual, in the norm of the scaling, falls to _ROUGH of the
+#: first one or to _SLIGHT of twice the nats that are `enough`. It is about twice the nats left.
 _ROUGH, _SLIGHT = 1e-2, 0.02
-#: A full step near the maximum leaves about a fiftieth of what it promised (a tenth at worst, seen
-#: over the folds of development worlds): below this many times `enough` no further one is asked.
+#: A full step near the maximum leaves about a fiftieth of what it promised (at worst a tenth, over the
+#: folds of development worlds). A step that promised less than this many times `enough` is the last.
 _LAST = 5.0
 
 
@@ -353,9 +353,9 @@ def adjoint(u: Floats, v: Floats, given: LinearMap, out: Floats) -> None:
 @jit
 def likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, su: Floats,
                sv: Floats) -> float:  # fmt: skip
-    """Return the log likelihood of the slots (N,).
+    """Return the log likelihood of the slots (N,) and fill su and sv.
 
-    Su and sv receive s(u) and s(v), su the mean of numbers, or both what `pages` says.
+    For clicks they receive s(u) and s(v); for numbers su receives the mean; for pages see `pages`.
     """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
@@ -387,7 +387,7 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
         # 1.
         own = chance if y[s] > 0.0 else (1.0 - su[s]) + su[s] * (1.0 - sv[s])
         product *= own if own > _LEAST else _LEAST
-        # One logarithm for many slots: it costs more than all the rest.
+        # One logarithm for many slots, because it costs more than all the rest.
         if product < 1e-280:
             total += np.log(product)
             product = 1.0
@@ -397,9 +397,9 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 @jit
 def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool, ru: Floats,
                 rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
-    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix).
+    """Write slopes in u and v, and minus the second derivatives: exact, or their mean (the Fisher matrix).
 
-    Families of whole pages have their own part in huu, what slots share in huv and hvv.
+    Families of whole pages write the diagonal into huu and what slots share into huv and hvv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
@@ -523,8 +523,7 @@ def newton(theta: Floats, prior: NormalPrior, given: LinearMap, observed: Observ
             for j in range(P):
                 flat += direction[j] * direction[j] / scale[j]
             if curve <= 1e-3 * flat:
-                # Far from the maximum the Hessian may bend the other way: go no further than it is
-                # trusted.
+                # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
                 for j in range(P if c == 0 else 0):
                     step[j] = direction[j]
                 break
@@ -542,7 +541,7 @@ def newton(theta: Floats, prior: NormalPrior, given: LinearMap, observed: Observ
         settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
         done = not promise > enough
-        # Where slots speak together a small promise may come from a long step: it is tried like others.
+        # With likelihoods of pages a small promise may come from a long step, which is tried as well.
         if done and family < CHOICE:
             for j in range(P):
                 theta[j] += step[j]
