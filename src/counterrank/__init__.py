@@ -106,8 +106,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ABTest",
     "AIPS",
+    "DM",
+    "DR",
+    "IIPS",
+    "IPS",
+    "RIPS",
+    "ABTest",
     "Auto",
     "Autoregressive",
     "BehaviorTree",
@@ -119,8 +124,6 @@ __all__ = [
     "Clipped",
     "CounterrankError",
     "CounterrankWarning",
-    "DM",
-    "DR",
     "Deterministic",
     "Enumerated",
     "EpsilonGreedy",
@@ -130,8 +133,6 @@ __all__ = [
     "Factored",
     "FairPairs",
     "Greedy",
-    "IIPS",
-    "IPS",
     "ItemFeatures",
     "Learned",
     "LearnedPolicy",
@@ -143,7 +144,6 @@ __all__ = [
     "Propensity",
     "PseudoInverse",
     "Query",
-    "RIPS",
     "RandTopN",
     "RandomSwap",
     "RankingLog",
@@ -155,6 +155,7 @@ __all__ = [
     "Uniform",
     "UniformPermutation",
     "Validation",
+    "__version__",
     "abtest",
     "audit_file",
     "audit_log",
@@ -175,7 +176,6 @@ __all__ = [
     "save_policy",
     "scan_log",
     "validate",
-    "__version__",
 ]
 
 # Hidden from type checkers, for which a module with `__getattr__` has every name.

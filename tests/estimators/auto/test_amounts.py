@@ -9,8 +9,7 @@ from counterrank.data.source import MemorySource
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import logged_rankings, scores
-from counterrank.models import policy_draws
-from counterrank.models.settings import Stream
+from counterrank.models import paired_draws
 from counterrank.policies import ItemFeatures
 
 ITEMS, K, N = 400, 4, 4_000
@@ -67,10 +66,10 @@ def test_gains_in_clicks_and_losses_in_amounts_are_told_apart():
     assert (clicks > 0).all() and (amounts < 0).all()
     # By hand: the clicks that the models expect of both policies' pages, each worth the mean amount of
     # its position.
-    stream, rankings = [0, Stream.TARGET_RANKINGS], logged_rankings(log, "new")
+    rankings = logged_rankings(log, "new")
     half, fold = found.draws // 2, np.repeat(log.bucket % 5, found.draws // 2)
     new, old = (
-        policy_draws(log, policy, found.draws, stream)[:, :half]
+        paired_draws(log, policy, found.draws, 0)[:, :half]
         for policy in (log.target("new"), log.propensity)
     )
     by_target, by_logger = (

@@ -12,8 +12,7 @@ from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.crossfit import logged_rankings, scores, shares_of
-from counterrank.models import policy_draws, target_draws
-from counterrank.models.settings import Stream
+from counterrank.models import paired_draws, target_draws
 from counterrank.research.simulate import World, true_value
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -130,7 +129,7 @@ def test_the_change_is_between_rankings_of_both_policies(log):
     look = found.outlook(View(log, "new"))
     means = []
     for policy in (log.target("new"), log.propensity):
-        pages = policy_draws(log, policy, 4, [0, Stream.TARGET_RANKINGS])[:, :2]
+        pages = paired_draws(log, policy, 4, 0)[:, :2]
         asked = logged.others(pages, extra=scores(log, "new", pages))
         each = [
             s * m.expected(asked, fold) for s, m in zip(found.shares, found.models, strict=True)

@@ -39,11 +39,10 @@ from counterrank.models import (
     fits_in_memory,
     has_distribution,
     page_policy,
-    policy_draws,
+    paired_draws,
     target_draws,
     whole_distribution,
 )
-from counterrank.models.settings import Stream
 from counterrank.policies import Policy
 from counterrank.records import Json
 from counterrank.texts import in_percent
@@ -140,15 +139,11 @@ class AimedDrawn(Drawn):
         return view.once(("drawn rankings", size), make)
 
     def _by_logger(self, view: View, logger: Policy, size: int) -> Ints:
-        """Return (n, size, K) rankings of the logger, drawn once.
-
-        The random numbers are those of the target's rankings: what the policies have in common
-        cancels.
-        """
+        """Return (n, size, K) rankings of the logger, drawn once."""
         first = view.draws_of
         return first.once(
             ("logger draws", size),
-            lambda: policy_draws(first.batch, logger, size, [self.seed, Stream.TARGET_RANKINGS]),
+            lambda: paired_draws(first.batch, logger, size, self.seed),
         )
 
 
