@@ -106,13 +106,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AIPS",
-    "DM",
-    "DR",
-    "IIPS",
-    "IPS",
-    "RIPS",
     "ABTest",
+    "AIPS",
     "Auto",
     "Autoregressive",
     "BehaviorTree",
@@ -124,6 +119,8 @@ __all__ = [
     "Clipped",
     "CounterrankError",
     "CounterrankWarning",
+    "DM",
+    "DR",
     "Deterministic",
     "Enumerated",
     "EpsilonGreedy",
@@ -133,6 +130,8 @@ __all__ = [
     "Factored",
     "FairPairs",
     "Greedy",
+    "IIPS",
+    "IPS",
     "ItemFeatures",
     "Learned",
     "LearnedPolicy",
@@ -144,6 +143,7 @@ __all__ = [
     "Propensity",
     "PseudoInverse",
     "Query",
+    "RIPS",
     "RandTopN",
     "RandomSwap",
     "RankingLog",
@@ -155,7 +155,6 @@ __all__ = [
     "Uniform",
     "UniformPermutation",
     "Validation",
-    "__version__",
     "abtest",
     "audit_file",
     "audit_log",
@@ -176,6 +175,7 @@ __all__ = [
     "save_policy",
     "scan_log",
     "validate",
+    "__version__",
 ]
 
 # Hidden from type checkers, for which a module with `__getattr__` has every name.

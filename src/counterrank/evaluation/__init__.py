@@ -33,11 +33,11 @@ from counterrank.evaluation.tables import (
 from counterrank.evaluation.tracking import log_to_mlflow
 
 __all__ = [
+    "ABTest",
+    "ArmLift",
     "DEFAULT_ESTIMATORS",
     "LEVELS",
     "MORE_ROWS",
-    "ABTest",
-    "ArmLift",
     "Comparison",
     "Decision",
     "DecisionReason",

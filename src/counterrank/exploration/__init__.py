@@ -3,4 +3,4 @@
 from counterrank.exploration.planner import plan
 from counterrank.exploration.result import Cost, DetectableLift, ExplorationOption, ExplorationPlan
 
-__all__ = ["Cost", "DetectableLift", "ExplorationOption", "ExplorationPlan", "plan"]
+__all__ = ["Cost", "DetectableLift", "ExplorationPlan", "ExplorationOption", "plan"]

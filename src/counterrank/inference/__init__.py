@@ -26,15 +26,15 @@ from counterrank.weights.variance import (
 
 __all__ = [
     "METHODS",
-    "AdjustedMean",
     "Evidence",
     "Looks",
+    "AdjustedMean",
     "Strata",
     "adjusted_mean",
     "benjamini_hochberg",
-    "betting_lower_bound",
     "bias_aware_half",
     "bias_aware_value",
+    "betting_lower_bound",
     "check_level",
     "clustered_variances",
     "control_coefficients",

@@ -41,11 +41,11 @@ __all__ = [
     "preset",
     "published",
     "random",
-    "reading_options",
     "real_world",
     "sigmoid",
     "true_value",
     "whole",
     "world",
+    "reading_options",
     "write_log",
 ]
