@@ -524,3 +524,37 @@ def test_nothing_is_below_the_last_slot_to_the_last_digit():
 
     found = rivalry(np.array([[0.1, 0.2, 0.3]]), np.array([3]))
     assert found[0, :, 3].tolist() == [0.5, 0.3, 0.0]
+
+
+def test_trust_that_falls_with_the_place_adds_to_the_log_odds():
+    """Clicks by log odds less .8 log(place): a chance of being seen, which multiplies, is not enough.
+
+    One seed; without the column the error of the chances is .079, with it .008.
+    """
+    rng = np.random.default_rng(3)
+    n, K, items = 6_000, 6, 12
+    liking = rng.normal(size=items) * 1.5 + 1.0
+    item = np.argsort(rng.random((n, items)), axis=1)[:, :K]
+    chance = 1 / (1 + np.exp(-liking[item] + 0.8 * np.log(np.arange(1, K + 1))))
+    click = (rng.random((n, K)) < chance).astype(float)
+    fold = rng.integers(3, size=n)
+    plain, placed = (
+        fit_history(
+            Rankings(item, np.empty((n, 0)), bends=bends),
+            click,
+            fold,
+            folds=3,
+            variants=(Variant(),),
+        )[0]
+        for bends in (False, True)
+    )
+    errors = [
+        np.sqrt(
+            np.mean(
+                (model.expected(Rankings(item, np.empty((n, 0)), bends=bends), fold) - chance) ** 2
+            )
+        )
+        for bends, model in ((False, plain), (True, placed))
+    ]
+
+    assert errors[1] < 0.3 * errors[0]

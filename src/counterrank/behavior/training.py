@@ -288,7 +288,7 @@ class Position:
         return np.maximum(self.tails * second - mean**2, 0.0)
 
 
-class Part(NamedTuple):
+class TreePart(NamedTuple):
     """Some rows (n,) of a training set, and the numbers (r,) and codes (r, d) of these and of all fresh ones."""
 
     rows: Bools
@@ -331,10 +331,10 @@ class TrainingSet:
         gaps = (self.codes == 0).any(axis=0)
         return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
 
-    def part(self, rows: Bools) -> "Part":
+    def part(self, rows: Bools) -> "TreePart":
         """Return some rows of the log (n,), and all the fresh ones."""
         index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
-        return Part(rows, index, self.codes.T.take(index, axis=1).T)
+        return TreePart(rows, index, self.codes.T.take(index, axis=1).T)
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -452,7 +452,7 @@ def prepare(
     log: RankingLog,
     target: str,
     candidates: tuple[Candidate, ...],
-    limits: settings.Limits,
+    limits: settings.TreeLimits,
     *,
     per_position: bool,
     rng: np.random.Generator,

@@ -10,12 +10,14 @@ from counterrank.audit import Audit
 from counterrank.behavior import ForestDescription
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
-from counterrank.evaluation.metric_tables import Decision, GuardrailResult, MetricResult
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.tables import (
     Comparison,
+    Decision,
     Diagnostics,
+    GuardrailResult,
     LogSummary,
+    MetricResult,
     SamplePlan,
     Segment,
     Sensitivity,
@@ -141,10 +143,10 @@ class Evaluation(Result):
         rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import evaluation
 
-        return evaluation
+        return evaluation, self
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

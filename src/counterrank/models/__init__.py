@@ -26,7 +26,7 @@ from counterrank.models.clicks.model import (
 )
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.columns import can_sample, has_distribution, whole_distribution
-from counterrank.models.draws import page_policy, policy_draws, target_draws
+from counterrank.models.draws import page_policy, paired_draws, policy_draws, target_draws
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import (
     LinearModel,
@@ -77,6 +77,7 @@ __all__ = [
     "fits_in_memory",
     "has_distribution",
     "page_policy",
+    "paired_draws",
     "policy_draws",
     "target_draws",
     "rankings_of",

@@ -94,6 +94,14 @@ def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
         return factored_draws(batch, wanted, size, seed)
     policy = batch.target(target)
     assert isinstance(policy, Policy)
+    return paired_draws(batch, policy, size, seed)
+
+
+def paired_draws(batch: RankingLog, policy: Policy, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings of a policy, by the random numbers that draw those of the target.
+
+    Two policies that are alike then draw alike, and what they have in common cancels.
+    """
     return policy_draws(batch, policy, size, [seed, Stream.TARGET_RANKINGS])
 
 

@@ -273,7 +273,7 @@ class Encoding:
             ("context", 0 if self.slopes else len(self.context.mean)),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
-            ("place", self.placed),
+            ("place", self.placed + int(self.by_place)),
             *[("extra", 1), ("place", int(self.by_place))] * variant.extra,
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
@@ -282,7 +282,7 @@ class Encoding:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
         found = 0 if self.slopes else len(self.context.mean)
         found += 0 if self.features is None else len(self.features.mean)
-        return found + self.placed + (1 + self.by_place) * extra
+        return found + self.placed + int(self.by_place) + (1 + self.by_place) * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items.
@@ -312,6 +312,8 @@ class Encoding:
                 )
             features = self.features.apply(rankings.features)
             parts += [features, features * place] if self.placed else [features]
+        if self.by_place:
+            parts.append(place)
         if self.extra is not None and rankings.extra is not None:
             extra = self.extra.apply(rankings.extra)
             if self.by_place:
