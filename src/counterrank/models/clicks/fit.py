@@ -34,7 +34,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_means,
     page_weights,
 )
-from counterrank.models.clicks.kernels.recursion import reading
+from counterrank.models.clicks.kernels.recursion import Shown, reading
 from counterrank.models.clicks.model import (
     ClickModel,
     Encoding,
@@ -437,8 +437,8 @@ def _similarity(rows: ClickRows, first: Predictor) -> Similarity | None:
     if rows.family != CLICKS or rows.rankings.K < 2:
         return None
     attraction = first.strength(rows.rankings, rows.fold)
-    odds, after = first.parameters.odds, first.parameters.after
-    return learned(attraction, odds, after, rows.numbers, rows.lengths, rows.fold, rows.click)
+    shown = Shown(rows.numbers, rows.lengths, rows.fold)
+    return learned(attraction, first.parameters.examination, shown, rows.click)
 
 
 def _widened(before: Parameters, p: int) -> Floats:
