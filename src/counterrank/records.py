@@ -155,6 +155,16 @@ class Result:
         view, shown = self._view()
         yield from view.terminal(shown)
 
+    def __str__(self) -> str:
+        """Return what a terminal shows."""
+        import io
+
+        from rich.console import Console
+
+        stream = io.StringIO()
+        Console(file=stream, width=110, color_system=None).print(self)
+        return stream.getvalue()
+
     @classmethod
     def check_schema(cls, found: Mapping[str, Any]) -> None:
         """Raise a ConfigError where a JSON object is no result of this kind."""

@@ -157,15 +157,6 @@ class Evaluation(Result):
             f"verdict={self.verdict.level!r})"
         )
 
-    def __str__(self) -> str:
-        import io
-
-        from rich.console import Console
-
-        stream = io.StringIO()
-        Console(file=stream, width=110, color_system=None).print(self)
-        return stream.getvalue()
-
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
     names = list(known)
