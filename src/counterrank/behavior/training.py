@@ -98,12 +98,19 @@ def _common(values: Floats, most: int) -> Floats:
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
     """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
+    wanted = (np.arange(1, most) * len(values)) // most
+    if len(values) >= 2 * most:
+        # Where every quantile lies between two different values, only these need their place.
+        some = np.partition(values, np.concatenate([wanted - 1, wanted]))
+        below, above = some[wanted - 1], some[wanted]
+        if (above > below).all():
+            quantiles: Floats = (below + above) / 2
+            return quantiles
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
     if len(rises) >= most:
         # A quantile in the middle of a value repeated many times is moved to where the next value
         # begins.
-        wanted = (np.arange(1, most) * len(ordered)) // most
         rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
     return (ordered[rises - 1] + ordered[rises]) / 2
 
@@ -472,8 +479,10 @@ def prepare(
     v = excess(log, target, ratios)
     rows = pair_rows(ratios, v)
     pairs = rows.estimate()
-    # One column a tree.
-    alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
+
+    def by_tree(values: Floats) -> Floats:
+        return values if per_position else values @ log.position_weights[:, None]
+
     return TrainingSet(
         log=log,
         target=target,
@@ -483,10 +492,10 @@ def prepare(
         codes=bins.codes(context),
         y=y,
         pairs=pairs,
-        by_pairs=rows.summed(pairs.trust, pairs.triples) @ alpha,
-        all_pairs=rows.summed(1.0, pairs.triples) @ alpha,
-        stretched=rows.stretched(pairs.triples) @ alpha,
-        more=rows.triples @ alpha,
+        by_pairs=by_tree(rows.summed(pairs.trust, pairs.triples)),
+        all_pairs=by_tree(rows.summed(1.0, pairs.triples)),
+        stretched=by_tree(rows.stretched(pairs.triples)),
+        more=by_tree(rows.triples),
         tails=inflation(v, candidates, seen),
         context=context,
         ratios=ratios,
