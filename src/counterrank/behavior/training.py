@@ -117,13 +117,9 @@ def _quantile_edges(values: Floats, most: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class TreeModels:
-    """The distinct models of one tree, and which candidate each of them is.
-
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is.
-    """
+    """The distinct models of one tree, and which candidate each of them is."""
 
     models: Ints  # (M,) index into the candidates
-    containing: Bools
     densest: int
     sparsest: int
 
@@ -192,13 +188,9 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
             first[key] = m
     chosen = list(first.values())
     order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
-    inside = (kept[:, None, :] | ~kept[None, :, :]).all(axis=2)
-    containing = inside & (order[:, None] >= order[None, :])
     # Last key first: most items, and among those the highest order.
     by_size = np.lexsort((-order, -kept.sum(axis=1)))
-    return TreeModels(
-        np.array(chosen, dtype=np.int64), containing, int(by_size[0]), int(by_size[-1])
-    )
+    return TreeModels(np.array(chosen, dtype=np.int64), int(by_size[0]), int(by_size[-1]))
 
 
 #: Rows whose contributions are filled at a time.
@@ -265,21 +257,17 @@ def _weights_at(
 class Position:
     """One position (or all as one): M models and what MSE estimates may need to know about them.
 
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
-    items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
-    factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` has the
-    rows.
+    `densest` has the most items and the highest order, the reference for bias; `sparsest` the fewest.
+    `tails` (M,) are factors by which the log understates second moments. `pair_value()` gives the
+    value from pairs (`PairEstimate`). `memory` has the rows.
     """
 
     index: int
-    containing: Bools
     densest: int
     sparsest: int
     tails: Floats
     n_grow: int
     n_apply: int
-    moments: Callable[[], tuple[Floats, Floats]]
     pair_value: Callable[[], float]
     memory: "PositionRows"
     seed: int = 0
@@ -288,11 +276,6 @@ class Position:
     def models(self) -> int:
         """Number of models."""
         return len(self.tails)
-
-    def variance(self) -> Floats:
-        """Return the variance of one contribution (M,), its tail corrected."""
-        mean, second = self.moments()
-        return np.maximum(self.tails * second - mean**2, 0.0)
 
 
 class TreePart(NamedTuple):
@@ -354,13 +337,11 @@ class TrainingSet:
         memory = PositionRows(self, tree, rows)
         return Position(
             index=tree if self.per_position else -1,
-            containing=place.containing,
             densest=place.densest,
             sparsest=place.sparsest,
             tails=tails,
             n_grow=max(int(np.count_nonzero(rows)), 1),
             n_apply=n_apply,
-            moments=memory.moments,
             pair_value=memory.pair_value,
             memory=memory,
             seed=seed,
@@ -443,11 +424,6 @@ class PositionRows:
         if key not in self.data.shared:
             self.data.shared[key] = make()
         return cast("T", self.data.shared[key])
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Return mean and second moment of y (M,) over the rows."""
-        some = self.y[self.rows]
-        return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
 
     def pair_value(self) -> float:
         """Return the value from pairs over the rows."""
