@@ -490,7 +490,7 @@ def _read(
     return found
 
 
-def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLog:
+def _as_it_is(log: RankingLog, given: Mapping[str, Any], weights: Any) -> RankingLog:
     """A log that was read: a text names one of its targets, which may get another name here."""
     known = {
         name: log.target(value) if isinstance(value, str) else value
@@ -503,7 +503,7 @@ def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLo
 def _beside_arrays(
     read: Callable[..., RankingLog],
     log: Any,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     names: tuple[str, ...],
     reading: dict[str, Any],
 ) -> RankingLog:
