@@ -17,8 +17,8 @@ import numpy as np
 from counterrank.behavior import (
     BehaviorTree,
     Candidate,
-    Limits,
     Oracle,
+    TreeLimits,
     candidates,
     standard,
 )
@@ -82,9 +82,9 @@ def trees(env: Environment, fresh: RankingLog) -> dict[str, BehaviorTree]:
         for name in FEASIBLE:
             out[f"{name}, {label}"] = BehaviorTree(candidates=models, mse=name)
         plain = BehaviorTree(candidates=models)
-        out[f"pairs, {label}, no tree"] = replace(plain, limits=Limits(max_depth=0))
+        out[f"pairs, {label}, no tree"] = replace(plain, limits=TreeLimits(max_depth=0))
         out[f"pairs, {label}, one c(x)"] = replace(plain, per_position=False)
-        out[f"pairs, {label}, unconfirmed"] = replace(plain, limits=Limits(prune=0.0))
+        out[f"pairs, {label}, unconfirmed"] = replace(plain, limits=TreeLimits(prune=0.0))
     return out
 
 

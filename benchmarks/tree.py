@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.behavior import BehaviorTree, Candidate, Limits, fit_source
+from counterrank.behavior import BehaviorTree, Candidate, TreeLimits, fit_source
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
@@ -62,7 +62,7 @@ def measure(n: int, tree: BehaviorTree) -> None:
 def main() -> None:
     env = published()
     candidates = [Candidate(n, m) for n, m in zip(env.behavior_names, env.masks, strict=True)]
-    tree = BehaviorTree(candidates=candidates, limits=Limits(max_depth=5))
+    tree = BehaviorTree(candidates=candidates, limits=TreeLimits(max_depth=5))
     print(f"{'rows':>10} {'NumPy IPS':>12} {'fit':>10} {'apply':>10} {'together':>10} {'limit':>6}")
     for n in [int(a) for a in sys.argv[1:]] or [8_000, 1_000_000]:
         measure(n, tree)

@@ -134,7 +134,7 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     long = subject.stretch(log, 12_000)
     assert long is not None and long.n == 3 * findings.STRETCH_ROWS
     assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
-    total = GroupWeights().partial(long, subject).sums["all\tnew"]
+    total = GroupWeights().partial(long, subject).parts["all", "new"]
     w = log.targets["new"].values[: long.n, 0] / 0.5
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
 
@@ -152,7 +152,9 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     view.standard({"position"})
     plain = Subject(log, targets=("new",))
     lent = replace(plain, weighed=lambda name: view.position_sums)
-    mine, theirs = (Weights().partial(log, subject).sums["all\tnew"] for subject in (plain, lent))
+    mine, theirs = (
+        Weights().partial(log, subject).parts["all", "new"] for subject in (plain, lent)
+    )
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 

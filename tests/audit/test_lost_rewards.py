@@ -153,9 +153,10 @@ def test_batches_of_any_size_count_the_same():
     from counterrank.audit.findings import Subject
 
     subject, check = Subject(log.take(slice(0, 1000)), n=log.n), LostRewards()
-    whole = check.partial(log, subject).sums
-    parts = [check.partial(part, subject) for part in log.chunks(700)]
-    joined = sum(parts[1:], parts[0]).sums
-    assert whole.keys() == joined.keys()
-    for name in whole:
-        np.testing.assert_allclose(whole[name], joined[name], rtol=1e-9, atol=1e-9)
+    whole = check.partial(log, subject)
+    pieces = [check.partial(part, subject) for part in log.chunks(700)]
+    joined = sum(pieces[1:], pieces[0])
+    for one, other in ((whole.sums, joined.sums), (whole.parts, joined.parts)):
+        assert one and one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-9)

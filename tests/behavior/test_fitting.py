@@ -7,7 +7,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, Candidate, fit_source
-from counterrank.behavior.pairs import fit_pairs
+from counterrank.behavior.pairs import pair_rows
+from counterrank.behavior.tails import excess
 from counterrank.data.source import MemorySource
 from counterrank.inference import bias_aware_half
 from counterrank.research.simulate import published, true_value
@@ -55,15 +56,21 @@ def test_aips_fits_by_default_and_is_the_same_every_time(log):
     assert abs(first.value - true_value(published(4)).value) < 8 * first.stderr + 1.0
 
 
-def test_the_interval_allows_for_the_distance_to_all_pairs(log):
+def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     """V - V_c = (V - V_2) + (V_2 - V_c): the error of the first, the second as a bias."""
     tree = BehaviorTree(candidates=six(published(4))).fit(log, "new")
     found = cr.AIPS(behavior=tree).estimate(log, "new")
     ratios = ratios_of(log, "new")
-    totals = (tree.weights(log, ratios) * log.reward).sum(axis=1)
-    pairs = fit_pairs(ratios).trusted.contributions(ratios).sum(axis=1)
+    own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
+    blend = tree.fitted.blend
+    pairs = blend.pairs.contributions(ratios).sum(axis=1)
+    totals = own + blend.share * (pairs - own)
+    assert 0 < blend.share < 1
+    assert found.value == pytest.approx(totals.mean(), rel=1e-12)
     error = max(totals.std(ddof=1), pairs.std()) / np.sqrt(log.n)
+    more = pair_rows(ratios, excess(log, "new", ratios)).triples.sum(axis=1)
     gap = abs(totals.mean() - pairs.mean())
+    gap += np.sqrt(max(more.mean() ** 2 - more.var() / log.n, 0.0))
     assert found.allowance == pytest.approx(gap, rel=1e-9)
     assert found.stderr == pytest.approx(error, rel=1e-9)
     half = bias_aware_half(error, gap, 0.9, log.n - 1)

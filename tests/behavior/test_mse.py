@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import BehaviorTree, DirectBias, Limits, Oracle
+from counterrank.behavior import BehaviorTree, DirectBias, Oracle, TreeLimits
 from counterrank.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.behavior.growing import rows_of
 from counterrank.behavior.pasif import odds_scale
@@ -135,7 +135,7 @@ def test_tail_correction_is_the_exact_second_moment(env):
 
 def test_every_name_grows_a_tree(log):
     for name in FEASIBLE:
-        tree = BehaviorTree(mse=name, limits=Limits(max_depth=2)).fit(log, "new")
+        tree = BehaviorTree(mse=name, limits=TreeLimits(max_depth=2)).fit(log, "new")
         assert tree.assign(log.context).shape == (log.n, 3)
         assert tree.fitted.mse == name
 

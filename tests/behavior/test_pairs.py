@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.pairs import PairEstimate, fit_pairs, triple_effects
+from counterrank.behavior.pairs import PairEstimate, fit_pairs, pair_rows
+from counterrank.behavior.tails import excess
 from counterrank.weights.ratios import ratios_of
 
 LENGTH, ITEMS = 3, 3
@@ -141,11 +142,11 @@ def test_effects_of_triples_are_what_pairs_leave():
         ratios, value = every_ranking(reward)
         found = trusting(fit_pairs(ratios))
         left = value - found.contributions(ratios).mean(axis=0)
-        added = triple_effects(ratios, found.centre).mean(axis=0)
+        added = pair_rows(ratios).triples.mean(axis=0)
         np.testing.assert_allclose(added, left, atol=1e-12)
         assert (np.abs(left).max() > 0.01) == some
     dependent, _ = every_ranking(reward, "prefix")
-    assert not triple_effects(dependent, np.zeros(LENGTH)).any()
+    assert not pair_rows(dependent).triples.any()
 
 
 @pytest.mark.parametrize("strength", [0.0, 6.0])
@@ -160,12 +161,12 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
         targets={"new": np.where(action == 1, 0.8, 0.2)},
     )
     tree = cr.BehaviorTree(candidates=cr.candidates(3, ["I"])).fit(log, "new", seed=0)
-    ratios = ratios_of(log, "new")
-    pairs = fit_pairs(ratios)
+    rows = pair_rows(ratios_of(log, "new"), excess(log, "new", ratios_of(log, "new")))
     value = cr.AIPS(behavior=tree).estimate(log, "new").value
-    without = replace(pairs, trust=1.0).contributions(ratios).sum(axis=1).mean()
-    added = triple_effects(ratios, pairs.centre).sum(axis=1)
+    triples = rows.estimate().triples
+    all_pairs = rows.summed(1.0, triples).sum(axis=1).mean()
+    added = rows.triples.sum(axis=1)
     square = added.mean() ** 2 - added.var() / 400
     size = np.sqrt(max(square, 0.0))
-    assert tree.fitted.doubt.gap == pytest.approx(abs(value - without) + size, rel=1e-9)
+    assert tree.fitted.doubt.gap == pytest.approx(abs(value - all_pairs) + size, rel=1e-9)
     assert (size > 1.0) == (strength > 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from counterrank.behavior.growing import Features, Grower, bin_order, confirm, rows_of, totals_of
 from counterrank.behavior.objective import Objective, least_score
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 
 VALUE = 2.3
 
@@ -41,7 +41,7 @@ def data(seed: int, n: int = 120) -> tuple[np.ndarray, np.ndarray]:
 def grown(y: np.ndarray, codes: np.ndarray, goal: Objective, **limits: float) -> Grower:
     grower = Grower(
         goal,
-        Limits(**{"max_depth": 1, "min_leaf": 10, "min_gain": 0.0, **limits}),
+        TreeLimits(**{"max_depth": 1, "min_leaf": 10, "min_gain": 0.0, **limits}),
         np.array([6] * codes.shape[1], dtype=np.int64),
         np.zeros(codes.shape[1], dtype=bool),
     )
@@ -242,7 +242,7 @@ def test_categories_are_split_by_set():
     goal = Objective(
         models=2, n_grow=n, n_apply=n, tails=np.ones(2), value=5.0 * special.mean(), contrast=(0, 1)
     )
-    grower = Grower(goal, Limits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
+    grower = Grower(goal, TreeLimits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
     grower.grow(rows_of(goal, y, np.ones(n), codes))
     assert grower.tree[0, 0] == 0
     model = np.where(

@@ -12,7 +12,7 @@ import counterrank as cr
 from counterrank.behavior import growing
 from counterrank.behavior.forest import Forest
 from counterrank.behavior.objective import TIE, Goal, Objective
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 from counterrank.weights.ratios import ratios_of
 
 BINS = 6
@@ -129,7 +129,7 @@ def test_each_row_walks_down_and_is_added_at_its_leaf(seed):
         models=2, n_grow=n, n_apply=n, tails=np.ones(2), replicates=weight, averaged=other
     )
     rows = growing.rows_of(goal, y, use, codes[index], index)
-    grower = growing.Grower(goal, Limits(), np.array([BINS, BINS]), np.zeros(2, dtype=bool))
+    grower = growing.Grower(goal, TreeLimits(), np.array([BINS, BINS]), np.zeros(2, dtype=bool))
     grower.tree, grower.count = tree, tree.shape[1]
     grower.goes_left = rng.random((tree.shape[1], BINS)) < 0.5
     expected = np.zeros((tree.shape[1], 2, BINS, rows.width))

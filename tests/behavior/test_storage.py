@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 from counterrank.errors import BehaviorError
 
 
@@ -15,7 +15,7 @@ from counterrank.errors import BehaviorError
 def saved(make_log, tmp_path):
     log = make_log(6_000, 0, missing=0.2)
     tree = BehaviorTree(
-        candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=Limits(prune=0.0)
+        candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=TreeLimits(prune=0.0)
     ).fit(log, "new")
     assert (tree.fitted.nodes[:, 0] >= 0).any()
     path = tmp_path / "tree.json"

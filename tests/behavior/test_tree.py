@@ -5,13 +5,13 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.weights.ratios import ratios_of
 
 MODELS = ["S", "I"]
 #: Every split that lowers the objective is kept: what is planted is there to be found.
-SEARCH = {"limits": Limits(prune=0.0, max_depth=3)}
+SEARCH = {"limits": TreeLimits(prune=0.0, max_depth=3)}
 
 
 def tree_on(log, **options):
@@ -50,7 +50,7 @@ def test_missing_values_choose_their_own_side(make_log):
 def test_categories_are_found_and_named(make_log):
     # Of 18 other trees 16 found the set.
     log = make_log(60_000, 203, categorical=True)
-    tree = tree_on(log, limits=Limits(prune=0.0, max_depth=2, min_gain=0.0))
+    tree = tree_on(log, limits=TreeLimits(prune=0.0, max_depth=2, min_gain=0.0))
     codes = np.zeros((6, 3))
     codes[:, 0] = np.arange(6)
     assert (tree.assign(codes)[:, 0] == [0, 1, 0, 0, 1, 0]).all()
@@ -77,7 +77,7 @@ def test_same_seed_same_tree(make_log):
 
 def test_one_leaf_when_nothing_is_to_gain(make_log):
     log = make_log(4_000, 6)
-    tree = tree_on(log, limits=Limits(max_depth=0))
+    tree = tree_on(log, limits=TreeLimits(max_depth=0))
     assert len(tree.fitted.nodes) == log.K
     assert "all rankings" in str(tree)
 
@@ -133,4 +133,4 @@ def test_bad_use_is_explained(make_log):
     with pytest.raises(BehaviorError, match="needs values from outside the log"):
         tree_on(log, mse="oracle")
     with pytest.raises(ConfigError, match="max_depth is 40"):
-        Limits(max_depth=40)
+        TreeLimits(max_depth=40)

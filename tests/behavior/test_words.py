@@ -10,14 +10,14 @@ from rich.console import Console
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, People
 from counterrank.behavior.forest import Forest
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 from counterrank.errors import BehaviorError
 
 
 @pytest.fixture
 def tree(make_log):
     log = make_log(6_000, 0)
-    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(
+    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=TreeLimits(prune=0.0)).fit(
         log, "new"
     )
 
@@ -142,7 +142,7 @@ def test_without_a_split_people_are_all_rankings(make_log):
 
 def test_people_turn_sets_of_categories_the_same_way(make_log):
     log = make_log(60_000, 203, categorical=True)
-    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=Limits(prune=0.0)).fit(
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=TreeLimits(prune=0.0)).fit(
         log, "new"
     )
     sides = {kind["rule"]: np.array(kind["sees"]) for kind in tree.describe()["people"]}

@@ -180,7 +180,7 @@ def test_help_says_how_many_rows():
 
 def test_every_reason_has_the_agreed_shape(gentle):
     for row in cr.evaluate(gentle, estimators=PATH, audit=False).verdict["reasons"]:
-        assert set(row) == {"target", "check", "status", "reason", "help", "rows"}
+        assert set(row) == {"target", "check", "status", "reason", "help", "rows", "ways"}
         assert row["status"] in ("pass", "warn", "fail") and row["reason"]
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from counterrank.inference import betting_lower_bound
 from counterrank.inference.bets import refuted
 from counterrank.inference.intervals import tried
-from counterrank.learning.paths import Drawn, best_of_shares
+from counterrank.learning.paths import DrawnValues, best_of_shares
 
 LAWS = {
     "rare": (lambda rng, n: (rng.random(n) < 0.02) * 1.0, 0.02, 0.0),
@@ -134,14 +134,14 @@ def test_no_values_and_constant_values():
 def test_means_are_averages_over_every_set_of_m_draws(draws, m):
     values = np.sort(np.random.default_rng(draws).normal(size=draws))
     naive = np.mean([max(values[list(chosen)]) for chosen in combinations(range(draws), m)])
-    drawn = Drawn(np.zeros(1), values[None], np.zeros(1, dtype=np.int64))
+    drawn = DrawnValues(np.zeros(1), values[None], np.zeros(1, dtype=np.int64))
     assert drawn.mean(m, np.inf)[0] == pytest.approx(naive, abs=1e-12)
     assert best_of_shares(draws, m).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_capped_mean_never_falls_with_m():
     ordered = np.sort(np.random.default_rng(1).normal(size=(40, 16)), axis=1)
-    drawn = Drawn(np.zeros(40), ordered, np.zeros(40, dtype=np.int64))
+    drawn = DrawnValues(np.zeros(40), ordered, np.zeros(40, dtype=np.int64))
     for cap in (-0.5, 0.3, np.inf):
         means = [drawn.mean(m, cap) for m in (1, 2, 4, 8)]
         assert all((b >= a - 1e-12).all() for a, b in zip(means, means[1:], strict=False))

@@ -10,6 +10,11 @@ from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
     NORMAL,
+    Effort,
+    LinearMap,
+    NormalPrior,
+    Observed,
+    RoughInverse,
     adjoint,
     derivatives,
     likelihood,
@@ -17,7 +22,7 @@ from counterrank.models.clicks.kernels.likelihood import (
     newton,
     slots_of,
 )
-from counterrank.models.clicks.rankings import Rankings, Variant
+from counterrank.models.rankings import Rankings, Variant
 
 K, ITEMS, D, P = 4, 6, 3, 3
 #: Columns from the second on bend with a context of three: six products, which nobody writes down.
@@ -44,14 +49,13 @@ def _data(seed, n=60, fixed=False):
         traits, context = rng.normal(size=(ITEMS + 1, BENT)), x[:, 1:].copy()
         wide[row, k, AT : AT + BENT] = traits[own]
     columns = wide[row, k].T.copy()
-    slots = (K, ITEMS, cell, last, own, row, read, x, columns, context, AT, BENT, traits)
+    slots = LinearMap(K, ITEMS, cell, last, own, row, read, x, columns, context, AT, BENT, traits)
     return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
 
 
 def _slow(theta, item, click, lengths, used, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
-    *_, row, read, x, columns, z, _, _, _ = slots
-    columns = columns.T
+    row, read, x, columns, z = slots.row, slots.read, slots.x, slots.columns.T, slots.context
     products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
     columns = np.concatenate([columns[:, : AT + BENT], products, columns[:, AT + BENT :]], axis=1)
     parts = np.split(theta, np.cumsum([K, 1, K, K * K, ITEMS + 1, 1, D, ALL + 1, ITEMS + 1]))
@@ -76,8 +80,8 @@ def _slow(theta, item, click, lengths, used, slots):
 def _value(theta, slots, click):
     N = len(click)
     u, v, su, sv = (np.empty(N) for _ in range(4))
-    linear(theta, *slots, u, v)
-    return likelihood(u, v, click, slots[5], CLICKS, 1.0, su, sv), u, v, su, sv
+    linear(theta, slots, u, v)
+    return likelihood(u, v, click, slots.row, CLICKS, 1.0, su, sv), u, v, su, sv
 
 
 @pytest.mark.parametrize("fixed", [False, True])
@@ -94,12 +98,12 @@ def test_transpose_is_the_transpose(fixed):
     rng, *_, slots, shown, theta = _data(1, fixed=fixed)
     N = len(shown)
     u, v, out = np.empty(N), np.empty(N), np.empty(len(theta))
-    linear(theta, *slots, u, v)
+    linear(theta, slots, u, v)
     a, b = rng.normal(size=N), rng.normal(size=N)
-    adjoint(a, b, *slots, out)
+    adjoint(a, b, slots, out)
     assert out @ theta == pytest.approx(a @ u + b @ v, rel=1e-12)
     plain = np.empty(len(theta))
-    adjoint(a, b, *slots[:-1], np.empty((0, BENT)), plain)
+    adjoint(a, b, slots._replace(traits=np.empty((0, BENT))), plain)
     np.testing.assert_allclose(out, plain, rtol=1e-10, atol=1e-10)
 
 
@@ -129,12 +133,12 @@ def test_slopes_and_curvature_are_those_of_finite_differences():
     N, step = len(shown), 1e-5
     _, _, _, su, sv = _value(theta, slots, shown)
     ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
-    derivatives(su, sv, shown, slots[5], CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
+    derivatives(su, sv, shown, slots.row, CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
     slope = np.empty(len(theta))
-    adjoint(ru, rv, *slots, slope)
+    adjoint(ru, rv, slots, slope)
     direction = np.random.default_rng(0).normal(size=len(theta))
     du, dv = np.empty(N), np.empty(N)
-    linear(direction, *slots, du, dv)
+    linear(direction, slots, du, dv)
     bend = -(huu * du**2 + 2 * huv * du * dv + hvv * dv**2).sum()
     up, here, down = (_value(theta + t * direction, slots, shown)[0] for t in (step, 0.0, -step))
     assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=1e-6)
@@ -181,17 +185,21 @@ def test_newton_ends_where_the_slope_is_zero(family, block):
     root = rng.normal(size=(block, block))
     inverse = 0.01 * (root @ root.T + np.eye(block))
     newton(
-        theta, mean, precision, *slots, y, family, 0.8, 50, 1e-9, 400, False, np.ones(len(theta)),
-        np.arange(block), inverse,
-    )  # fmt: skip
+        theta,
+        NormalPrior(mean, precision),
+        slots,
+        Observed(y, family, 0.8),
+        RoughInverse(np.ones(len(theta)), np.arange(block), inverse),
+        Effort(50, 400, 1e-9, near=False),
+    )
     N = len(shown)
     u, v, su, sv = (np.empty(N) for _ in range(4))
-    linear(theta, *slots, u, v)
-    likelihood(u, v, y, slots[5], family, 0.8, su, sv)
+    linear(theta, slots, u, v)
+    likelihood(u, v, y, slots.row, family, 0.8, su, sv)
     parts = [np.empty(N) for _ in range(5)]
-    derivatives(su, sv, y, slots[5], family, 0.8, True, *parts)
+    derivatives(su, sv, y, slots.row, family, 0.8, True, *parts)
     slope = np.empty(len(theta))
-    adjoint(*parts[:2], *slots, slope)
+    adjoint(*parts[:2], slots, slope)
     assert np.abs(slope - precision * (theta - mean)).max() < 1e-3
     assert np.abs(theta).max() > 0.1
 
@@ -228,19 +236,18 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
     x = np.concatenate([np.ones((n, 1)), encoding.slopes_of(rows.x)], axis=1)
     p = columns.shape[2] + encoding.products
     climb = Climb(rows, prior_of(rows, x.shape[1] - 1, encoding.widths(Variant(), p)), x, 0.7)
-    own = np.ascontiguousarray(columns[slots.row, slots.k].T)
     N, size = len(slots.y), len(climb.prior.mean)
-    read, theta = rng.normal(size=N), np.zeros(size)
-    assert len(climb._common(theta, slots, own, read, near=False)[0]) == 0
-    common, _ = climb._common(theta, slots, own, read, near=True)
+    given = climb.linear_map(slots, columns, rng.normal(size=columns.shape[:2]))
+    theta = np.zeros(size)
+    assert len(climb._common(theta, slots, given, near=False)[0]) == 0
+    common, _ = climb._common(theta, slots, given, near=True)
     climb.inverse = np.zeros((0, 0))
     theta[common] = rng.normal(size=len(common)) * 0.3
-    _, inverse = climb._common(theta, slots, own, read, near=True)
-    at = (K, encoding.items, slots.cell, slots.last, slots.own, slots.row, read, x, own, rows.x)
+    _, inverse = climb._common(theta, slots, given, near=True)
 
     def mapped(values):
         u, v = np.empty(N), np.empty(N)
-        linear(values, *at, *encoding.bent, rows.traits, u, v)
+        linear(values, given, u, v)
         return u, v
 
     su, sv = np.empty(N), np.empty(N)

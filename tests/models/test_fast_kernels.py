@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from counterrank.data.encoding import ContextMoments
 from counterrank.models import linear
 from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
-from counterrank.models.columns import Arrays, Layout, Scale, count_slots, pair_slots
+from counterrank.models.columns import Arrays, Layout, count_slots, pair_slots
 from counterrank.models.linear import logged_values, logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300
@@ -21,7 +22,7 @@ def batch(rng, places, *, padded):
 
 def layout_of(**options):
     slots = options.pop("slots", pair_slots(K))
-    return Layout(K, A, D, F, slots, Scale(np.ones(D), np.zeros(D), np.ones(D)), **options)
+    return Layout(K, A, D, F, slots, ContextMoments(np.ones(D), np.zeros(D), np.ones(D)), **options)
 
 
 LAYOUTS = [

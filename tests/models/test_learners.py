@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.encoding import context_columns
 from counterrank.data.source import MemorySource
-from counterrank.models.columns import context_columns
+from counterrank.models.draws import target_draws
 from counterrank.models.learners import fit_learner
 
 pytest.importorskip("sklearn")
@@ -46,7 +47,7 @@ def test_all_draws_of_some_rows_are_asked_at_once():
     Counting.asked = 0
     found = model.predict(log, "new")
     assert Counting.asked == 2 * K
-    x, drawn = context_columns(log), model._drawn(log, "new")
+    x, drawn = context_columns(log), target_draws(log, "new", model.draws, model.seed)
     draws = [model._values(x, drawn[:, s], log.bucket, log.lengths) for s in range(model.draws)]
     np.testing.assert_allclose(found.mean, np.mean(draws, axis=0), rtol=0, atol=1e-12)
     own = model._values(x, log.action, log.bucket, log.lengths)

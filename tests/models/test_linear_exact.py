@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
@@ -13,7 +14,7 @@ from counterrank.estimators.doubly_robust import DR, CascadeDR, CascadePlan
 from counterrank.estimators.marginal import Marginalised, PseudoInverse
 from counterrank.estimators.masked import IPS, OrderIPS
 from counterrank.models.base import Prediction
-from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of
+from counterrank.models.columns import Layout, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
 from counterrank.research import simulate
 
@@ -71,7 +72,7 @@ class Separable:
 
 
 def random_model(log, *, slots, cross, squares, seed=5):
-    layout = Layout(log.K, 3, 2, 2, slots, scale_of(log), cross=cross, squares=squares)
+    layout = Layout(log.K, 3, 2, 2, slots, ContextMoments.of(log), cross=cross, squares=squares)
     coef = np.random.default_rng(seed).standard_normal((2, log.K, 3, layout.width))
     return layout, coef
 

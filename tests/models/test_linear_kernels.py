@@ -5,8 +5,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from counterrank.data.encoding import ContextMoments
 from counterrank.estimators.kernels.orders import exact_squares, others_polynomial
-from counterrank.models.columns import Layout, count_slots, pair_slots, scale_of, whole_distribution
+from counterrank.models.columns import Layout, count_slots, pair_slots, whole_distribution
 from counterrank.models.draws import draw_rankings
 from counterrank.models.ridge import grams_of, joint_width, totals_of
 from counterrank.research.simulate import random
@@ -20,13 +21,13 @@ def log():
 
 def layout_of(log, **options):
     slots = options.pop("slots", pair_slots(4))
-    return Layout(4, 3, 2, 3, slots, scale_of(log), **options)
+    return Layout(4, 3, 2, 3, slots, ContextMoments.of(log), **options)
 
 
 def naive_features(log, layout, i, k):
     p0 = whole_distribution(log, "propensity")[i]
     a, A = log.action[i], layout.A
-    x = layout.scale.apply(log.context)[i]
+    x = layout.scale.standardised(log.context)[i]
     other = [m for m in range(4) if m != k]
     count = np.array([sum(a[m] == b for m in other) for b in range(A)], dtype=float)
     table = [p0[m if len(p0) > 1 else 0] for m in other]
@@ -83,7 +84,10 @@ def test_grams_add_over_any_chunking(log):
 def test_totals_equal_the_gram_of_summed_features(log):
     layout = layout_of(log, slots=count_slots(4))
     found = totals_of(log, layout)
-    x, c = layout.scale.apply(log.context), whole_distribution(log, "propensity").mean(axis=1)
+    x, c = (
+        layout.scale.standardised(log.context),
+        whole_distribution(log, "propensity").mean(axis=1),
+    )
     gram = np.zeros_like(found.gram)
     for i in range(log.n):
         s, p = np.zeros(joint_width(layout)), 3 + 6

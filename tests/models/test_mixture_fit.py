@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import counterrank as cr
+from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.doubly_robust import reward_model
 from counterrank.models.choice import Chosen
-from counterrank.models.columns import scale_of
 from counterrank.models.mixture.model import Link, rows_of
 from counterrank.models.mixture.search import alternate, found_classes, improved
 from counterrank.models.mixture.state import Fit, carried, start
@@ -77,7 +77,7 @@ def test_the_masks_of_the_published_environment_are_found_from_the_log_alone(
 
 
 def classes_of(log: cr.RankingLog, A: int) -> Fit:
-    rows = rows_of(log, scale_of(log), 4)
+    rows = rows_of(log, ContextMoments.of(log), 4)
     alike = carried(alternate(rows, start(rows, Link.SUM, A), ROUGH), rows)
     fits = found_classes(rows, [alike], np.random.default_rng(0))
     return improved(rows, fits[0])

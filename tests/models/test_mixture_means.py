@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 import counterrank as cr
-from counterrank.models.columns import expected, scale_of
+from counterrank.data.encoding import ContextMoments
+from counterrank.models.columns import expected
 from counterrank.models.mixture.model import (
     Effects,
     Link,
@@ -40,7 +41,7 @@ def model_of(
     )  # fmt: skip
     tilt = 0.2 * rng.normal(size=(2, m)) if classes == 1 else np.zeros((2, m))
     shares = 0.5 * rng.normal(size=(classes, 1 + m))
-    return MixtureModel(effects, examined, tilt, shares, link, scale_of(log), draws=4000)
+    return MixtureModel(effects, examined, tilt, shares, link, ContextMoments.of(log), draws=4000)
 
 
 def log_of(
@@ -103,7 +104,7 @@ def test_mean_and_value_equal_enumeration(
     model = model_of(rng, link, log, triples=triples, classes=classes)
     assert model.exact
     found = model.predict(log, "new")
-    x = model.scale.apply(np.asarray(log.context))
+    x = model.scale.standardised(np.asarray(log.context))
     chance, scale = chances(model.shares, traits_of(x)), scale_of_tilt(model.tilt, traits_of(x))
     wanted = log.dists["new"].reshape(N, places, A)
     for i, length in enumerate(log.lengths):
@@ -141,7 +142,7 @@ def test_the_three_ways_to_a_mean_agree_where_all_apply() -> None:
     rng = np.random.default_rng(6)
     log = log_of(rng, places=1, ragged=False)
     model = model_of(rng, Link.SUM, log, triples=True)
-    x = model.scale.apply(np.asarray(log.context))
+    x = model.scale.standardised(np.asarray(log.context))
     chance, wanted = chances(model.shares, traits_of(x)), log.dists["new"]
     one = wanted.T[None]
     users = Users(x.T, chance.T, rng.uniform(0.2, 2.0, (2, N)), log.lengths, one)
@@ -169,7 +170,7 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration(link: Link, clas
     )  # fmt: skip
     model = model_of(rng, link, log, triples=False, classes=classes)
     found = model.predict(log, "new").mean
-    x = model.scale.apply(np.asarray(log.context))
+    x = model.scale.standardised(np.asarray(log.context))
     chance, scale = chances(model.shares, traits_of(x)), scale_of_tilt(model.tilt, traits_of(x))
     rankings = [actions for actions in product(range(A), repeat=K) if len(set(actions)) == K]
     likely = np.exp(cr.PlackettLuce(-scores[:6]).prefix_log_prob(np.array(rankings))[:, -1])
@@ -193,7 +194,7 @@ def test_drawn_means_equal_enumeration_when_every_ranking_is_drawn_once(
     model = model_of(rng, link, log, triples=False, classes=1)
     assert not model.exact
     x, fold, scale = (
-        model.scale.apply(np.asarray(log.context)),
+        model.scale.standardised(np.asarray(log.context)),
         log.bucket % F,
         rng.uniform(0.2, 2.0, (N, 2)),
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from counterrank.models.columns import scale_of
+from counterrank.data.encoding import ContextMoments
 from counterrank.models.mixture import steps
 from counterrank.models.mixture.model import Link, Rows, chances, rows_of
 from counterrank.models.mixture.search import (
@@ -37,7 +37,7 @@ def rows_for(kind: str, n: int = 400, *, ragged: bool = True) -> Rows:
     action = log.action.copy()
     if ragged:
         action[np.arange(K) >= np.random.default_rng(3).integers(1, K + 1, n)[:, None]] = -1
-    return rows_of(replace(log, action=action), scale_of(log), FOLDS)
+    return rows_of(replace(log, action=action), ContextMoments.of(log), FOLDS)
 
 
 def begun(kind: str, *, ragged: bool = True, rounds: int = 1) -> tuple[Fit, Rows]:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models.choice import Chosen, fit_best
-from counterrank.models.columns import scale_of
 from counterrank.models.mixture.model import Link, MixtureModel, rows_of
 from counterrank.models.mixture.search import alternate, by_fold, first_classes, improved
 from counterrank.models.mixture.state import start
@@ -75,7 +75,7 @@ def planted(n: int, seed: int) -> tuple[cr.RankingLog, np.ndarray, np.ndarray]:
 
 def test_planted_visibility_and_its_tilt_are_recovered() -> None:
     log, sight, _ = planted(6000, 1)
-    rows = rows_of(log, scale_of(log), 4)
+    rows = rows_of(log, ContextMoments.of(log), 4)
     fit = alternate(rows, start(rows, Link.SUM, 3))
     off = ~np.eye(5, dtype=bool)
     found = fit.examined[0]
@@ -91,7 +91,7 @@ def test_planted_visibility_and_its_tilt_are_recovered() -> None:
 
 def test_no_step_raises_the_penalised_loss() -> None:
     log = log_of("pairwise", n=1500)
-    rows = rows_of(log, scale_of(log), 2)
+    rows = rows_of(log, ContextMoments.of(log), 2)
     fit = start(rows, Link.SUM, 3)
     fit = replace(effects_step(fit, rows), shared=np.zeros(rows.n))
     for step in (examination_step, tilt_step):
@@ -105,7 +105,7 @@ def test_no_step_raises_the_penalised_loss() -> None:
 
 def test_effects_of_a_fold_do_not_see_it() -> None:
     log = log_of("pairwise", n=1200)
-    rows = rows_of(log, scale_of(log), 3)
+    rows = rows_of(log, ContextMoments.of(log), 3)
     fit = alternate(rows, start(rows, Link.SUM, 3))
     before = by_fold(fit, rows, 3)
     noisy = np.where(rows.fold[:, None] == 0, rows.reward + 5.0, rows.reward)
@@ -183,7 +183,7 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
 
 def forced(classes: bool, log: cr.RankingLog, link: Link) -> MixtureModel:
     """Return the model of this link, with classes of users or without, whatever the losses say."""
-    scale, F = scale_of(log), 4
+    scale, F = ContextMoments.of(log), 4
     rows = rows_of(log, scale, F)
     fit = alternate(rows, start(rows, link, 3))
     if classes:

@@ -8,7 +8,16 @@ import pytest
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.amounts import fit_list_models
 from counterrank.models.clicks.fit import Climb, Slots, prepared, prior_of
-from counterrank.models.clicks.kernels.likelihood import derivatives, likelihood, linear, newton
+from counterrank.models.clicks.kernels.likelihood import (
+    Effort,
+    NormalPrior,
+    Observed,
+    RoughInverse,
+    derivatives,
+    likelihood,
+    linear,
+    newton,
+)
 from counterrank.models.clicks.kernels.pages import (
     CHANCE,
     CHOICE,
@@ -20,7 +29,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_weights,
 )
 from counterrank.models.clicks.pages import ChoiceModel, PageRewardModel, fit_choices, fit_pages
-from counterrank.models.clicks.rankings import Kind, Rankings, Variant, with_candidates
+from counterrank.models.rankings import Rankings, Variant, with_candidates
 
 FAMILIES = (CHOICE, CHANCE, TOTAL, NUMBER)
 ROW = np.repeat(np.arange(6), [3, 1, 4, 2, 5, 3])
@@ -155,19 +164,17 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
         rows, x.shape[1] - 1, encoding.widths(Variant(), columns.shape[2] + encoding.products)
     )
     climb = Climb(rows, prior, x, 0.7)
-    own = np.ascontiguousarray(columns[slots.row, slots.k].T)
     count, size = len(slots.y), len(prior.mean)
-    read, theta = np.zeros(count), np.zeros(size)
-    common, _ = climb._common(theta, slots, own, read, near=True)
+    given = climb.linear_map(slots, columns, np.zeros(columns.shape[:2]))
+    theta = np.zeros(size)
+    common, _ = climb._common(theta, slots, given, near=True)
     climb.inverse = np.zeros((0, 0))
     theta[common] = rng.normal(size=len(common)) * 0.2
-    _, inverse = climb._common(theta, slots, own, read, near=True)
-    at = (rows.rankings.K, encoding.items, slots.cell, slots.last, slots.own, slots.row, read, x,
-          own, rows.unbent, *encoding.bent, rows.traits)  # fmt: skip
+    _, inverse = climb._common(theta, slots, given, near=True)
 
     def mapped(values):
         u, v = np.empty(count), np.empty(count)
-        linear(values, *at, u, v)
+        linear(values, given, u, v)
         return u, v
 
     h = [sum(mapped(np.eye(size)[j])) for j in common]
@@ -176,9 +183,13 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
     np.testing.assert_allclose(inverse @ block, np.eye(len(common)), atol=1e-7)
 
     newton(
-        theta, prior.mean, prior.precision, *at, slots.y, family, 0.7, 60, 1e-10, 500, False,
-        np.ones(size), common[:0], np.zeros((0, 0)),
-    )  # fmt: skip
+        theta,
+        NormalPrior(prior.mean, prior.precision),
+        given,
+        Observed(slots.y, family, 0.7),
+        RoughInverse(np.ones(size), common[:0], np.zeros((0, 0))),
+        Effort(60, 500, 1e-10, near=False),
+    )
     jacobian = np.array([sum(mapped(unit)) for unit in np.eye(size)])
     slope = jacobian @ _all(*mapped(theta), slots.y, family, 0.7, True, slots.row)[1]
     assert np.abs(slope - prior.precision * (theta - prior.mean)).max() < 1e-4
@@ -232,7 +243,7 @@ def test_choices_follow_the_multinomial_exactly():
         q = model.expected(rankings, fold)
         np.testing.assert_allclose(q, 2 * p, rtol=1e-12)
         alpha, worth = np.array([1.0, 0.5, 2.0]), rng.exponential(size=(60, 3))
-        past = model.along(rankings, click * worth, worth, fold, alpha)
+        past = model.history(rankings, click * worth, fold, alpha, worth)
         np.testing.assert_allclose(
             past.delta.sum(axis=1), (alpha * (click * worth - past.q)).sum(axis=1), atol=1e-12
         )
@@ -327,7 +338,7 @@ def test_one_reward_a_page_is_that_of_all_its_items(kind):
     rankings, reward, best, truth, usual = _whole(8_000, rng, kind)
     fold = np.arange(8_000) % 4
     (model,) = fit_list_models(rankings, reward, fold, folds=4, variants=(Variant(),), page=True)
-    assert isinstance(model, PageRewardModel) and model.kind is Kind.PAGE
+    assert isinstance(model, PageRewardModel)
     q = model.expected(rankings.others(best), fold)
     assert (q[np.arange(4) != rankings.lengths[:, None] - 1] == 0).all()
     assert abs(q.sum(axis=1).mean() - truth) < 0.1 * abs(truth - usual)

@@ -13,8 +13,8 @@ from counterrank.errors import ConfigError, PropensityError
 from counterrank.policies.enumerated import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.model import (
-    Features,
-    Recipe,
+    ContextFeatures,
+    PropensityRecipe,
     calibrate,
     fit_logistic,
     fit_model,
@@ -46,7 +46,7 @@ def test_logistic_propensities_are_close_to_the_truth(contextual):
 
 def test_a_row_never_helps_to_predict_itself(contextual):
     """Changing the items of fold 0 leaves the fold's own probabilities of a fixed item unchanged."""
-    model = fit_model(contextual, Recipe("logistic"))
+    model = fit_model(contextual, PropensityRecipe("logistic"))
     zero = contextual.bucket % 2 == 0
     changed = contextual.action.copy()
     changed[zero] = (changed[zero] + 1) % 3
@@ -56,7 +56,7 @@ def test_a_row_never_helps_to_predict_itself(contextual):
         propensity=np.ones(changed.shape),
         context=contextual.context,
     )
-    again = fit_model(other, Recipe("logistic"))
+    again = fit_model(other, PropensityRecipe("logistic"))
     for k in range(contextual.K):
         ours, theirs = (m.models[0][k].log_prob(m.features(contextual)) for m in (model, again))
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
@@ -64,7 +64,7 @@ def test_a_row_never_helps_to_predict_itself(contextual):
 
 def test_overconfident_probabilities_are_calibrated(contextual):
     """Scores tripled by hand: the power that makes held-out items most likely is near a third."""
-    model = fit_model(contextual, Recipe("logistic"))
+    model = fit_model(contextual, PropensityRecipe("logistic"))
 
     class Tripled:
         def __init__(self, inner):
@@ -288,7 +288,7 @@ def test_features_know_categories_and_gaps():
         action=[[0], [0], [0]], reward=[[1], [1], [1]], propensity=[[1], [1], [1]], context=context,
         context_names=("device", "age"), categories={"device": ("mobile", "desktop")},
     )  # fmt: skip
-    x = Features.learn(log).of(log)
+    x = ContextFeatures.learn(log).of(log)
     np.testing.assert_allclose(x, [[1, -1, 1, 0, 0], [1, 0, 0, 1, 1], [1, 1, 0, 1, 0]])
 
 

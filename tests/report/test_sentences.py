@@ -223,13 +223,15 @@ def test_the_second_path_is_called_what_it_is(model: dict[str, Any], flags, name
 def test_advice_is_given_once(model: dict[str, Any]) -> None:
     explore = "a logging policy that explores more"
     told = [
-        {"check": "units", "help": f"more rows, or {explore}"},
-        {"check": "precision", "help": "more rows"},
-        {"check": "agreement", "help": f"more rows, or {explore}; or run more estimators"},
-        {"check": "tail", "help": "lighter weights, or a higher order"},
+        ("units", ["more rows", explore]),
+        ("precision", ["more rows"]),
+        ("agreement", ["more rows", explore, "run more estimators"]),
+        ("tail", ["lighter weights", "a higher order"]),
     ]
     both = {"target": "clickbait", "status": "fail", "reason": "so"}
-    model["verdict"]["reasons"] = [{**both, **one} for one in told]
+    model["verdict"]["reasons"] = [
+        {**both, "check": check, "help": ", or ".join(ways), "ways": ways} for check, ways in told
+    ]
     last = ["Run more estimators.", "Lighter weights, or a higher order."]
     found = sentences.settle(sample.reading(model), "clickbait")
     assert found[:3] == ["More rows, or a logging policy that explores more.", *last]

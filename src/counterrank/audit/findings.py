@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ HEAD_ROWS = 512
 
 
 #: A place in the log: the row, the position, the value seen.
-Example = dict[str, Any]
+Example = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +163,26 @@ def complete(batch: RankingLog) -> bool:
     return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
+#: A part of the rows: what is summed, for which target, by which column, in which group.
+GroupKey = tuple[str, ...]
+Name = TypeVar("Name")
+Value = TypeVar("Value")
 #: Example rows kept for each disease.
 KEPT = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """`sums` add (shorter arrays are padded with zeros), `peaks` take the larger, `lists` and `examples` follow."""
+    """Counts of a batch: `sums` and those of `parts` add (shorter arrays are padded with zeros).
+
+    `peaks` take the larger, `lists` and `examples` follow each other.
+    """
 
     sums: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     peaks: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     lists: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     examples: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)
+    parts: Mapping[GroupKey, NDArray[Any]] = field(default_factory=dict)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -182,6 +190,7 @@ class Tally:
             _joined(self.peaks, other.peaks, np.maximum),
             _joined(self.lists, other.lists, lambda a, b: np.concatenate([a, b])),
             _joined(self.examples, other.examples, lambda a, b: (*a, *b)[:KEPT]),
+            _joined(self.parts, other.parts, padded_sum),
         )
 
     def count(self, name: str) -> int:
@@ -280,7 +289,9 @@ def _first_true(bad: NDArray[np.bool_]) -> Iterator[int]:
         start += at + 1
 
 
-def _joined(left: Mapping[str, Any], right: Mapping[str, Any], merge: Any) -> dict[str, Any]:
+def _joined(
+    left: Mapping[Name, Value], right: Mapping[Name, Value], merge: Callable[[Value, Value], Value]
+) -> dict[Name, Value]:
     joined = dict(left)
     for key, value in right.items():
         joined[key] = merge(joined[key], value) if key in joined else value

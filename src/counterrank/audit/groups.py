@@ -16,6 +16,7 @@ from counterrank.audit.findings import (
     GROUPED_ROWS,
     Check,
     Finding,
+    GroupKey,
     Subject,
     Tally,
     complete,
@@ -151,23 +152,28 @@ class Weights(Check):
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum count, w and w^2 by position; 1/p of the logger too."""
-        sums = {}
+        sums: dict[str, Floats] = {}
+        parts: dict[GroupKey, Floats] = {}
         items = subject.items(batch)
         for name in subject.targets:
             if (lent := subject.weighed(name)) is not None:
                 # Padding was summed as ones.
-                sums[f"all\t{name}"] = np.concatenate([items[None], lent - (batch.n - items)])
+                parts["all", name] = np.concatenate([items[None], lent - (batch.n - items)])
             elif (w := _formed(batch, name, subject)) is not None:
-                sums[f"all\t{name}"] = weight_sums(w, batch, subject)
+                parts["all", name] = weight_sums(w, batch, subject)
                 # Only weights of policies without repeats, which no pass lends, are so skewed that it
                 # matters.
                 w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-                sums[f"cubes\t{name}"] = np.einsum("nk,nk,nk->k", w, w, w)
+                parts["cubes", name] = np.einsum("nk,nk,nk->k", w, w, w)
         mine = logged_numbers(batch, LOGGING)
         if mine is not None and subject.kind in ("factored", "position"):
             sums["1/p"] = np.zeros((3, batch.K))
             inverse_sums(np.ascontiguousarray(mine), batch.lengths, sums["1/p"])
-        return Tally(sums=sums, peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])})
+        return Tally(
+            sums=sums,
+            parts=parts,
+            peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])},
+        )
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return the findings on the logger's numbers and on each target's mean weight."""
@@ -182,28 +188,29 @@ class GroupWeights(Check):
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
-        sums, peaks = {}, {}
+        parts: dict[GroupKey, Floats] = {}
+        peaks: dict[str, Floats] = {}
         groups = list(_groups(batch, subject))
         for name, w in _weights(batch, subject):
             # Padding counts for nothing.
             w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
             tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
             third = np.einsum("kn,kn,kn->k", tall, tall, tall)
-            sums[f"all\t{name}"] = np.concatenate([weight_sums(w, batch, subject), third[None]])
-            peaks[f"all\t{name}"] = np.abs(tall).max(axis=1, initial=0.0)
+            parts["all", name] = np.concatenate([weight_sums(w, batch, subject), third[None]])
+            peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
             if batch.unit is not None:
-                sums[f"units\t{name}"] = _by_unit(batch, w)
+                parts["units", name] = _by_unit(batch, w)
             for kind, labels, codes in groups:
                 table = np.zeros((len(labels), 3, batch.K))
                 grouped_sums(rows, batch.lengths, codes, table)
                 if any(cut.column == kind for cut in subject.cuts):
                     # The same groups in every batch: one table.
-                    sums[f"cut\t{name}\t{kind}"] = table
+                    parts["cut", name, kind] = table
                     continue
                 for label, row in zip(labels, table, strict=True):
                     if row[0].any():
-                        sums[f"by\t{name}\t{kind}\t{label}"] = row
-        return Tally(sums=sums, peaks=peaks)
+                        parts["by", name, kind, str(label)] = row
+        return Tally(parts=parts, peaks=peaks)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return a finding for each target and way to group the rows."""
@@ -314,9 +321,7 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
             else (list(groups), np.stack(list(groups.values())))
         )
         design = _design_effect(tally, name)
-        found = groups_tested(
-            table, tally.sums[f"all\t{name}"], tally.peaks[f"all\t{name}"], design
-        )
+        found = groups_tested(table, tally.parts["all", name], tally.peaks[name], design)
         results[name, kind] = names, table, found
     tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
     findings = [
@@ -342,13 +347,13 @@ def _families(tally: Tally, subject: Subject) -> dict[tuple[str, str], dict[str,
     """Return the sums (3, K) of each group that has rows, by target and way to group them."""
     families: dict[tuple[str, str], dict[str, Floats]] = {}
     names = {cut.column: cut.names for cut in subject.cuts}
-    for key, sums in tally.sums.items():
-        form, name, *rest = key.split("\t", 3)
-        if form == "cut":
-            pairs = zip(names[rest[0]], sums, strict=True)
-            families[name, rest[0]] = {label: row for label, row in pairs if row[0].any()}
-        elif form == "by":
-            families.setdefault((name, rest[0]), {})[rest[1]] = sums
+    for key, sums in tally.parts.items():
+        match key:
+            case "cut", name, kind:
+                pairs = zip(names[kind], sums, strict=True)
+                families[name, kind] = {label: row for label, row in pairs if row[0].any()}
+            case "by", name, kind, label:
+                families.setdefault((name, kind), {})[label] = sums
     return families
 
 
@@ -450,7 +455,7 @@ def _by_unit(batch: RankingLog, w: Floats) -> Floats:
 
 def _design_effect(tally: Tally, name: str) -> float:
     """Return how much larger the variance of the mean weight is over units than over rows, at least 1."""
-    found = tally.sums.get(f"units\t{name}")
+    found = tally.parts.get(("units", name))
     if found is None:
         return 1.0
     first, second, rows = found[:, found[2] > 0]
@@ -464,9 +469,9 @@ def _design_effect(tally: Tally, name: str) -> float:
 
 def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     """Bonferroni over positions; material when the mean is off by 10 %."""
-    known = [name for name in subject.targets if f"all\t{name}" in tally.sums]
+    known = [name for name in subject.targets if ("all", name) in tally.parts]
     found = {
-        name: tested(tally.sums[f"all\t{name}"], tally.sums.get(f"cubes\t{name}")) for name in known
+        name: tested(tally.parts["all", name], tally.parts.get(("cubes", name))) for name in known
     }
     if not found:
         return [
@@ -478,7 +483,7 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     wrong = [name for name, (_, _, p) in found.items() if _family(p) <= SIGNIFICANT]
     return [
         _unmatched(name, subject)
-        if _matches_nothing(tally.sums[f"all\t{name}"])
+        if _matches_nothing(tally.parts["all", name])
         else _overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small)
         for name in found
     ]

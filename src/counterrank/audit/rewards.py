@@ -64,8 +64,8 @@ class LostRewards(Check):
         last = np.arange(batch.K) == batch.lengths[:, None] - 1
         rate = _rates(subject.first)
         return Tally(
+            parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
             sums={
-                **{f"stretch\t{name}": np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
                 "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
                 "early": np.array([float((rewarded & ~last).sum())]),
                 "items": _by_item(batch.action, rewarded, used, rate),
@@ -190,9 +190,7 @@ def _position(sums: Floats, *, of_page: bool) -> Words:
 
 
 def _stretch(tally: Tally) -> Words:
-    groups = {
-        key.split("\t")[1]: sums for key, sums in tally.sums.items() if key.startswith("stretch\t")
-    }
+    groups = {key[1]: sums for key, sums in tally.parts.items()}
     names, table = stretch_names(groups)
     rows, hits = table.T
     others = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0)

@@ -11,6 +11,7 @@ from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
     Check,
+    Example,
     Finding,
     Subject,
     Tally,
@@ -167,7 +168,7 @@ class Duplicates(Check):
         first = np.asarray(where)[np.asarray(back).reshape(-1)]
         second = np.flatnonzero(first != np.arange(len(whole)))
         original = first[second[:3]]
-        examples = tuple(
+        examples: tuple[Example, ...] = tuple(
             {"row": int(rows[i]), "equals": int(rows[j])}
             for i, j in zip(second[:3], original, strict=True)
         )

@@ -28,7 +28,7 @@ from counterrank.behavior.masks import (
 )
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pasif import PasIf
-from counterrank.behavior.settings import Limits
+from counterrank.behavior.settings import TreeLimits
 from counterrank.behavior.training import Position
 from counterrank.behavior.words import Condition, ForestDescription, Leaf, People, Tree
 
@@ -40,7 +40,7 @@ __all__ = [
     "DirectBias",
     "ForestDescription",
     "Leaf",
-    "Limits",
+    "TreeLimits",
     "MSEEstimate",
     "Objective",
     "Oracle",

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
-from counterrank.behavior.estimates import DEFAULT, mse_estimate
+from counterrank.behavior.estimates import DEFAULT, Pairs, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
-from counterrank.behavior.growing import Grower, Rows, choose, confirm, finish, rows_of
+from counterrank.behavior.growing import Grower, TreeRows, choose, confirm, finish, rows_of
 from counterrank.behavior.masks import Candidate, candidates
 from counterrank.behavior.objective import MSEEstimate, Objective
-from counterrank.behavior.settings import BINNING_STREAM, MOST_REWARD, Limits
-from counterrank.behavior.training import Part, TrainingSet, prepare, supported
+from counterrank.behavior.settings import BINNING_STREAM, MOST_REWARD, TreeLimits
+from counterrank.behavior.training import TrainingSet, TreePart, prepare, supported
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios, ratios_of
@@ -51,7 +51,7 @@ class BehaviorTree:
     candidates: str | Sequence[str | ArrayLike | Candidate] = "default"
     mse: str | MSEEstimate = DEFAULT
     per_position: bool = True
-    limits: Limits = field(default_factory=Limits)
+    limits: TreeLimits = field(default_factory=TreeLimits)
     forest: Forest | None = None
 
     def fit(
@@ -94,9 +94,10 @@ class BehaviorTree:
             self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed)
             for tree in range(len(data.trees))
         ]
-        return assemble(growers, data, mse=estimate.name, notes=notes)
+        blended = isinstance(estimate, Pairs)
+        return assemble(growers, data, mse=estimate.name, blended=blended, notes=notes)
 
-    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[Part, Part | None]:
+    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[TreePart, TreePart | None]:
         """Return the rows that grow and those that confirm, if any."""
         held = rows & data.held_out(self.limits.prune)
         if not held.any() or not (rows & ~held).any():
@@ -107,8 +108,8 @@ class BehaviorTree:
         self,
         data: TrainingSet,
         tree: int,
-        growing: Part,
-        held: Part | None,
+        growing: TreePart,
+        held: TreePart | None,
         *,
         n_apply: int,
         seed: int,
@@ -119,7 +120,7 @@ class BehaviorTree:
         def view(rows: Bools) -> Objective:
             return estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
 
-        def rows_in(part: Part, objective: Objective) -> Rows:
+        def rows_in(part: TreePart, objective: Objective) -> TreeRows:
             return rows_of(objective, data.y[tree], use, part.codes, part.numbers)
 
         objective = view(growing.rows)

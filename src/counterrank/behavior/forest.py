@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.behavior.growing import Grower, totals_of
+from counterrank.behavior.blending import Blend, share_of
+from counterrank.behavior.growing import Grower
 from counterrank.behavior.masks import Candidate
+from counterrank.behavior.pairs import PairEstimate
 from counterrank.behavior.training import TrainingSet
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios
@@ -33,20 +35,18 @@ class Doubt:
     stderr: float
 
 
-def doubt_of(growers: Sequence[Grower], data: TrainingSet) -> Doubt:
-    """Return the doubt about the sum over trees."""
-    alpha = data.log.position_weights if data.per_position else np.ones(1)
-    goals = [g.objective.goal for g in growers]
-    own = [
-        totals_of(g.tree, goal.channels(g.stats))[0] for g, goal in zip(growers, goals, strict=True)
-    ]
-    values = data.all_pairs.mean(axis=0) if data.pair_values is None else data.pair_values
-    error = float((data.all_pairs @ alpha).std()) / math.sqrt(growers[0].objective.n_grow)
+def doubt_of(own: Floats, data: TrainingSet, share: float) -> Doubt:
+    """Return the doubt about the sum over trees, of which `own` (n, T) are the rows.
+
+    V_2 - V = (1 - share) (V_2 - V_c): a share of the value from pairs is in the estimate already.
+    """
+    alpha = data.weights_of_trees
+    error = float((data.all_pairs @ alpha).std()) / math.sqrt(max(data.log.n, 1))
     triples = data.more @ alpha
     # E mean^2 = effect^2 + variance of the mean.
     square = float(triples.mean()) ** 2 - float(triples.var()) / max(len(triples), 1)
-    gap = abs(float(alpha @ (np.array(own) - values))) + math.sqrt(max(square, 0.0))
-    return Doubt(gap, error)
+    left = (1.0 - share) * abs(float(((own - data.all_pairs) @ alpha).mean()))
+    return Doubt(left + math.sqrt(max(square, 0.0)), error)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,6 +75,8 @@ class Forest:
     with_missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
+    #: The share of the value from pairs in the estimate; None: the models alone.
+    blend: Blend | None = None
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
@@ -100,6 +102,13 @@ class Forest:
         """Return the model of each row and position, an index into `candidates`: (n, K), or (n,) with one tree."""
         chosen = self._assigned(self._context(context, n), self.model)
         return chosen if self.per_position else chosen[:, 0]
+
+    def rows_of(self, growers: Sequence[Grower], data: TrainingSet) -> Floats:
+        """Return what each row of the log contributes in each tree (n, T) under its model."""
+        column = np.concatenate([g.tree[3, : g.count] for g in growers])
+        chosen = self._assigned(data.context[: data.log.n], column)
+        rows = np.arange(data.log.n)
+        return np.stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)], axis=1)
 
     def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
         """Return w (n, K): at row i and position k the weight of the model assigned there."""
@@ -216,9 +225,14 @@ class Contexts:
 
 
 def assemble(
-    growers: Sequence[Grower], data: TrainingSet, *, mse: str, notes: tuple[str, ...] = ()
+    growers: Sequence[Grower],
+    data: TrainingSet,
+    *,
+    mse: str,
+    blended: bool,
+    notes: tuple[str, ...] = (),
 ) -> Forest:
-    """Return the forest of trees grown for each position (or for all)."""
+    """Return the forest of trees grown for each position (or for all); `blended` with the value from pairs."""
     bins = data.bins
     sizes = [g.count for g in growers]
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
@@ -243,7 +257,7 @@ def assemble(
                 nodes[at, 3] = len(sets)
             else:
                 threshold[at] = _threshold(bins.edges[feature], chosen)
-    return Forest(
+    forest = Forest(
         candidates=data.candidates,
         context_names=data.log.context_names,
         categories=data.log.categories,
@@ -258,8 +272,20 @@ def assemble(
         n_grown=growers[0].objective.n_grow,
         with_missing=data.with_missing,
         notes=notes,
-        doubt=doubt_of(growers, data),
     )
+    own, share = forest.rows_of(growers, data), 0.0
+    if blended:
+        share = share_of(
+            own,
+            data.all_pairs - own,
+            data.stretched - own,
+            data.weights_of_trees,
+            growers[0].objective.n_apply,
+        )
+    blend = None
+    if share > 0:
+        blend = Blend(share, PairEstimate(data.pairs.centre, 1.0, data.pairs.triples))
+    return replace(forest, doubt=doubt_of(own, data, share), blend=blend)
 
 
 def facts_of(g: Grower) -> Floats:

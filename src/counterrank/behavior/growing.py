@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.objective import TIE, Goal, Objective
-from counterrank.behavior.settings import SWEEPS, Limits
+from counterrank.behavior.settings import SWEEPS, TreeLimits
 from counterrank.behavior.training import Codes
 from counterrank.kernels.jit import helper, jit
 
@@ -52,14 +52,19 @@ def _form(
 
 
 @jit
-def add_histogram(rows: "Rows", out: Floats) -> None:
-    """Add the statistics of the chosen rows into out (d, bins, L).
+def add_to_bins(
+    chosen: Ints,
+    codes: Codes,
+    columns: Floats,
+    replicates: Floats,
+    averaged: Floats,
+    out: Floats,
+) -> None:
+    """Add the statistics of the chosen rows (`TreeRows`) into out (d, bins, L).
 
     Statistics are one vector a row, [u, u y_m (M), u y_m^2 (M), v_b z_m (B x M)], so that a bin is one
     contiguous addition; formed here, since reading it back would cost more than the products.
     """
-    # Once: taking an array out of a tuple counts references.
-    chosen, codes, columns, replicates, averaged = rows
     width = out.shape[2]
     formed, near = np.empty((_BLOCK, width)), np.empty(_BLOCK)
     for first in range(0, chosen.shape[0], _BLOCK):
@@ -74,7 +79,7 @@ def add_histogram(rows: "Rows", out: Floats) -> None:
                     cell[c] += row[c]
 
 
-class Rows(NamedTuple):
+class TreeRows(NamedTuple):
     """Rows chosen (r,) of n, and what their statistics are formed from, column by column.
 
     codes (d, n) are bins; columns (1 + M, n) are u, 0 or 1, and u y, the contributions.
@@ -94,7 +99,7 @@ class Rows(NamedTuple):
         weighted = len(self.replicates) * len(self.averaged)
         return 2 * len(self.columns) - 1 + weighted
 
-    def divided(self, feature: int, goes_left: Bools) -> "tuple[Rows, Rows]":
+    def divided(self, feature: int, goes_left: Bools) -> "tuple[TreeRows, TreeRows]":
         """Return the rows whose bin of a feature goes left (bins,), and the others."""
         left = goes_left.take(self.codes[feature].take(self.chosen))
         # By number: a mask has a branch for each row.
@@ -104,7 +109,7 @@ class Rows(NamedTuple):
     def histogram(self, bins: int) -> Floats:
         """Return the sums of the rows' statistics by feature and bin (d, bins, L)."""
         out = np.zeros((len(self.codes), bins, self.width))
-        add_histogram(self, out)
+        add_to_bins(*self, out)
         return out
 
     def totals(self) -> Floats:
@@ -122,7 +127,7 @@ class Rows(NamedTuple):
 
 def rows_of(
     objective: Objective, y: Floats, use: Floats, codes: Codes, index: Ints | None = None
-) -> Rows:
+) -> TreeRows:
     """Return the rows behind an objective's statistics, from contributions y (n, M), use (n,) and codes (n, d).
 
     Of all, or those of `index`, of which the codes are given alone.
@@ -139,7 +144,7 @@ def rows_of(
         replicates = objective.replicates.take(some, axis=1)
         averaged = (y if objective.averaged is None else objective.averaged).T.take(some, axis=1)
     own = np.ascontiguousarray(codes.T)
-    return Rows(np.arange(len(some)), own, columns, replicates, averaged)
+    return TreeRows(np.arange(len(some)), own, columns, replicates, averaged)
 
 
 class Features(NamedTuple):
@@ -214,7 +219,7 @@ class Grower:
     """
 
     def __init__(
-        self, objective: Objective, limits: Limits, bins: Ints, categorical: Bools
+        self, objective: Objective, limits: TreeLimits, bins: Ints, categorical: Bools
     ) -> None:
         # A full tree of that depth, or of so many leaves.
         most = min(2 ** (limits.max_depth + 1) - 1, 2 * limits.max_leaves - 1)
@@ -301,7 +306,7 @@ class Grower:
         self.scores[node], self.gains[node] = found.score, now - found.score
         self.count += 2
 
-    def grow(self, rows: Rows) -> None:
+    def grow(self, rows: TreeRows) -> None:
         """Grow to the end on rows in memory."""
         if not len(self.features.bins):
             self.start(rows.totals())
@@ -315,7 +320,7 @@ class Grower:
             self.split(hist)
             if not len(self.wants):
                 return
-            children: list[Rows] = []
+            children: list[TreeRows] = []
             sums: list[Floats] = []
             for parent, some, whole in zip(parents.tolist(), at, hist, strict=True):
                 if self.tree[0, parent] < 0:
@@ -329,11 +334,11 @@ class Grower:
                 sums += [whole - summed, summed] if small else [summed, whole - summed]
             at, hist = children, np.stack(sums)
 
-    def sides(self, node: int, rows: Rows) -> tuple[Rows, Rows]:
+    def sides(self, node: int, rows: TreeRows) -> tuple[TreeRows, TreeRows]:
         """Return the rows of a node that go left, and those that go right."""
         return rows.divided(int(self.tree[0, node]), self.goes_left[node])
 
-    def leaf_rows(self, rows: Rows) -> dict[int, Rows]:
+    def leaf_rows(self, rows: TreeRows) -> dict[int, TreeRows]:
         """Return the rows of each leaf."""
         found, waiting = {}, [(0, rows)]
         while waiting:
@@ -344,7 +349,7 @@ class Grower:
                 waiting += zip(self.tree[1:3, at].tolist(), self.sides(at, some), strict=True)
         return found
 
-    def node_sums(self, rows: Rows) -> Floats:
+    def node_sums(self, rows: TreeRows) -> Floats:
         """Return the sums of the rows' statistics in every node (nodes, L)."""
         sums = np.zeros((self.count, rows.width))
         for leaf, some in self.leaf_rows(rows).items():

@@ -1,11 +1,12 @@
-"""The value of a policy from effects of single items and of pairs: steady where products are not."""
+"""The value of a policy from effects of single items, of pairs and of triples: steady where products are not."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior.settings import PAIRS_EVIDENCE, PAIRS_STEEPNESS
+from counterrank.behavior.tails import effect_inflation
 from counterrank.weights.ratios import Ratios
 
 Floats = NDArray[np.float64]
@@ -20,26 +21,25 @@ class PairEstimate:
     zero, and b_k (r_k - m_k) (rho_l - 1) too unless item l matters at k: it is the effect of l on
     the reward at k. A constant taken off the reward, `centre` m (K,), changes nothing but the
     noise. With a `trust` of one and no centres this is the estimate of interaction order 2, with
-    none that of single items: effects count where the log can tell them from noise. So do those of
-    three items, `triples`, where positions are independent.
+    none that of single items. `triples` is the same for effects of three items, where positions
+    are independent.
     """
 
     centre: Floats
     trust: float
     triples: float = 0.0
 
-    @property
-    def trusted(self) -> "PairEstimate":
-        """The estimate that takes effects of pairs as they are, at whatever noise."""
-        return replace(self, trust=1.0)
+    def weights(self, ratios: Ratios) -> Floats:
+        """Return the weight of each row and position (n, K)."""
+        out: Floats = base_weights(ratios) * (1.0 + self.trust * others(ratios))
+        if self.triples > 0:
+            out += self.triples * of_three(ratios)
+        return out
 
     def contributions(self, ratios: Ratios) -> Floats:
         """Return what each row adds at each position (n, K)."""
-        base, reward = base_weights(ratios), ratios.batch.reward - self.centre
-        out: Floats = base * (1.0 + self.trust * others(ratios))
-        if self.triples > 0:
-            out += self.triples * of_three(ratios)
-        out *= reward
+        out = self.weights(ratios)
+        out *= ratios.batch.reward - self.centre
         out += self.centre
         return out
 
@@ -65,7 +65,9 @@ def others(ratios: Ratios) -> Floats:
 
 
 def of_three(ratios: Ratios) -> Floats:
-    """Return what triples of items add to the weights of pairs (n, K); positions are independent."""
+    """Return what triples of items add to the weights of pairs (n, K); zeros where positions depend on each other."""
+    if ratios.kind != "factored":
+        return np.zeros(ratios.rho.shape)
     rest = ratios.rho - 1.0
     one = rest.sum(axis=1, keepdims=True) - rest
     two = (rest**2).sum(axis=1, keepdims=True) - rest**2
@@ -74,49 +76,91 @@ def of_three(ratios: Ratios) -> Floats:
     return out
 
 
-def triple_effects(ratios: Ratios, centre: Floats) -> Floats:
-    """Return what effects of three items add to the value from pairs, row by row (n, K).
+@dataclass(frozen=True, slots=True, eq=False)
+class PairRows:
+    """The terms of `PairEstimate` row by row (n, K): single items with the centre, pairs, triples.
 
-    Zeros where positions depend on each other.
+    `inflation` (2, K) are the factors by which the log understates the second moments of pairs and
+    triples (`tails`).
     """
-    if ratios.kind != "factored":
-        return np.zeros(ratios.rho.shape)
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = of_three(ratios) * (ratios.batch.reward - centre)
-    # Effects beyond all numbers are not known.
-    return np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
+
+    centre: Floats
+    single: Floats
+    pairs: Floats
+    triples: Floats
+    inflation: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """Variances of the means of pairs and triples (2, K), their tails corrected."""
+        rows = np.stack([self.pairs, self.triples])
+        mean, n = rows.mean(axis=1), max(rows.shape[1], 1)
+        second = np.einsum("enk,enk->ek", rows, rows) / n
+        found: Floats = np.maximum(self.inflation * second - mean**2, 0.0) / n
+        return found
+
+    def estimate(self) -> PairEstimate:
+        """Return the estimate whose trust suits these rows.
+
+        The evidence t^2 is the mean over positions of (effect of all other items / its error)^2,
+        about one where there are no effects. The trust rises from zero at t^2 = c to one beyond
+        it, as 1 - (c / t^2)^p; that in triples by the evidence for their effects, of which pairs
+        may show nothing.
+        """
+        # Effects beyond all numbers are not known, and get no trust.
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = self.variances
+            trust = _trust(evidence(self.pairs.mean(axis=0), errors[0]))
+            triples = _trust(evidence(self.triples.mean(axis=0), errors[1]))
+        # Where three items matter together, so may two of them: what is left out would be their
+        # bias.
+        return PairEstimate(self.centre, max(trust, triples), triples)
+
+    def summed(self, trust: float, triples: float) -> Floats:
+        """Return the contributions (n, K) of the estimate with these shares of pairs and triples."""
+        out: Floats = self.single + trust * self.pairs + triples * self.triples
+        return out
+
+    def stretched(self, triples: float) -> Floats:
+        """Return contributions (n, K) with every pair, their deviations as large as the corrected variances say."""
+        n = max(len(self.pairs), 1)
+        plain = np.stack([self.pairs.var(axis=0), self.triples.var(axis=0)]) / n
+        factor = np.sqrt(np.divide(self.variances, plain, out=np.ones_like(plain), where=plain > 0))
+        out: Floats = self.single + factor[0] * self.pairs + triples * factor[1] * self.triples
+        return out
 
 
-def fit_pairs(ratios: Ratios) -> PairEstimate:
-    """Return the estimate whose centres and trust suit these rows.
-
-    The evidence t^2 is the mean over positions of (effect of all other items / its error)^2, about
-    one where there are no effects. The trust rises from zero at t^2 = c to one beyond it, as
-    1 - (c / t^2)^p; that in triples by the evidence for their effects, of which pairs may show
-    nothing.
-    """
+def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
+    """Return the terms of the estimate from pairs; v is the known `tails.excess` of the ratios, if any."""
     base, reward = base_weights(ratios), ratios.batch.reward
     weight = base.sum(axis=0)
     centre = np.divide(
         np.einsum("nk,nk->k", base, reward), weight, out=np.zeros(len(weight)), where=weight > 0
     )
-    # Effects beyond all numbers are not known, and get no trust.
+    rest = reward - centre
     with np.errstate(over="ignore", invalid="ignore"):
-        trust = _trust(base * others(ratios) * (reward - centre))
-        independent = ratios.kind == "factored"
-        triples = _trust(of_three(ratios) * (reward - centre)) if independent else 0.0
-    # Where three items matter together, so may two of them: what is left out would be their bias.
-    trust = max(trust, triples)
-    return PairEstimate(centre, trust, triples)
+        two, three = base * others(ratios), of_three(ratios)
+        seen = np.stack([(two**2).mean(axis=0), (three**2).mean(axis=0)])
+        # Effects beyond all numbers are not known.
+        triples = np.nan_to_num(three * rest, nan=0.0, posinf=0.0, neginf=0.0)
+        return PairRows(
+            centre, base * rest + centre, two * rest, triples, effect_inflation(v, seen)
+        )
 
 
-def _trust(effects: Floats) -> float:
-    """Return how far the mean of effects (n, K) is to be believed."""
-    error = effects.var(axis=0) / max(len(effects), 1)
-    known = (error > 0) & np.isfinite(error)
-    evidence = (
-        float((effects.mean(axis=0)[known] ** 2 / error[known]).mean()) if known.any() else 0.0
-    )
-    if evidence <= PAIRS_EVIDENCE:
+def fit_pairs(ratios: Ratios, v: Floats | None = None) -> PairEstimate:
+    """Return the estimate whose centres and trust suit these rows."""
+    return pair_rows(ratios, v).estimate()
+
+
+def evidence(effect: Floats, variance: Floats) -> float:
+    """Return the mean over positions (K,) of effect^2 / variance; zero where no variance is known."""
+    known = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)
+    return float((effect[known] ** 2 / variance[known]).mean()) if known.any() else 0.0
+
+
+def _trust(found: float) -> float:
+    """Return how far effects with this evidence are to be believed."""
+    if found <= PAIRS_EVIDENCE:
         return 0.0
-    return 1.0 - float((PAIRS_EVIDENCE / evidence) ** PAIRS_STEEPNESS)
+    return 1.0 - float((PAIRS_EVIDENCE / found) ** PAIRS_STEEPNESS)

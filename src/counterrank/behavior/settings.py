@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from counterrank.errors import ConfigError
 
-# growth; users change these through `Limits`
+# growth; users change these through `TreeLimits`
 #: Levels: 32 groups are more than most logs tell apart (Kiyohara et al. (2023), Algorithm 1).
 MAX_DEPTH = 5
 #: Leaves: the leaves of a full tree of that depth (follows from MAX_DEPTH).
@@ -62,7 +62,7 @@ SUBSAMPLE_STREAM = 47
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TreeLimits:
     """Depth, leaves, rows a leaf, bins a feature, and the gain a split must bring.
 
     `min_leaf` None: 2 % of the growing rows, at least 100. `min_gain` is a share of the objective

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.atomic import write_text
+from counterrank.behavior.blending import Blend
 from counterrank.behavior.forest import Doubt, Forest
 from counterrank.behavior.masks import SET_NAMES, Candidate
+from counterrank.behavior.pairs import PairEstimate
 from counterrank.errors import BehaviorError
 from counterrank.records import Json
 
@@ -45,8 +47,8 @@ def load(path: "str | os.PathLike[str]") -> Forest:
 def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
     """Return the behaviour models in a JSON file.
 
-    a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a saved tree
-    gives those it was grown with.
+    The file has a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a
+    saved tree gives those it was grown with.
     """
     known = ", ".join(SET_NAMES)
     try:
@@ -87,6 +89,7 @@ def to_dict(forest: Forest) -> Json:
         "with_missing": list(forest.with_missing),
         "notes": list(forest.notes),
         **({} if forest.doubt is None else {"doubt": asdict(forest.doubt)}),
+        **({} if forest.blend is None else {"pairs": _of_blend(forest.blend)}),
         "roots": forest.roots.tolist(),
         "nodes": [_node(forest, at) for at in range(len(forest.nodes))],
     }
@@ -171,6 +174,7 @@ def _build(
         with_missing=tuple(_list_of_str(given.get("with_missing", []), "with_missing")),
         notes=tuple(_list_of_str(given.get("notes", []), "notes")),
         doubt=_doubt(given.get("doubt")),
+        blend=_blend(given.get("pairs"), len(found[0].mask)),
     )
 
 
@@ -185,6 +189,32 @@ def _doubt(given: Any) -> Doubt | None:
     good = _is_number(gap) and _is_number(error) and min(gap, error) >= 0
     _need(good, "doubt must hold the numbers gap and stderr, neither negative")
     return Doubt(float(gap), float(error))
+
+
+def _of_blend(blend: Blend) -> Json:
+    return {
+        "share": blend.share,
+        "centre": blend.pairs.centre.tolist(),
+        "triples": blend.pairs.triples,
+    }
+
+
+def _blend(given: Any, positions: int) -> Blend | None:
+    if given is None:
+        return None
+    centre = given.get("centre") if isinstance(given, dict) else None
+    _need(
+        isinstance(centre, list)
+        and len(centre) == positions
+        and all(_is_number(v) for v in centre)
+        and all(_is_number(given.get(name)) and 0 <= given[name] <= 1 for name in _SHARES),
+        f"pairs must hold share and triples, numbers from 0 to 1, and centre, {positions} numbers",
+    )
+    estimate = PairEstimate(np.array(centre, dtype=np.float64), 1.0, float(given["triples"]))
+    return Blend(float(given["share"]), estimate)
+
+
+_SHARES = ("share", "triples")
 
 
 def _splits(table: list[Json]) -> Json:

@@ -1,17 +1,11 @@
 """The rows that trees of one log and target are grown on: binned contexts, and what each behaviour model contributes.
 
 Contexts become small integers: quantile bins of numbers, codes of categories, 0 for missing.
-Contributions are w r of every model the log supports, with their tails corrected. A product of K
-ratios has so heavy a tail that most samples miss what dominates its variance, and a search over
-models picks those whose variance is understated most. For factored policies the second moment given
-the context is known: E[w_k^2 | x] = prod over relevant l of (1 + v_l), v_l = sum_a pi(a)^2 / pi0(a)
-- 1; with an interaction order m, (1 + v_k) sum_{j<m} e_j(v of the others), e_j elementary symmetric
-polynomials. Without whole distributions, v_l is estimated by the mean of rho_l^2 - 1, which has a
-light tail, as if it did not depend on the context.
+Contributions are w r of every model the log supports; `tails` corrects their second moments.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
@@ -20,10 +14,10 @@ from numpy.typing import NDArray
 
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
-from counterrank.behavior.pairs import PairEstimate, fit_pairs, triple_effects
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.behavior.pairs import PairEstimate, pair_rows
+from counterrank.behavior.tails import excess, inflation
+from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
-from counterrank.weights.kernels import weights
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
 Floats = NDArray[np.float64]
@@ -260,47 +254,6 @@ def _weights_at(
     return lambda k, m, out: ratios.at_position(k, candidates[m].mask, candidates[m].order, out)
 
 
-def inflation(
-    log: RankingLog, target: str, ratios: Ratios, candidates: tuple[Candidate, ...], seen: Floats
-) -> Floats:
-    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones unless policies are factored.
-
-    `seen` (K, M) is the mean of w^2 in the log. Padded rankings are left as they are: their
-    products are shorter.
-    """
-    if ratios.kind != "factored" or (log.lengths < log.K).any():
-        return np.ones_like(seen)
-    # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
-    moment = np.ascontiguousarray(1.0 + _excess(log, target, ratios).T)
-    given, expected = np.empty_like(moment), np.empty_like(seen)
-    for m, c in enumerate(candidates):
-        weights.ordered(moment, c.mask, c.order or log.K, given)
-        expected[:, m] = given.mean(axis=1)
-    # Upwards only: a variance that is overstated costs a model its place, one that is understated
-    # wins it a place by luck. A factor of 1e100 says as much as a larger one.
-    return np.maximum(1.0, expected / np.maximum(seen, 1e-100 * expected + 1e-300))
-
-
-def _excess(log: RankingLog, target: str, ratios: Ratios) -> Floats:
-    """Return v_l(x) (rows, K), from whole distributions where the log has them."""
-    p0, p1 = log.distribution(LOGGING), log.distribution(target)
-    if p0 is None or p1 is None:
-        plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
-        return np.maximum(plain, 0.0)
-    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
-    # A mean over contexts: a sample of the rows gives it.
-    few, many = p0[rows], p1[rows]
-    safe = np.where(few > 0, few, 1.0)
-    # Where the logger never goes, no logged row tells: the moment is over its support.
-    moment = np.where(few > 0, many**2 / safe, 0.0).sum(axis=-1) - 1.0
-    if (moment == moment[:1]).all():  # policies without context
-        moment = moment[:1]
-    table: Floats = (
-        np.broadcast_to(moment[:, None], (len(moment), log.K)) if moment.ndim == 1 else moment
-    )
-    return np.maximum(table, 0.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """One position (or all as one): M models and what MSE estimates may need to know about them.
@@ -335,7 +288,7 @@ class Position:
         return np.maximum(self.tails * second - mean**2, 0.0)
 
 
-class Part(NamedTuple):
+class TreePart(NamedTuple):
     """Some rows (n,) of a training set, and the numbers (r,) and codes (r, d) of these and of all fresh ones."""
 
     rows: Bools
@@ -362,14 +315,13 @@ class TrainingSet:
     pairs: PairEstimate
     by_pairs: Floats  # (n, T), whose means are the trees' values from pairs; of the log's rows
     all_pairs: Floats  # (n, T), the same with every effect of pairs, whatever the evidence for it
+    stretched: Floats  # (n, T), `all_pairs` with the spread that the tails of pairs have
     more: Floats  # (n, T) what all effects of triples add, whatever the evidence for them
     tails: Floats  # (K, M)
     context: Floats  # (n, d)
     ratios: Ratios
     per_position: bool
     fresh: int = 0
-    #: (T,) the means of `all_pairs` over all rows, where the log is more than the rows here.
-    pair_values: Floats | None = None
     shared: dict[tuple[str, bytes], object] = field(default_factory=dict)
     _weight: Floats | None = None
 
@@ -379,10 +331,10 @@ class TrainingSet:
         gaps = (self.codes == 0).any(axis=0)
         return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
 
-    def part(self, rows: Bools) -> "Part":
+    def part(self, rows: Bools) -> "TreePart":
         """Return some rows of the log (n,), and all the fresh ones."""
         index = np.flatnonzero(rows | (self.is_logged() == 0) if self.fresh else rows)
-        return Part(rows, index, self.codes.T.take(index, axis=1).T)
+        return TreePart(rows, index, self.codes.T.take(index, axis=1).T)
 
     def position(self, tree: int, rows: Bools, *, n_apply: int, seed: int) -> Position:
         """Return what an MSE estimate sees of a tree's rows (n,)."""
@@ -406,6 +358,11 @@ class TrainingSet:
             memory=memory,
             seed=seed,
         )
+
+    @property
+    def weights_of_trees(self) -> Floats:
+        """How the trees' values add up to that of the ranking (T,)."""
+        return self.log.position_weights if self.per_position else np.ones(1)
 
     def is_logged(self) -> Floats:
         """Return 1 for rows of the log, 0 for fresh ones (n,)."""
@@ -495,7 +452,7 @@ def prepare(
     log: RankingLog,
     target: str,
     candidates: tuple[Candidate, ...],
-    limits: settings.Limits,
+    limits: settings.TreeLimits,
     *,
     per_position: bool,
     rng: np.random.Generator,
@@ -512,11 +469,11 @@ def prepare(
         context = np.concatenate([context, _context(fresh)])
         more, _ = contributions(ratios_of(fresh, target), candidates, per_position=per_position)
         y = [np.concatenate(both) for both in zip(y, more, strict=True)]
-    pairs = fit_pairs(ratios)
+    v = excess(log, target, ratios)
+    rows = pair_rows(ratios, v)
+    pairs = rows.estimate()
     # One column a tree.
     alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
-    without = replace(pairs.trusted, triples=0.0).contributions(ratios) @ alpha
-    triples = triple_effects(ratios, pairs.centre) @ alpha
     return TrainingSet(
         log=log,
         target=target,
@@ -526,10 +483,11 @@ def prepare(
         codes=bins.codes(context),
         y=y,
         pairs=pairs,
-        by_pairs=pairs.contributions(ratios) @ alpha,
-        all_pairs=without + pairs.triples * triples,
-        more=triples,
-        tails=inflation(log, target, ratios, candidates, seen),
+        by_pairs=rows.summed(pairs.trust, pairs.triples) @ alpha,
+        all_pairs=rows.summed(1.0, pairs.triples) @ alpha,
+        stretched=rows.stretched(pairs.triples) @ alpha,
+        more=rows.triples @ alpha,
+        tails=inflation(v, candidates, seen),
         context=context,
         ratios=ratios,
         per_position=per_position,

@@ -208,6 +208,6 @@ def _told(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, MemoryError):
         return "counterrank: out of memory; give the log as Parquet files, which are streamed", 2
     if isinstance(problem, OSError):
-        what = f"{problem.filename or ''}: {problem.strerror or problem}"
-        return printable(f"counterrank: {what}".replace(": :", ":")), 2
+        file = f"{problem.filename}: " if problem.filename else ""
+        return printable(f"counterrank: {file}{problem.strerror or problem}"), 2
     return _fault(problem), 70

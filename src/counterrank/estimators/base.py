@@ -182,7 +182,7 @@ class Estimate:
         )  # fmt: skip
 
     def without_evidence(self, reason: str) -> Estimate:
-        """Return the estimate that is none: no value, error or interval anywhere, and the reason."""
+        """Return the estimate without any value, error or interval, and the reason."""
         nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
         return replace(
             self,
@@ -221,7 +221,7 @@ class Estimate:
 
 
 def nothing_known(target: str, estimator: str, n: int, reason: str) -> Estimate:
-    """Return the estimate of an estimator that could not be finished."""
+    """Return the estimate without value of an estimator that failed."""
     lift = Lift(np.nan, np.nan, np.nan, np.nan)
     return Estimate(target, estimator, np.nan, np.nan, (), 0.0, n, 0.95, lift, not_estimable=reason)
 
@@ -248,19 +248,21 @@ class View:
     """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators."""
 
     def __init__(self, batch: RankingLog, target: str, like: View | None = None) -> None:
-        """Look at a batch; `like` is a view of the same rankings with another reward, whose ratios,
-        draws and whatever else knows no rewards are taken over.
+        """Look at a batch.
+
+        `like` is a view of the same rankings with another reward; ratios, draws and all else that does
+        not depend on rewards are shared with it.
         """
         self.batch = batch
         self.target = target
         self.like = like
         self._standard: StandardMoments | None = None
-        # Rankings made ready for models know whether rewards are of the page.
+        # Prepared rankings depend on whether rewards are of the page.
         same = like is not None and like.batch.page_reward == batch.page_reward
         self._memo: dict[Hashable, Any] = like._memo if like is not None and same else {}
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, computed once for this batch and key; it knows no rewards."""
+        """Return what `make` gives, computed once for this batch and key; it must not read rewards."""
         if key not in self._memo:
             self._memo[key] = make()
         made: Made = self._memo[key]
@@ -306,8 +308,9 @@ class View:
         return rewards_of(self.batch.reward, self.batch.position_weights)
 
     def standard(self, kinds: Collection[str], *, full: bool = False) -> StandardMoments:
-        """Return moments and row totals of standard weights (`kernels.accumulate.KINDS`), with the
-        Gram matrix of the joint one if `full`: made in one pass and kept.
+        """Return moments and row totals of standard weights (`kernels.accumulate.KINDS`), made in one pass.
+
+        `full` adds the Gram matrix of the joint weight. The result is kept.
         """
         found = self._standard
         if found is None or not found.has(kinds, full=full):

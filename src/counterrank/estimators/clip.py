@@ -37,7 +37,7 @@ def rows_of(source: Source) -> int:
 
 
 class TamedPlan(ContributionPlan):
-    """y = f(w) r with f(w) <= w; what f takes away is measured and reported."""
+    """y = f(w) r with f(w) <= w; the weight that f removes is reported."""
 
     def __init__(
         self, name: str, workspace: Workspace, weigh: Weigh, *, key: Any, limit: float
@@ -52,12 +52,10 @@ class TamedPlan(ContributionPlan):
         return w * view.reward, w
 
     def finish(self, state: Moments) -> Estimate:
-        """Return the estimate and how much of the weight is gone: E[w] is 1, so 1 - mean f(w) is missing."""
-        # E[w] = 1 is the one thing known about weights without rewards; what the limit removed
-        # shows in it.
+        """Return the estimate and the share of the weight that is lost, 1 - mean f(w), since E[w] = 1."""
         lost = 1.0 - state.mean("w")
-        # Cauchy-Schwarz would need the lost rows' rewards; the root mean square of those that were
-        # logged stands in, hence "roughly".
+        # Cauchy-Schwarz would need the rewards of the lost rankings. The root mean square of the logged
+        # rewards replaces them, hence "roughly".
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
         self.flags = (
             Message(
@@ -85,8 +83,7 @@ class Tamed(Estimator):
         """Return tamed weights."""
         if self.limit is not None and not self.limit > 0:
             raise ConfigError(f"the weight limit must be positive, got {self.limit}")
-        # What a limit of sqrt(n) takes away is at most E[w^2] / sqrt(n): of the order of the standard
-        # error.
+        # A limit of sqrt(n) removes at most E[w^2] / sqrt(n), which is of the order of the standard error.
         limit = float(np.sqrt(rows_of(workspace.source))) if self.limit is None else self.limit
         weigh, key = weights_for(workspace, self.weights)
         tame = self.tame(limit)
@@ -147,7 +144,7 @@ class SwitchPlan(DoublyRobustPlan):
     """y = E_pi q + w 1{|w| <= limit} (r - q)."""
 
     limit: float = np.inf
-    #: Leaving rows to the model is what was asked for.
+    #: Rows without weight are left to the model on purpose.
     needs_weight = False
 
     def finish(self, state: Moments) -> Estimate:

@@ -1,6 +1,6 @@
-"""The common case: an estimator is contributions y and weights w (n, K) of each row, then an aggregate.
+"""The common case: contributions y and weights w (n, K) of each row, then an aggregate.
 
-a mean, a ratio of means, or a mean with control variates.
+The aggregate is a mean, a ratio of means, or a mean with control variates.
 """
 
 from abc import abstractmethod
@@ -64,7 +64,7 @@ class Mean:
 
 
 class SelfNormalised:
-    """V_k = mean y_k / mean w_k (Hajek); biased O(1/n), steadier when weights are heavy."""
+    """V_k = mean y_k / mean w_k (Hajek): a bias of O(1/n), less variance where weights are heavy."""
 
     needs_gram = True
 
@@ -86,7 +86,7 @@ class SelfNormalised:
 
 
 class ControlVariate:
-    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y): E[w] = 1 is known, so use it.
+    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y), which uses that E[w] = 1.
 
     The regression coefficient is fitted on the same rows (a bias of order K/n); see Vlassis et al.
     2021.
@@ -99,7 +99,7 @@ class ControlVariate:
         return self.at(moments, moments.mean("y"), moments.mean("w"))
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
-        """One in y, -beta in w; beta's own error is of second order."""
+        """The slope is one in y and -beta in w; the error of beta is of second order."""
         return np.eye(moments.K), -control_coefficients(moments)
 
     def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
@@ -117,7 +117,7 @@ AGGREGATES: dict[str, Aggregate] = {
 class ContributionPlan(Plan[Moments]):
     """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
 
-    #: Without any weight there is no evidence; False where a model may speak alone.
+    #: Without any weight there is no evidence; False where the model alone may give the estimate.
     needs_weight = True
 
     def __init__(
@@ -146,8 +146,7 @@ class ContributionPlan(Plan[Moments]):
         state, totals = moments_of(
             y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket
         )
-        # A ratio of means varies with y and w position by position; the plain total serves the
-        # mean.
+        # A ratio of means varies with y and w by position; a mean needs only the total.
         return Part(
             state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None]
         )
@@ -237,8 +236,7 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
     """
     base = state.row_mean("base")
     value = float(state.alpha @ values) - base
-    # On the same rows: V and what the logger earned move together, and the difference has far less
-    # noise.
+    # On the same rows V and what the logger earned are correlated, so their difference has less noise.
     paired = gradient.copy()
     paired[-1] -= 1.0
     stderr, df = float(np.sqrt(variance(state, paired))), degrees_of_freedom(state)
@@ -254,7 +252,7 @@ def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> L
 
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
-    """V_k - mean r_k with the variance of the paired difference y_k - r_k (the aggregate taken as a mean)."""
+    """Return V_k - mean r_k with the variance of the paired difference y_k - r_k (as of a mean)."""
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
         spread = clustered_variances(

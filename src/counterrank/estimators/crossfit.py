@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
@@ -22,8 +23,6 @@ from counterrank.models import (
     RepeatedLists,
     RewardModel,
     Training,
-    context_columns,
-    encoded,
     fit_list_models,
     fit_lists,
     fits_in_memory,
@@ -183,25 +182,28 @@ class Drawn:
         size = self.draws if fold is None else self.fold_draws
         least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)
-        logged, shown = self._logged(view), self._shown(view, size)
-        q, mean, errors = (np.empty((len(asked), n, K)) for _ in range(3))
+        logged, pages = self._logged(view), self._pages(view, size)
+        q, errors = np.empty((len(asked), n, K)), np.empty((len(asked), n, K))
         volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
         for rows, part in logged.parts():
             folds = own[rows]
             for j, model in enumerate(asked):
-                if len(self.worth):
-                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
                 past = self.models[model].history(part, batch.reward[rows], folds, alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
-        ahead, owns = np.empty((len(asked), n * size, K)), np.repeat(own, size)
-        for rows, part in shown.parts():
-            folds = owns[rows]
-            for j, model in enumerate(asked):
-                ahead[j, rows] = self.models[model].expected(part, folds)
-                if len(self.worth):
-                    worth = shares[j] * self._worth(int(model), part, folds) / size
-                    np.add.at(volume, np.arange(rows.start, rows.start + part.m) // size, worth)
-        ahead.reshape(len(asked), n, size, K).mean(axis=2, out=mean)
+                if len(self.worth) and not pages.paired:
+                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
+        mean = q.copy() if pages.paired else np.zeros_like(q)
+        for sign, drawn in pages.parts:
+            each = max(drawn.m // max(n, 1), 1)
+            ahead, owns = np.empty((len(asked), drawn.m, K)), np.repeat(own, each)
+            for rows, part in drawn.parts():
+                folds = owns[rows]
+                for j, model in enumerate(asked):
+                    ahead[j, rows] = self.models[model].expected(part, folds)
+                    if len(self.worth):
+                        worth = sign * shares[j] * self._worth(int(model), part, folds) / each
+                        np.add.at(volume, np.arange(rows.start, rows.start + part.m) // each, worth)
+            mean += sign * ahead.reshape(len(asked), n, each, K).mean(axis=2)
         look = _averaged(q, mean, errors, alpha, shares)
         return replace(look, volume=volume) if len(self.worth) else look
 
@@ -221,9 +223,8 @@ class Drawn:
         """Return some rows of a view for comparing folds: their rankings are among those it has."""
         size = self.fold_draws
         part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
-        some = (rows[:, None] * self.draws + np.arange(size)).ravel()
         part.once("rankings", lambda: self._logged(view).take(rows))
-        part.once(("drawn rankings", size), lambda: self._shown(view, self.draws).take(some))
+        part.once(("drawn rankings", size), lambda: self._pages(view, self.draws).take(rows, size))
         draws = drawn_once(view, self.draws, self.seed)
         part.once(("target draws", size), lambda: draws[rows, :size])
         return part
@@ -231,12 +232,42 @@ class Drawn:
     def _logged(self, view: View) -> Rankings:
         return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
 
-    def _shown(self, view: View, size: int) -> Rankings:
-        def make() -> Rankings:
-            drawn = drawn_once(view, size, self.seed)
-            return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
+    def _pages(self, view: View, size: int) -> "AskedPages":
+        """Return the drawn rankings that the models are asked about, `size` a row."""
+        return view.once(
+            ("drawn rankings", size),
+            lambda: AskedPages(((1.0, self._drawn(view, drawn_once(view, size, self.seed))),)),
+        )
 
-        return view.once(("drawn rankings", size), make)
+    def _drawn(self, view: View, drawn: Ints) -> Rankings:
+        return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedPages:
+    """Drawn rankings with signs: the target's (1), and the logger's (-1) where a change is measured.
+
+    A model's mean under the target is its mean over the target's rankings. Of a pair it is what the
+    model expects of the shown page, plus its mean over the target's, less its mean over the logger's.
+    """
+
+    parts: tuple[tuple[float, Rankings], ...]
+
+    @property
+    def paired(self) -> bool:
+        """Whether the logger's rankings are among them."""
+        return len(self.parts) == 2
+
+    def take(self, rows: Ints, size: int) -> "AskedPages":
+        """Return those of some rows, `size` a row in all."""
+        each = -(-size // len(self.parts))
+        return AskedPages(tuple((sign, _first(part, rows, each)) for sign, part in self.parts))
+
+
+def _first(rankings: Rankings, rows: Ints, size: int) -> Rankings:
+    """Return the first `size` drawn rankings of some requests."""
+    each = rankings.m // max(rankings.n, 1)
+    return rankings.take((rows[:, None] * each + np.arange(size)).ravel())
 
 
 def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Floats) -> Outlook:
@@ -457,7 +488,7 @@ def pool_of(batch: RankingLog, target: str) -> Rankings | None:
     return Rankings(
         items,
         context_columns(batch),
-        features=encoded(batch.features_of(items), names, batch.categories_of_items)
+        features=encoded_features(batch.features_of(items), names, batch.categories_of_items)
         if names
         else None,
         extra=None if extra is None else extra[:, 0],

@@ -100,7 +100,7 @@ class ModelPlan(ContributionPlan):
 class DM(Estimator):
     """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer & Langford 2009).
 
-    `model`: see `rewards.reward_model`.
+    `model`: see `reward_model`.
 
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
@@ -139,8 +139,8 @@ class DoublyRobustPlan(ContributionPlan):
 class DR(Estimator):
     """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model.
 
-    With weights of fewer items where the weights alone are and the model looks at no more items
-    than they carry over (docs/auto.md).
+    With weights of fewer items it is unbiased where these weights alone are, and where the model
+    depends on no more items than they cover (docs/auto.md).
 
     `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
     interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the
@@ -195,17 +195,17 @@ class CascadePlan(ContributionPlan):
 class CascadeDR(Estimator):
     """Unbiased when rewards depend on the own item and those above, whatever the model; less variance than RIPS.
 
-    Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k with Q_k what is expected from
-    position k on. Where Q_k = q_k + E_pi Q_k+1, as it is for any model of rewards by position, this
-    telescopes to E_pi q_k + w_{1:k} (r_k - q_k): `dr-rips`, with a model that does not look below.
+    Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k, where Q_k is the reward expected from
+    position k on. For any model of rewards by position Q_k = q_k + E_pi Q_k+1, and the sum telescopes
+    to E_pi q_k + w_{1:k} (r_k - q_k): `dr-rips` with a model that does not depend on the items below.
     """
 
     name: str = "cascade-dr"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Fit a model that looks up only.
+        """Fit a model that depends on the items above only.
 
-        Closed form where positions are independent, else of clicks given what was clicked above.
+        It has a closed form where positions are independent; else it is a click model without competition.
         """
         need_mean(workspace, self.name)
         ratios = ratios_of(workspace.first, workspace.target)

@@ -28,18 +28,17 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FOLDS = 5
-#: Rows the models are fitted on, and those by which the folds' fits are compared: beyond, fits
-#: hardly move.
+#: Rows that the models are fitted to, and rows on which the fits of folds are compared. More hardly
+#: change the fits.
 FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
-#: Draws a row of a target that varies; a deterministic one needs one.
+#: Draws of a random target for a row; a deterministic target needs one.
 DRAWS = 8
-#: Random streams, each apart from the others; all follow the seed.
+#: Random streams; all follow the seed.
 STREAMS = {"training rows": 15, "target draws": 16, "compared rows": 17}
-#: Largest standard error of the log curve: with more, a curve that halves cannot be told from one
-#: that does not.
+#: Largest standard error of the log curve. With more, a curve that falls by half cannot be told from a
+#: flat one.
 MAX_CURVE_ERROR = 0.2
-#: Items shown fewer times than this on average say little; then relevance in classes stands in for
-#: the item.
+#: Items shown fewer times than this on average are too rare; then classes of relevance replace items.
 FEW_SHOWN = 20
 CLASSES = 20
 
@@ -96,23 +95,21 @@ def as_curve(values: ArrayLike) -> Floats:
 def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
     """Return the standard error of each position's log examination (K,), infinite where nothing identifies it.
 
-    `groups` (n, K): what is alike in relevance (items, or classes of relevance). With Poisson
-    counts of rate theta_k rel_g, taking out each group's own level leaves the Laplacian of a graph
-    of positions: l and k are joined by sum_g N_gk N_gl / N_g. Positions that share no group with
-    the others are not joined, and no data will help.
+    `groups` (n, K) are items, or classes of equal relevance. Counts are Poisson with rate theta_k rel_g.
+    With the level of each group profiled out, the Fisher information is the Laplacian of a graph of
+    positions whose edges have the weights sum_g N_gk N_gl / N_g. A position that shares no group with
+    others is not connected to them, and its examination is not identified.
     """
     K = action.shape[1]
     shown = action >= 0
-    # Log-linear Poisson model log(theta_k) + log(rel_g); its Fisher information for theta with rel
-    # profiled out is a graph Laplacian, and connectivity is identifiability.
     _, number = np.unique(groups[shown], return_inverse=True)
     table = np.zeros((int(number.max()) + 1, K))
     np.add.at(table, (number, np.broadcast_to(np.arange(K), action.shape)[shown]), 1.0)
     joined = (table / table.sum(axis=1, keepdims=True)).T @ table
     information = rate * (np.diag(joined.sum(axis=1)) - joined)
     values, vectors = np.linalg.eigh(information)
-    # The eigenvector of ones is the level, which relevance takes up; any other of value zero is a
-    # direction unknown.
+    # The eigenvector of ones is the level, which relevance absorbs. Any other with eigenvalue zero is a
+    # direction that is not identified.
     known = values > 1e-9 * max(values[-1], 1e-300)
     spread = (
         np.sqrt((vectors[:, known] ** 2 / values[known]).sum(axis=1))
@@ -126,12 +123,11 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
-    """Fitted models of users, and for those in `curves` (P, F + 1, K) the curve by fold left out,
-    the last of all rows.
+    """Fitted models of users, and curves of examination (P, F + 1, K) by fold left out, last that of all rows.
 
-    theta_k times the attraction is the expected reward at k. Models come with and without the
-    logger's own score: without it, what was not shown is overrated; with it, a logger that is wrong
-    is believed. Both are averaged.
+    theta_k times the attraction is the expected reward at k. There are models with and without the
+    logger's own score. Without it, items that were not shown are overrated; with it, the model believes
+    a logger that may be wrong. Both are averaged.
     """
 
     models: tuple[ListModel, ...]
@@ -157,7 +153,7 @@ class Examined:
 
 
 def fit_examination(source: Source, given: Floats | None, *, seed: int) -> Examined:
-    """Return the model of users, or refuse where neither a curve is given nor the log tells one."""
+    """Return the model of users; refuse a log that does not identify the curve where none is given."""
     K = source.first.K
     if given is not None and len(given) < K:
         raise ConfigError(
@@ -213,8 +209,7 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
 
 def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
     """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
-    # Moment estimate: clicks at k over the attraction shown at k, which is the maximum of the
-    # likelihood where attraction is known.
+    # Clicks at k over the attraction shown at k: the maximum of the likelihood for known attraction.
     earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
     for f in range(FOLDS + 1):
         rows = fold != f
@@ -223,12 +218,10 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
         shape = given[: reward.shape[1]]
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
         return scaled
-    # Where nothing attracts there is no curve to find either: what was earned is then no share of it.
     overall = earned.sum(axis=1, keepdims=True) / np.maximum(
         attraction.sum(axis=1, keepdims=True), 1e-300
     )
-    # A position nobody reached keeps a little of the overall level, so that nothing is divided by
-    # zero.
+    # Half a unit of attraction at the overall level keeps empty positions from a division by zero.
     curves: Floats = (earned + 0.5 * overall) / (attraction + 0.5)
     return curves
 
@@ -236,9 +229,9 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
 class UserModelPlan(ContributionPlan):
     """Contributions from a model of users: "pbm" or "click-model".
 
-    The standard error adds how the folds' fits differ (delete-a-fold jackknife), and the interval
-    allows for what the two models of users disagree on: neither can be checked where the logger
-    never varied.
+    The standard error contains the differences between the fits of folds (delete-a-fold jackknife). The
+    interval allows for the disagreement of the two models of users, because neither can be checked
+    where the logger never varied.
     """
 
     def __init__(self, name: str, workspace: Workspace, fitted: Examined) -> None:
@@ -275,13 +268,13 @@ class UserModelPlan(ContributionPlan):
             return found
 
         by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
-        # Delete-a-fold: the fits share most of their rows, so their spread is multiplied up.
+        # Delete-a-fold jackknife: the fits share most of their rows, hence the factor.
         jackknife = (FOLDS - 1) / FOLDS * float(((by_fold - by_fold.mean()) ** 2).sum())
         rivals = np.concatenate(
             [values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
         )
         own = values(self.expect, sample.bucket % FOLDS).mean()
-        # The farthest rival, not half the range: the models may all err to one side of this one.
+        # The largest difference, not half the range: all other models may lie on one side of this one.
         return float(np.sqrt(jackknife)), float(np.abs(rivals - own).max())
 
     def finish(self, state: Moments) -> Estimate:
@@ -289,7 +282,7 @@ class UserModelPlan(ContributionPlan):
         found = super().finish(state)
         stderr = float(np.hypot(found.stderr, self.fit_error))
         lift = found.lift
-        # What the logger earned needs no model: the fit's error enters the lift once, undiminished.
+        # What the logger earned needs no model, so the error of the fit enters the lift in full.
         lift_error = float(np.hypot(lift.stderr, self.fit_error))
         low, high = self._ends(lift.value, lift_error, found.level)
         base = found.value - lift.value
@@ -317,9 +310,9 @@ class UserModelPlan(ContributionPlan):
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
     """Return y_l = theta_l rel(b_l) + sum over shown k of 1[b_l = a_k] theta_l / exposure_k (r_k - theta_k rel(a_k)).
 
-    An item that the target moves to another position brings its own click along; one that was not
-    shown has the model's word alone. (P, n, K) by model, for draws b (n, D, K), each row by the fit
-    without `fold` (n,).
+    An item that the target moves to another position keeps its own click; for an item that was not
+    shown there is the model alone. The result is (P, n, K) by model, for draws b (n, D, K), each row by
+    the fit without `fold` (n,).
     """
     rankings = _rankings(batch)
     others = rankings.others(draws, extra=logger_scores(batch, draws))
@@ -374,7 +367,7 @@ def _rankings(batch: RankingLog) -> Rankings:
 
 
 def exposure(batch: RankingLog, theta: Floats) -> Floats:
-    """Return sum_l theta_l P0(a_k at l) (n, K): how much each shown item could be expected to be looked at."""
+    """Return sum_l theta_l P0(a_k at l) (n, K), the expected examination of each shown item."""
     logger = batch.propensity
     if isinstance(logger, Propensity) or logger.deterministic:
         return theta
@@ -440,9 +433,7 @@ def examined(workspace: Workspace, position_curve: Any) -> Examined:
 
 
 class InterpolPlan(ContributionPlan):
-    """y_l = sum over k in l's window of r_k theta_l P(a_k at l) / sum over j in the window of
-    theta_j P0(a_k at j).
-    """
+    """y_l = sum over k in l's window of r_k theta_l P(a_k at l) / sum_j theta_j P0(a_k at j), j in the window."""
 
     def __init__(self, name: str, workspace: Workspace, curve: Floats, width: int) -> None:
         super().__init__(name, workspace, key=("interpol", width, curve.tobytes()))
@@ -454,8 +445,8 @@ class InterpolPlan(ContributionPlan):
         batch = view.batch
         logger, target = batch.propensity, batch.target(self.workspace.target)
         assert isinstance(logger, Policy) and isinstance(target, Policy)
-        # Windows are fixed blocks of positions, not a sliding reach: within one, an item's click is
-        # credited to every position it could have stood at.
+        # Windows are fixed blocks of positions. Within a window, an item's click counts for every
+        # position at which the item could have stood.
         window = np.arange(batch.K) // self.width
         together = (
             window[:, None] == window
@@ -470,7 +461,7 @@ class InterpolPlan(ContributionPlan):
 
 @dataclass(frozen=True, eq=False)
 class Interpolated(Estimator):
-    """Within a window of `width` positions examination times relevance, across windows nothing is assumed.
+    """Examination times relevance within windows of `width` positions, no assumption across windows.
 
     Width 1 is IIPS; width K is the position-based model of Li et al. (2018), with the least
     variance and the strongest assumption. `position_curve` as for `PositionBased`. Both policies

@@ -1,4 +1,4 @@
-"""Weights of other events than the shown items: groups of items, and single places added up."""
+"""Weights of other events than the shown items: groups of items, and sums over single positions."""
 
 from __future__ import annotations
 
@@ -147,6 +147,6 @@ class PseudoInverse(Estimator):
 
 def _added_up(view: View) -> Floats:
     rho = view.ratios.rho
-    # Can be negative: it is a difference of expectations, no probability ratio.
+    # The weight is not a ratio of probabilities and may be negative.
     weight = 1.0 + (rho - 1.0).sum(axis=1)
     return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))

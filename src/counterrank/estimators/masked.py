@@ -1,7 +1,4 @@
-"""Weights that are ratios of subset probabilities.
-
-IPS, RIPS, IIPS, AIPS, interaction orders and everything between.
-"""
+"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS and interaction orders."""
 
 from __future__ import annotations
 
@@ -42,13 +39,13 @@ from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
 Floats = NDArray[np.float64]
 
-#: Logs with fewer rankings do without the one pass over all standard weights: it saves them a few
-#: milliseconds, and a first run on a machine seconds of compiling.
+#: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
+#: milliseconds and cost a first run on a machine seconds of compiling.
 _FUSED_ROWS = 50_000
-#: Where a workspace keeps the kinds of standard weights its plans want, and whether one of them
-#: wants the Gram matrix.
+#: Where a workspace keeps the kinds of standard weights that its plans need, and whether one of them
+#: needs the Gram matrix.
 _FUSED, _GRAM = "standard weights", "gram"
-#: Interaction orders that it makes too.
+#: Interaction orders among the standard weights.
 _FUSED_ORDERS = (2, 3)
 
 
@@ -79,7 +76,7 @@ class WeightPlan(ContributionPlan):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
-        # The plain mean needs sums only: the fast way never stores w or y.
+        # A plain mean needs sums only, and stores neither w nor y.
         if self.workspace.by_unit or (self.detail and not self._one_weight):
             return super().partial(view)
         if not self._in_one_pass:
@@ -104,9 +101,7 @@ class WeightPlan(ContributionPlan):
         return self.fused == "joint" and self._in_one_pass and not self.workspace.by_unit
 
     def combination(self, state: Moments) -> Floats:
-        """Return the combination of the row's total or, where all positions have one weight, of
-        that weight and its total (2,).
-        """
+        """Return the combination of the row's total, or of the one weight of all positions and its total (2,)."""
         own = super().combination(state)
         if state.gram is None or not self._one_weight:
             return own
@@ -125,8 +120,8 @@ class MaskEstimator(Estimator):
     """One behaviour mask for all rows: V_k = mean of pi(Phi_k)/pi0(Phi_k) r_k.
 
     `on_missing` says what to do when the log cannot give the probabilities: "error", or "superset",
-    which enlarges the mask, for both policies, to what the log supports: still unbiased, at more
-    variance, and flagged.
+    which enlarges the mask for both policies to one that the log supports. The estimate stays unbiased,
+    has more variance, and is flagged.
     """
 
     aggregate: str = "mean"
@@ -180,8 +175,8 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
     if on_missing not in ("error", "superset"):
         raise ConfigError(f"on_missing is '{on_missing}'; use 'error' or 'superset'")
     wanted = capability_of(mask)
-    # A larger mask is unbiased whenever the smaller one is (the items it adds have ratios of mean
-    # one), so enlarging costs variance only.
+    # A larger mask is unbiased whenever the smaller one is, because the items it adds have ratios of
+    # mean one. Enlarging costs variance only.
     if wanted in ratios.supports:
         return mask
     if on_missing == "error":
@@ -198,7 +193,7 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
 
 
 def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
-    """Say when probabilities of sets of positions come from draws, and how far off they may be."""
+    """Return a flag where probabilities of sets of positions come from draws, with their error."""
     few = ratios_of(workspace.first.take(slice(0, 20)), workspace.target)
     if few.kind != "policy" or capability_of(mask) in ("joint", "prefix"):
         return ()
@@ -216,7 +211,7 @@ def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
 
 
 def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> Message:
-    """Say that a mask was enlarged, and by how much."""
+    """Return the flag that a mask was enlarged, and by how much."""
     kind = ratios_of(workspace.first, workspace.target).kind
     return Message(
         "superset",
@@ -380,7 +375,7 @@ def _fitted(
 
 
 class TreePlan(WeightPlan):
-    """Weights of a behaviour tree, and an interval that knows that the models were chosen."""
+    """Weights of a behaviour tree, with an interval that allows for the choice of the tree."""
 
     def __init__(
         self,
@@ -397,13 +392,27 @@ class TreePlan(WeightPlan):
         )
         self.behavior_model = tree
 
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate with the tree's doubt in its interval.
+    def partial(self, view: View) -> Part[Moments]:
+        """Sum contributions; those of the models alone are w r, whose sums need no storing."""
+        if self.behavior_model.fitted.blend is None:
+            return super().partial(view)
+        return ContributionPlan.partial(self, view)
 
-        The rows that chose are those averaged: models were taken whose extreme rows this log does
-        not hold, so their spread here says too little. V - V_c = (V - V_2) + (V_2 - V_c), V_2 the
-        value from pairs: the first has a standard error that no choice touched, and the bias that
-        effects of more items leave; the second is known.
+    def contributions(self, view: View) -> tuple[Floats, Floats]:
+        """Return contributions and weights, with the value from pairs in them where the tree has a share of it."""
+        blend = self.behavior_model.fitted.blend
+        if blend is None:
+            return super().contributions(view)
+        found: tuple[Floats, Floats] = blend.contributions(view.ratios, self.weigh(view))
+        return found
+
+    def finish(self, state: Moments) -> Estimate:
+        """Return the estimate with the uncertainty of the tree in its interval.
+
+        The tree was chosen on the rows that are averaged, and the choice favours models without extreme
+        rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
+        V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
+        touched, and a bias from effects of more than two items; the second is known.
         """
         found, doubt = super().finish(state), self.behavior_model.fitted.doubt
         if doubt is None or not found.estimable:
@@ -414,7 +423,7 @@ class TreePlan(WeightPlan):
             half = bias_aware_half(stderr, doubt.gap * scale, level, df)
             return value - half, value + half
 
-        # Whichever is larger: pairs may be surer of themselves than they should be.
+        # The larger of both standard errors, because that of pairs may be too small.
         more = max(doubt.stderr / found.stderr, 1.0) if found.stderr > 0 else 1.0
         lift, base, level = found.lift, state.row_mean("base"), self.workspace.level
         low, high = around(lift.value, more * lift.stderr, level)

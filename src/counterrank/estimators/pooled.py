@@ -1,21 +1,21 @@
-"""Rows of several rankers read as rows of one: how much each row tells about each of them.
+"""Rows of several rankers as rows of their mixture, with a weight for each ranker.
 
-In a test a coin says which ranker serves a row. Forget the coin, and its page L comes from the
-mixture of all arms with their shares p of the rows. With
+In a test a coin decides which ranker serves a row. Without the coin, the page L comes from the mixture
+of all arms with their shares p of the rows. With
 
     w_a = P_a(L | x) / sum_b p_b P_b(L | x),    0 <= w_a <= 1 / p_a,
 
-E[w_a y] is what arm a earns, y the reward of the page (Agarwal, Basu, Schnabel & Joachims 2017). w_a is the mean of
-1{arm = a} / p_a given the page: averaging over the coin takes variance away and adds no assumption
-about users (Rao & Blackwell). Given the counts of rows the mean is right for any shares, so that
-shares that were counted do as well as known ones.
+E[w_a y] is the value of arm a, y being the reward of the page (Agarwal, Basu, Schnabel & Joachims 2017).
+w_a is the mean of 1{arm = a} / p_a given the page, so averaging over the coin reduces the variance and
+adds no assumption about users (Rao & Blackwell). Given the counts of rows the mean is right for any
+shares, so that counted shares do as well as known ones.
 
-Where the reward of a place depends on the items down to it and on none below, the place's own weight
-is that of the page cut off there: arms that differ further down share it. That is an assumption.
+If the reward of a place does not depend on the items below it, the weight of a place is that of the
+page cut off there, and arms that differ only further down share it. That is an assumption.
 
-For any function q of row and page, E_mix[(w_a - w_b) q | x] - (w_a - w_b) q has mean zero. A model
-of the reward makes such a control; a wrong one costs nothing, because how much of it is subtracted
-is decided by its covariance with what is estimated.
+For any function q of row and page, E_mix[(w_a - w_b) q | x] - (w_a - w_b) q has mean zero. A reward
+model makes such a control variate. A wrong model does no harm, because the covariance with the
+estimate decides how much of the control is subtracted.
 """
 
 from collections.abc import Sequence
@@ -142,14 +142,13 @@ def model_control(
 ) -> Floats:
     """Return E_mix[(w_a - w_b) q | x] - (w_a - w_b) q (n,) for the arms numbered `pair` = (a, b).
 
-    q is the mean of cross-fitted click models, which know both arms' scores; with `top_down` each
-    place has its own weight and its own q. The mean over the mixture is an average over drawn pages
-    of each arm, whose noise is of mean zero too. Rows beyond those that are asked have a zero, of
-    mean zero as well.
+    q is the mean of cross-fitted click models, which read both arms' scores; with `top_down` each place
+    has its own weight and its own q. The mean over the mixture is an average over drawn pages of each
+    arm, whose noise has mean zero. The control is zero on rows that the models are not asked about.
     """
     first, second = (arms[index] for index in pair)
     seen = log.take(slice(0, log.n))
-    # The models then know the scores of both rankers, whichever served a row.
+    # The models then read the scores of both rankers, whichever served a row.
     object.__setattr__(seen, "propensity", seen.target(second))
     rng = np.random.default_rng([seed, TRAINING_STREAM])
     rows = _some(log.n, DEFAULTS.training_rows, rng)

@@ -6,20 +6,19 @@ from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Note
-from counterrank.evaluation.metric_tables import (
-    Decision,
-    DecisionReason,
-    GuardrailResult,
-    JointLift,
-    MetricResult,
-)
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
     LEVELS,
+    MORE_ROWS,
     Comparison,
+    Decision,
+    DecisionReason,
     Diagnostics,
+    GuardrailResult,
+    JointLift,
     LogSummary,
+    MetricResult,
     OrderPoint,
     Reason,
     SamplePlan,
@@ -36,6 +35,7 @@ __all__ = [
     "ArmLift",
     "DEFAULT_ESTIMATORS",
     "LEVELS",
+    "MORE_ROWS",
     "Comparison",
     "Decision",
     "DecisionReason",

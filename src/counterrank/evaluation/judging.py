@@ -13,7 +13,15 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.tables import LEVELS, Comparison, Level, OrderPoint, Reason, Verdict
+from counterrank.evaluation.tables import (
+    LEVELS,
+    MORE_ROWS,
+    Comparison,
+    Level,
+    OrderPoint,
+    Reason,
+    Verdict,
+)
 from counterrank.inference import Looks, holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
@@ -100,11 +108,14 @@ EXPLORE = "a logging policy that explores more"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would do."""
+    """What one check says: a status, the reason, what would help, and how many rows in all would do.
+
+    Each of the `ways` would help by itself.
+    """
 
     status: Outcome
     reason: str
-    help: str = ""
+    ways: tuple[str, ...] = ()
     rows: int | None = None
 
 
@@ -117,14 +128,16 @@ def reasons(evidence: TargetEvidence) -> list[Reason]:
     for check in CHECKS:
         for one in check(evidence):
             passed = one.status == PASSED
+            ways = () if passed else one.ways
             found.append(
                 Reason(
                     evidence.estimate.target,
                     check.__name__.replace("_", "-"),
                     one.status.word,
                     one.reason,
-                    "" if passed else one.help,
+                    ", or ".join(ways),
                     None if passed else one.rows,
+                    ways,
                 )
             )
     return found
@@ -136,7 +149,7 @@ def estimable(e: TargetEvidence) -> Found:
         yield Judged(
             FAILED,
             f"not estimable: {e.estimate.not_estimable}",
-            "see what the audit says, and log more widely",
+            ("see what the audit says, and log more widely",),
         )
 
 
@@ -147,7 +160,7 @@ def model_alone(e: TargetEvidence) -> Found:
         yield Judged(
             WARNED,
             reason,
-            "random swaps or slots for a few percent of requests, with logged probabilities",
+            ("random swaps or slots for a few percent of requests, with logged probabilities",),
         )
 
 
@@ -158,8 +171,7 @@ def units(e: TargetEvidence) -> Found:
         yield Judged(
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            f"name the user or session, {say('--columns', 'unit=COLUMN')}, or say "
-            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
+            (f"name the user or session, {say('--columns', 'unit=COLUMN')}", _independent()),
         )
         return
     if e.shared_contexts is not None and not e.independent:
@@ -167,8 +179,10 @@ def units(e: TargetEvidence) -> Found:
             max(WARNED, line.status(e.units), key=SEVERITY.index),
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
             "rows of one visitor seem to count as many",
-            f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row; or say "
-            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows",
+            (
+                f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row",
+                _independent(),
+            ),
         )
         return
     factor = line.reliable / max(e.units, 1)
@@ -202,17 +216,17 @@ def ess(e: TargetEvidence) -> Found:
             yield Judged(
                 status,
                 reason,
-                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f", or {EXPLORE} there"),
+                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f"{EXPLORE} there"),
             )
             return
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         yield Judged(
             status,
             reason,
-            f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",
+            (f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",),
         )
         return
-    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), f", or {EXPLORE}"))
+    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
 
 
 def outcomes(e: TargetEvidence) -> Found:
@@ -232,7 +246,7 @@ def tail(e: TargetEvidence) -> Found:
         yield Judged(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
-            "an estimator with lighter weights (lower interaction order, self-normalised)",
+            ("an estimator with lighter weights (lower interaction order, self-normalised)",),
         )
 
 
@@ -245,7 +259,7 @@ def concentration(e: TargetEvidence) -> Found:
         yield Judged(
             status,
             f"one ranking carries at most {in_percent(value)} of the weight",
-            f"more rows, or {EXPLORE}",
+            (MORE_ROWS, EXPLORE),
         )
 
 
@@ -274,7 +288,9 @@ def mean_weight(e: TargetEvidence) -> Found:
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    yield Judged(status, reason, "run 'counterrank check' on this log: it names the likely cause")
+    yield Judged(
+        status, reason, ("run 'counterrank check' on this log: it names the likely cause",)
+    )
 
 
 def support(e: TargetEvidence) -> Found:
@@ -292,7 +308,7 @@ def support(e: TargetEvidence) -> Found:
     yield Judged(
         line.status(float(shares[worst])),
         reason,
-        f"explore those items at position {_listed(weak)}",
+        (f"explore those items at position {_listed(weak)}",),
     )
 
 
@@ -336,7 +352,7 @@ def agreement(e: TargetEvidence) -> Found:
     yield Judged(
         THRESHOLDS["agreement"].status(distance),
         reason,
-        f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
+        (f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",),
     )
 
 
@@ -348,7 +364,7 @@ def _turned(e: TargetEvidence) -> bool:
 
 
 def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
-    advice = f"more rows, or {EXPLORE}, until they agree or clearly differ"
+    advice = (MORE_ROWS, f"{EXPLORE}, until they agree or clearly differ")
     if not far:
         reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
         return Judged(WARNED, reason, advice)
@@ -369,7 +385,7 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     return Judged(
         WARNED,
         reason,
-        f"more rows, or {EXPLORE}; or run more estimators: {say('--estimators', 'all')}",
+        (MORE_ROWS, EXPLORE, f"run more estimators: {say('--estimators', 'all')}"),
     )
 
 
@@ -381,7 +397,7 @@ def auto(e: TargetEvidence) -> Found:
             WARNED,
             f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
             "'auto' would say of this log is not known",
-            f"run 'auto' as well: {say('--estimators', f'{name},auto')}",
+            (f"run 'auto' as well: {say('--estimators', f'{name},auto')}",),
         )
 
 
@@ -395,7 +411,7 @@ def precision(e: TargetEvidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield Judged(FAILED, "the interval cannot be computed", "more rows")
+        yield Judged(FAILED, "the interval cannot be computed", (MORE_ROWS,))
         return
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
@@ -412,10 +428,10 @@ def precision(e: TargetEvidence) -> Found:
         wanted = max(goal * scale, abs(lift.value) / 2)
         if wanted <= allowed:
             told = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
-            yield Judged(status, reason, f"{told}; {EXPLORE}, or an A/B test")
+            yield Judged(status, reason, (f"{told}; {EXPLORE}", "an A/B test"))
             return
         factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
-    yield Judged(status, reason, *_more(e.estimate.n, factor, f", or {EXPLORE}"))
+    yield Judged(status, reason, *_more(e.estimate.n, factor, EXPLORE))
 
 
 def propensities(e: TargetEvidence) -> Found:
@@ -430,7 +446,7 @@ def propensities(e: TargetEvidence) -> Found:
     yield Judged(
         WARNED,
         f"propensities were estimated, not logged{turns}",
-        "log the probability of each shown item when it is shown",
+        ("log the probability of each shown item when it is shown",),
     )
 
 
@@ -442,7 +458,7 @@ def fresh_target(e: TargetEvidence) -> Found:
         "only"
     )
     if e.learned_here:
-        yield Judged(WARNED, f"'{name}' was learned from this very log", f"a later log; {split}")
+        yield Judged(WARNED, f"'{name}' was learned from this very log", (f"a later log; {split}",))
     elif e.trained_until is not None:
         yield Judged(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
     elif e.fresh:
@@ -451,8 +467,10 @@ def fresh_target(e: TargetEvidence) -> Found:
         yield Judged(
             WARNED,
             f"'{name}' may have been trained on this very log, whose noise would look like a lift",
-            f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; if it was: "
-            f"{split}",
+            (
+                f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; "
+                f"if it was: {split}",
+            ),
         )
 
 
@@ -460,7 +478,8 @@ def audit(e: TargetEvidence) -> Found:
     """No check of the audit that failed outright."""
     for failed in e.failed_audit:
         status = FAILED if failed.sinks else WARNED
-        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", failed.remedy)
+        ways = (failed.remedy,) if failed.remedy else ()
+        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", ways)
 
 
 CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
@@ -488,15 +507,21 @@ def _softened(status: Outcome, e: TargetEvidence) -> Outcome:
     return WARNED if status == FAILED and e.borrowed else status
 
 
-def _more(n: int, factor: float, instead: str = "") -> tuple[str, int | None]:
-    """The advice to log more, what would do instead of it, and the number of rows it comes to."""
+def _more(n: int, factor: float, *instead: str) -> tuple[tuple[str, ...], int | None]:
+    """Return the advice to log more, what would do instead, and the number of rows it comes to."""
     if not math.isfinite(factor):
-        return f"more rows{instead}", None
+        return (MORE_ROWS, *instead), None
     if factor > ABSURD:
-        other = instead.removeprefix(", or ") or f"{EXPLORE}, or an A/B test"
-        return f"{other}: no number of rows like these would do", None
+        *others, last = instead or (EXPLORE, "an A/B test")
+        return (*others, f"{last}: no number of rows like these would do"), None
     needed = round_up(n * factor)
-    return f"about {needed:,} rows like these ({_times(factor)} times as many){instead}", needed
+    return (f"about {needed:,} rows like these ({_times(factor)} times as many)", *instead), needed
+
+
+def _independent() -> str:
+    """Return how to say that no two rows belong together."""
+    option = say("--independent-rows", python="independent_rows=True")
+    return f"say {option} if no visitor has two rows"
 
 
 #: More times as many rows than this are no advice.

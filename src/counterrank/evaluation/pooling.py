@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
 from counterrank.estimators import (
@@ -20,7 +21,6 @@ from counterrank.estimators import (
 )
 from counterrank.evaluation.lifts import Arm
 from counterrank.inference import AdjustedMean, Strata, adjusted_mean, mean_of
-from counterrank.models import context_columns
 
 Floats = NDArray[np.float64]
 

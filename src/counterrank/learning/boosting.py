@@ -1,8 +1,8 @@
 """Gradient boosting on top of a fitted reward model.
 
-Trees of LightGBM read the first model's log odds of each item, so that item ids cost nothing, and
-what it does not see: products of context, features and place. A row of fold g is always described by
-the model that left g out, in training and after.
+LightGBM's trees read the first model's log odds of each item, and add what it lacks: products of
+context, features and place. Item ids are not columns. The columns of a row in fold g always come from
+the model that left g out, in training and in prediction.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.errors import require
+from counterrank import boosting
 from counterrank.learning.settings import SETTINGS
 from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
     History,
-    Kind,
     ListModel,
     Rankings,
     Variant,
@@ -41,16 +40,6 @@ class BoostedModel:
     first: ListModel
     trees: tuple[Trees, ...]
     details: Json
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.BOOSTING
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return Variant(extra=self.first.variant.extra, competition=True)
 
     @property
     def folds(self) -> int:
@@ -102,10 +91,7 @@ class BoostedModel:
 
 
 def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return what trees read of each slot but its place (m, K, p).
-
-    The first model's key, rivals, context, features.
-    """
+    """Return the columns of each slot but its place (m, K, p): the first model's key, rivals, context, features."""
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     others = rivalry(first.strength(rankings, fold), rankings.lengths)
     assert rankings.row is not None
@@ -126,31 +112,23 @@ def fit_trees(
     rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int
 ) -> BoostedModel:
     """Return cross-fitted trees on top of the plain click model."""
-    lightgbm = require("lightgbm", extra="boosting")
     [first] = fit_list_models(rankings, reward, fold, folds=folds, variants=(Variant(),), seed=seed)
     row, k = np.nonzero(rankings.item >= 0)
     columns = with_place(described(first, rankings, fold)[row, k], k)
     value = reward[row, k]
-    options = {
-        "objective": "binary" if np.isin(value, (0.0, 1.0)).all() else "regression",
-        "num_leaves": SETTINGS.leaves,
-        "min_data_in_leaf": SETTINGS.leaf_rows,
-        "learning_rate": SETTINGS.rate,
-        "deterministic": True,
-        # `deterministic` rests on it: LightGBM else times both layouts and takes the faster.
-        "force_row_wise": True,
-        "num_threads": 1,
-        "seed": seed,
-        "verbose": -1,
-    }
+    options = boosting.kept_options(
+        value,
+        leaves=SETTINGS.leaves,
+        leaf_rows=SETTINGS.leaf_rows,
+        rate=SETTINGS.rate,
+        seed=seed,
+    )
     trees = []
     for f in (*range(folds), ALL):
         used = fold[row] != f
-        data = lightgbm.Dataset(columns[used], value[used])
-        booster = lightgbm.train(options, data, num_boost_round=SETTINGS.trees)
-        # The text is what is stored: predicting with what was read from it makes both agree to the
-        # last digit.
-        trees.append(Trees.from_text(booster.model_to_string()))
+        text = boosting.kept_trees(columns[used], value[used], options, SETTINGS.trees)
+        # A policy file stores the text. Reading it back here makes both agree to the last digit.
+        trees.append(Trees.from_text(text))
     details = {
         "model": "boosting",
         "first": first.details,

@@ -1,8 +1,8 @@
-"""Rows that are copies of others, but perhaps for one column: they count as evidence twice.
+"""Rows that are copies of others, perhaps except for one column: they would count as evidence twice.
 
-Two rows of the same context show the same page by chance, as often as the logger's probabilities
-say. Rows that agree far more often were delivered twice, or multiplied by a join. A join may change
-one column of them, so each column of the context is left out in turn.
+Two rows of the same context show the same page by chance, as often as the logger's probabilities say.
+Rows that agree far more often were delivered twice, or multiplied by a join. A join may change one
+column, so each column of the context is left out in turn.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from counterrank.policies import Policy, Scored
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
 
-#: A share of rows this large that equal others, and so many times what chance gives, is no chance.
+#: Copies are reported from this share of the rows on, if it is this many times the share by chance.
 _SHARE, _TIMES = 0.05, 3.0
 #: Rows looked at for each column that is left out; copies stay together.
 _ROWS = 131_072
@@ -27,7 +27,7 @@ _ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """How many of the rows equal an earlier one but for one column; None: in every column."""
+    """The share of rows that equal an earlier one, except for `column` (None: in every column)."""
 
     share: float
     column: str | None
@@ -58,9 +58,9 @@ def _repeated(whole: Words, owner: Words) -> float:
 
 
 def _by_chance(key: Words, chance: Floats) -> float:
-    """Return at most which share of rows repeats by chance.
+    """Return an upper bound of the share of rows that repeat by chance.
 
-    Each of g - 1 others of the same context shows this page with its probability.
+    Each of the g - 1 other rows of the same context shows this page with its probability.
     """
     _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
     others = counts[np.asarray(group).reshape(-1)] - 1.0
@@ -68,9 +68,9 @@ def _by_chance(key: Words, chance: Floats) -> float:
 
 
 def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
-    """Yield a column that is left out, and hashes of each row without it.
+    """Yield each column that is left out, and hashes of the rows without it.
 
-    Hashes are of what is known of the row before its page is drawn.
+    Hashes cover what is known of a row before its page is drawn.
     """
     parts: dict[str, Words] = {}
     if log.context is not None:
@@ -81,7 +81,7 @@ def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
         parts["the logger's scores"] = scores
     total = np.zeros(log.n, np.uint64)
     for k, part in enumerate(parts.values()):
-        # Turned by its place: equal numbers in two columns must not cancel.
+        # Mixed with its place, so that equal numbers in two columns do not cancel.
         total += np.asarray(hashing.mixed(part + np.uint64(k)))
     yield None, total
     for k, (name, part) in enumerate(parts.items()):
@@ -89,10 +89,7 @@ def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
 
 
 def _scores(log: RankingLog) -> Words | None:
-    """Return hashes of how the logger was to draw each row.
-
-    Numbers of the shown items alone say what was drawn, and do not count.
-    """
+    """Return hashes of the logger's scores or distribution of each row, where it has them for all items."""
     logger = log.propensity
     if isinstance(logger, Scored):
         sets = logger.candidates

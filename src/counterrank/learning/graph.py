@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import FAR, GOLDEN, MOST_LABELS, Scaling, label_codes
 from counterrank.errors import PolicyError, require
 from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.policy import LearnedPolicy
@@ -22,13 +23,11 @@ from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
     CLICK_SETTINGS,
-    MOST_LABELS,
     AmountModel,
     ClickModel,
     Means,
     NumberModel,
     Predictor,
-    Scaling,
     place_discount,
 )
 from counterrank.records import Json
@@ -37,7 +36,6 @@ Floats = NDArray[np.float64]
 
 #: The oldest operators that know all of this in double precision; runtimes of 2022 read them.
 _OPSET, _ML_OPSET, _IR = 17, 3, 8
-_GOLDEN = 0.6180339887498949
 
 
 def onnx_bytes(policy: LearnedPolicy) -> bytes:
@@ -148,9 +146,9 @@ class _Scorer:
         return g.add("Where", [self.is_shown, key, g.constant(-np.inf)])
 
     def _alone(self, model: Any) -> tuple[str, str]:
-        """Return the key of each item by itself, and its strength.
+        """Return the key of each item by itself, and its strength (n, C).
 
-        a chance, a number, or a chance times an amount (n, C).
+        The strength is a chance, a number, or a chance times an amount.
         """
         g = self.graph
         if isinstance(model, NumberModel):
@@ -276,10 +274,10 @@ class _Scorer:
         """Return P(click) of each slot (n, K): the chance of each last click, carried down."""
         g, K = self.graph, self.K
         attraction = g.add("Sigmoid", [self._linear(model.predictor)])
-        after = g.add("Gather", [g.constant(model.after[-1]), self._number(model.predictor)])
+        after = g.add("Gather", [g.constant(model.seen.after[-1]), self._number(model.predictor)])
         # exp(0 x): ones of a shape that is not known when the graph is made.
         ones = g.add("Exp", [g.add("Mul", [g.columns(after, 1, 0, 1), g.constant(0.0)])])
-        odds, one = model.odds[-1], g.constant(1.0)
+        odds, one = model.seen.odds[-1], g.constant(1.0)
         factors, state, clicked = [ones], ones, []
         nothing, path = self._left(model, ones)
         for k in range(K):
@@ -304,7 +302,7 @@ class _Scorer:
         Where nothing was clicked, and from the top on (the kernel `skipped`).
         """
         g, first = self.graph, model.predictor.first
-        power = g.constant(float(model.power[-1]))
+        power = g.constant(float(model.seen.power[-1]))
         if first is None:
             return [ones] * self.K, [ones] * self.K
         strength = g.add("Sigmoid", [self._linear(first)])
@@ -356,7 +354,7 @@ class _Scorer:
 
     def _scaled(self, values: str, scaling: Scaling) -> str:
         """Return (values - mean) / spread, at most `far` from zero; missing is zero."""
-        g, far = self.graph, CLICK_SETTINGS.far
+        g, far = self.graph, FAR
         away = g.add("Sub", [values, g.constant(scaling.mean)])
         found = g.add("Mul", [away, g.constant(1.0 / scaling.spread)])
         # After scaling: a missing value is then the mean, as in the fit.
@@ -366,15 +364,13 @@ class _Scorer:
     def _encoded_context(self) -> str | None:
         names, given = self.policy.context_names, self.policy.context_categories
         few = {name: labels for name, labels in given.items() if 1 < len(labels) <= MOST_LABELS}
-        return self._encoded("context", names, few, MOST_LABELS) if names else None
+        return self._encoded("context", names, few) if names else None
 
     def _encoded_features(self) -> str | None:
         names, given = self.policy.feature_names, self.policy.feature_categories
-        return self._encoded("features", names, given, CLICK_SETTINGS.labels) if names else None
+        return self._encoded("features", names, given) if names else None
 
-    def _encoded(
-        self, value: str, names: Sequence[str], given: Mapping[str, Sequence[str]], most: int
-    ) -> str:
+    def _encoded(self, value: str, names: Sequence[str], given: Mapping[str, Sequence[str]]) -> str:
         """Return columns as the model reads them: few labels become indicators, many share hashed ones."""
         g, parts = self.graph, []
         for j, name in enumerate(names):
@@ -382,13 +378,12 @@ class _Scorer:
             if not labels:
                 parts.append(own)
                 continue
-            first, size = 1, len(labels)
-            if len(labels) > most:
-                first, size = 0, most
-                turned = g.add("Mul", [own, g.constant(_GOLDEN)])
+            codes = label_codes(len(labels))
+            if codes.hashed:
+                turned = g.add("Mul", [own, g.constant(GOLDEN)])
                 rest = g.add("Sub", [turned, g.add("Floor", [turned])])
-                own = g.add("Floor", [g.add("Mul", [rest, g.constant(float(most))])])
-            for code in range(first, size):
+                own = g.add("Floor", [g.add("Mul", [rest, g.constant(float(MOST_LABELS))])])
+            for code in range(codes.first, codes.last):
                 same = g.add("Equal", [own, g.constant(float(code))])
                 parts.append(g.add("Cast", [same], to=g.onnx.TensorProto.DOUBLE))
         return parts[0] if len(parts) == 1 else g.add("Concat", parts, axis=-1)

@@ -41,8 +41,8 @@ class GuardrailBound(Record):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watched:
-    """A guardrail made ready: rewards of each row (n,) of a log, in a group or 0, and their largest."""
+class WatchedRewards:
+    """A guardrail with its rewards (n,), which are 0 outside its group, and the largest possible reward."""
 
     guardrail: Guardrail
     earned: Floats
@@ -52,8 +52,8 @@ class Watched:
     def margins(self, weight: Floats) -> Floats:
         """Return (n,) whose mean is above zero where the guardrail holds.
 
-        A relative limit L asks for E[(w - 1) r] >= L E[r], so that (w - 1 - L) r has no mean below
-        zero; an absolute one for (w - 1) r - L.
+        A relative limit L requires E[(w - 1) r] >= L E[r], that is, a mean of (w - 1 - L) r of at least
+        zero; an absolute limit one of (w - 1) r - L.
         """
         gain = (weight - 1.0) * self.earned
         rail = self.guardrail
@@ -74,7 +74,7 @@ class Watched:
         return min(ends) if rail.above else -max(ends)
 
     def bound(self, weight: Floats, margin: float) -> GuardrailBound:
-        """Return the bound of the lift that a bound of the mean margin comes to."""
+        """Return the bound of the lift that follows from a bound of the mean margin."""
         rail, mean = self.guardrail, float(self.earned.mean())
         scale = mean if rail.relative else 1.0
         lift = float(((weight - 1.0) * self.earned).mean())
@@ -87,7 +87,7 @@ class Watched:
         )  # fmt: skip
 
 
-def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watched]:
+def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[WatchedRewards]:
     """Return every guardrail, and each group of those by a column, on the rows of a log.
 
     Raises
@@ -95,7 +95,7 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
     ConfigError
         A guardrail is of a ratio, or its rewards have no known range where the grade needs one.
     """
-    found: list[Watched] = []
+    found: list[WatchedRewards] = []
     for rail in () if metrics is None else metrics.guardrails:
         metric = metrics.metric(rail.metric) if metrics is not None else None
         assert metric is not None
@@ -114,7 +114,7 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
             )
         most = float(own.position_weights.sum()) if not own.page_reward else 1.0
         found += [
-            Watched(rail, np.where(rows, earned, 0.0), most, label)
+            WatchedRewards(rail, np.where(rows, earned, 0.0), most, label)
             for label, rows in _groups(log, rail.by)
         ]
     return found
@@ -129,28 +129,30 @@ def _groups(log: RankingLog, column: str) -> list[tuple[str, NDArray[np.bool_]]]
     return [(f"{column} = {label}", labels == label) for label in np.unique(labels)]
 
 
-def likely(rails: Sequence[Watched], weight: Callable[[Any], Floats]) -> Callable[[Any], bool]:
+def likely(
+    rails: Sequence[WatchedRewards], weight: Callable[[Any], Floats]
+) -> Callable[[Any], bool]:
     """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
     return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certifying:
-    """Rows that certify: their weights, sums over units, and what other rows let expect of those.
+    """The certifying rows: their weights, sums over units, and expectations from the learning rows.
 
-    `spread` gives the spread and the mean of a guardrail's sums over units; `largest` is the largest
-    weight there can be.
+    `spread` gives the expected spread and mean of a guardrail's sums over units; `largest` is the
+    largest possible weight.
     """
 
     weight: Floats
     largest: float
     summed: Callable[[Floats], Floats]
     counts: Floats | None
-    spread: Callable[[Watched], tuple[float, float]]
+    spread: Callable[[WatchedRewards], tuple[float, float]]
 
 
 def bounds(
-    rails: Sequence[Watched],
+    rails: Sequence[WatchedRewards],
     rows: Certifying,
     *,
     free: bool,

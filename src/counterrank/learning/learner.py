@@ -1,8 +1,8 @@
 """From a log to a better policy with a certificate: learn on some units, certify on the others.
 
-The certificate never sees a row that chose anything: the model, the control variate's end, the
-stakes of the bound and m are fixed on the learning rows. What is certified is exactly what is
-exported; the model may be wrong, then the policy gains less, and the certificate still holds.
+The learning rows decide the model, the cap of the control variate, the stakes of the bound and m. The
+certificate is computed on the other rows only. It is about exactly the policy that is exported. If the
+model is wrong the policy gains less, and the certificate still holds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
@@ -28,14 +29,14 @@ from counterrank.learning.copies import copies_of
 from counterrank.learning.guardrails import (
     Certifying,
     GuardrailBound,
-    Watched,
+    WatchedRewards,
     bounds,
     likely,
     watched,
 )
 from counterrank.learning.paths import (
     STRENGTHS,
-    Drawn,
+    DrawnValues,
     Rewards,
     Side,
     Tilted,
@@ -56,15 +57,7 @@ from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
-from counterrank.models import (
-    ALL,
-    ListModel,
-    Variant,
-    encoded,
-    fit_list_models,
-    rankings_of,
-    squared_loss,
-)
+from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.policies import Policy, cut, drawn_weight
 from counterrank.texts import in_percent
 
@@ -78,7 +71,7 @@ Bools = NDArray[np.bool_]
 GRADES = ("free", "assumed")
 MODELS = ("linear", "boosting")
 PATHS = ("best-of", "plackett-luce")
-#: What a click model is tried with: without and with competition between the items of a page.
+#: Click models without and with competition between the items of a page.
 _VARIANTS = (Variant(), Variant(competition=True))
 
 
@@ -195,12 +188,11 @@ def learn(  # noqa: PLR0913 - the options of a run
         assert logger is not None
         first, other = _cut(logger, side), _cut(logger, ~side)
         learning = _side(learners, first, fitted, fold, ranges, Draws((seed, 1), keep))
-        # On the learning rows: a look at the others would be a choice made with them.
+        # On the learning rows only: a refusal based on the others would be a choice.
         _refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
         sides = (learning, _side(rest, other, fitted, ALL, ranges, Draws((seed, 3), keep)))
         steps = _ladder()
-        # The control variate ends at the cap, and how low a lift can be depends on it: fixed on the
-        # learning rows, before the others are seen.
+        # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
         cap = float(np.quantile(learning.drawn.own, SETTINGS.cap))
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
@@ -284,8 +276,7 @@ def _check_choice(log: RankingLog) -> None:
 def _audited(log: RankingLog) -> None:
     from counterrank.audit import audit_log
 
-    # Targets that the log has too do not matter here, and heavy weights of theirs raise false
-    # alarms.
+    # Without the log's targets: they do not matter here, and their heavy weights raise false alarms.
     failed = audit_log(replace(log, targets={})).failed
     copied = copies_of(log)
     if copied is not None:
@@ -306,7 +297,7 @@ def _audited(log: RankingLog) -> None:
 
 
 def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
-    """Return which rows learn: whole units, by their buckets."""
+    """Return which rows are for learning: whole units, by their buckets."""
     buckets = np.unique(log.bucket)
     chosen = rng.permutation(buckets)[: max(1, round(SETTINGS.learn_share * len(buckets)))]
     side: Bools = np.isin(log.bucket, chosen)
@@ -399,20 +390,21 @@ def _tilted(
 def list_value(
     part: RankingLog, model: ListModel, fold: int | Ints, least: float = 0.0
 ) -> Callable[[Ints, Ints], Floats]:
-    """Return a function of rows (b,) and rankings (b, D, K): the expected total reward above
-    `least`, never below 0.
+    """Return a function from rows (b,) and rankings (b, D, K) to their expected total reward (b, D).
+
+    The reward is counted from `least` on and is never below 0.
     """
     alpha = part.position_weights
     known = _table_lookup(part)
 
     def value(rows: Ints, rankings: Ints) -> Floats:
         own = rankings_of(part.take(slice(int(rows[0]), int(rows[-1]) + 1)))
-        # Encoded once for all items; drawn rankings ask for the same few again and again.
+        # All items are encoded once, because drawn rankings contain the same few items.
         own = own if known is None else replace(own, lookup=known)
         D = rankings.shape[1]
         numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)
         found = model.expected(own.others(rankings), numbers) @ alpha[: rankings.shape[2]]
-        # `Side.lowest` counts on a control variate that is never negative.
+        # `Side.lowest` relies on a control variate that is never negative.
         out: Floats = np.maximum(found.reshape(len(rows), D) - least, 0.0)
         return out
 
@@ -420,26 +412,23 @@ def list_value(
 
 
 def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
-    """Return a lookup of item features that encodes each item once, not each time it is drawn; None
-    where features are the candidates' own.
-    """
+    """Return a lookup of item features that encodes each item once; None where candidates have their own."""
     features = part.item_features
     if features is None or tuple(features.names) != tuple(part.item_feature_names):
         return None
     unknown = np.full((1, features.values.shape[1]), np.nan)
     raw = np.concatenate([features.values, unknown])
-    table = encoded(raw, part.item_feature_names, part.categories_of_items)
+    table = encoded_features(raw, part.item_feature_names, part.categories_of_items)
     last = len(table) - 1
     return lambda items: table[np.where((items >= 0) & (items < last), items, last)]
 
 
 def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
-    """Raise where the logged rankings do not look like draws of the logger: then every weight is
-    wrong.
+    """Raise where the logged rankings do not look like draws of the logger, since all weights would be wrong.
 
-    Under the logger the logged ranking ranks anywhere among fresh draws, by whatever number: by the
-    list value, which is what weights rest on, and by its own probability, which moves most where
-    the temperature is wrong.
+    Under the logger the rank of the logged ranking among fresh draws is uniform, by any number. It is
+    checked by the list value, on which the weights depend, and by the ranking's probability, which a
+    wrong temperature changes most.
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
@@ -465,12 +454,11 @@ def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
     return value
 
 
-def _misplaced(drawn: Drawn, units: tuple[Ints, Floats] | None) -> bool:
-    """Whether ranks B among L draws are not uniform on 0..L: their mean, and the mean weights small
-    m would give them.
+def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
+    """Return whether ranks B among L draws are not uniform on 0..L, by their mean and by mean weights of best of m.
 
-    The variance is the larger of what uniform ranks have and what units show: a logger may have
-    drawn once for several rows of a unit.
+    The variance is the larger of that of uniform ranks and that between units, because a logger may
+    have drawn once for several rows of a unit.
     """
     ranks = np.arange(drawn.draws + 1)
     tests: list[Callable[[Ints], Floats]] = [lambda below: below / drawn.draws]
@@ -494,10 +482,10 @@ class Asked:
 
     grade: str
     level: float
-    #: Whether it is known which rows belong together: by units, or since none do.
+    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
     declared: bool
     #: Guardrails on the learning rows and on the others.
-    rails: tuple[Sequence[Watched], Sequence[Watched]] = ((), ())
+    rails: tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +500,7 @@ class Choice:
 
     @property
     def agreed(self) -> bool:
-        """Whether the learning rows show a gain too: fixed before the others are looked at."""
+        """Whether the learning rows show a gain too."""
         return self.lift > SETTINGS.agree * self.error
 
 
@@ -524,19 +512,19 @@ def _chosen(
     size: int,
     allowed: Callable[[Any], bool],
 ) -> Choice:
-    """Return the step whose bound to expect of `size` certifying units is the highest."""
+    """Return the step with the highest expected bound on `size` certifying units."""
     n, units = learning.log.n, _units(learning.log)
     gains = {step: _summed(learning.lifts(step, cap), units) for step in steps}
     spread = {s: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for s, g in gains.items()}
     promise: dict[Any, float] = {}
     for step, found in gains.items():
-        # The mean of these rows alone would choose by luck, and models expect too much.
+        # The mean of these rows is noisy, and the model expects too much: average both.
         expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
-        # Spread is of sums over units, lifts are of rows: divided by the rows of a unit.
+        # The spread is that of sums over units; lifts are by row. Divide by the rows of a unit.
         away = SETTINGS.caution * reach * spread[step] / (n / len(found))
         promise[step] = expected - away / math.sqrt(size)
-    # The first step of either path is the logger itself, whose lift is 0: nothing to certify.
-    # One that seems to break a guardrail on these rows would hardly be certified on the others.
+    # The first step of either path is the logger itself. A step that seems to break a guardrail on
+    # these rows would hardly be certified on the others.
     open_ = [step for step in steps[1:] if allowed(step)] or steps[1:]
     best = max(open_, key=lambda step: promise[step])
     return Choice(
@@ -567,7 +555,7 @@ def _certified(
     value = float(gains.mean())
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
     if asked.grade == "free":
-        # Bets are made row by row: in a random order no time of day comes first.
+        # Bets are made row by row, in a random order, so that no time of day comes first.
         order = rng.permutation(len(sums))
         low = betting_lower_bound(
             sums[order],
@@ -583,7 +571,7 @@ def _certified(
     total = learning.log.n + rows
     short = low <= 0 or not choice.agreed
     more = _more_rows(*seen, reach, total=total, away=value - low) if short else None
-    # Both sides must see a gain, and whose rows they are must be known; a smaller bound holds too.
+    # Both sides must show a gain, and visitors must be known. Lowering a bound keeps it valid.
     if not (choice.agreed and asked.declared):
         low = min(low, 0.0)
     earned = certifying.rewards.totals
@@ -594,7 +582,7 @@ def _certified(
         **certifying.place(choice.step),
         value=value,
         stderr=stderr,
-        # Nobody can lose more than there is.
+        # No policy can lose more than the logger earns.
         low=max(low, -float(earned.mean())),
         logger=float(earned.mean() + certifying.rewards.shift),
         rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
@@ -624,13 +612,13 @@ def _guarded(
         for rail in asked.rails[0]
     }
 
-    def spread(rail: Watched) -> tuple[float, float]:
+    def spread(rail: WatchedRewards) -> tuple[float, float]:
         sums = before.get((rail.guardrail.text, rail.group))
         if sums is None or len(sums) < 2:
             return 1.0, 0.0
         return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
 
-    # Best of m has no weight above m; those of other paths have no bound.
+    # Weights of best of m are at most m; those of the other path have no bound.
     largest = float(choice.step) if isinstance(certifying, Side) else math.inf
     rows = Certifying(
         weight, largest, lambda values: _summed(values, units), None if units is None else units[1],
@@ -643,7 +631,7 @@ def _guarded(
 def _measured(
     log: LogLike,
     segments: Sequence[str],
-    rewards: Mapping[str, Any] | Sequence[str] | None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
     reading: Mapping[str, Any],
@@ -652,7 +640,7 @@ def _measured(
     from counterrank.io import in_memory
 
     known = list(log.rewards) if isinstance(log, RankingLog) else []
-    given: dict[str, Any] = {name: name for name in known}
+    given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
     if rewards is not None:
         given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
     if not given and primary is None and not guardrails:
@@ -662,7 +650,7 @@ def _measured(
     carried = tuple(dict.fromkeys([*segments, *metrics.columns]))
     whole = in_memory(log, carried, {**reading, **beside})
     if not whole.rewards:
-        # What guardrails look at stays, whatever is learned from.
+        # Guardrails still need the original reward.
         whole = whole.take(slice(0, whole.n))
         object.__setattr__(whole, "rewards", {SINGLE: whole.reward})
     return measured(whole, metrics.measures[0]), metrics
@@ -679,13 +667,12 @@ def _heaviest(part: RankingLog) -> Heaviest | None:
 
 
 def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
-    """Return how many standard errors the bound lies below the estimate: for t; for free, about."""
+    """Return how many standard errors the bound lies below the estimate; for grade "free" approximately."""
     from scipy import special
 
     if grade != "free":
         return float(special.stdtrit(max(size - 1, 1), level))
-    # Units of unlike size allow one stake only (`betting_lower_bound`): about as far as Hoeffding's
-    # bound at their spread.
+    # Units of different sizes allow one stake only (`betting_lower_bound`): about Hoeffding's bound.
     if counts is not None and np.ptp(counts) > 0:
         return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
     return float(special.ndtri(level)) + 0.15
@@ -699,9 +686,7 @@ def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
 
 
 def _units(part: RankingLog) -> tuple[Ints, Floats] | None:
-    """Return the unit of each row and the number of rows of each unit; None where rows are their
-    own units.
-    """
+    """Return the unit of each row and the number of rows of each unit; None where there are no units."""
     if part.unit is None:
         return None
     _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
@@ -717,23 +702,22 @@ def _summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
 def _more_rows(
     value: float, stderr: float, rows: int, reach: float, *, total: int, away: float
 ) -> int | None:
-    """Return about how many rows of the whole log would certify this gain; None where there is none
-    to certify.
+    """Return about how many rows of the whole log would certify this gain; None where there is no gain.
 
-    `away` is how far below the estimate the bound lies on `total` rows. It falls with their root, and
-    at zero or less it asks for more rows than there are, whatever the errors promise.
+    `away` is the distance from the bound up to the estimate on `total` rows, which falls with the root
+    of the rows. Where the bound is at zero or below, more rows than `total` are needed.
     """
     if value <= 0 or stderr <= 0:
         return None
     spread = stderr * math.sqrt(rows)
-    # Twice the least number: at the least one the bound is above zero half of the time.
+    # Twice the least number, with which the bound is above zero half of the time.
     certify = 2.0 * (reach * spread / value) ** 2
     needed = certify / (1.0 - SETTINGS.learn_share)
     return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
 
 
 def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
-    """Return what will be exported, but for the step of the path."""
+    """Return the exported policy, without the step of the path."""
     kind = "plackett-luce" if scores_of(whole) is None else "added"
     return LearnedPolicy(
         kind="best-of" if path == "best-of" else kind,
@@ -785,9 +769,7 @@ def _assembled(
 def _sorted(
     side: Side | Tilted, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
 ) -> float | None:
-    """Return the lift that the model expects of sorting by score; None where items are too few to
-    fill the page.
-    """
+    """Return the lift that the model expects of sorting by score; None where pages cannot be filled."""
     n = min(side.log.n, SETTINGS.exposed)
     part = side.log.take(slice(0, n))
     least = part.K if part.candidates is None else int(part.candidates.counts.min())

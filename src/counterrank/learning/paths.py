@@ -1,15 +1,15 @@
 """Two paths from the logger to what was learned, and unbiased lifts along each.
 
-Best of m rests on fresh draws of the logger. With L draws of a row, B of them below the logged
-ranking, m C(B, m-1) / C(L, m-1) is the weight of best-of-m, and sum_j C(j-1, m-1) / C(L, m) q_(j)
-over the sorted draws its mean of the list value q: both are averages over all sets of m draws, so
-both are unbiased, for every m from the same draws.
+Best of m uses fresh draws of the logger. Let B of L draws of a row lie below the logged ranking by the
+list value q. The weight of best of m is m C(B, m-1) / C(L, m-1), and its mean of q is sum_j C(j-1, m-1)
+/ C(L, m) q_(j) over the sorted draws. Both are averages over all sets of m draws, so both are unbiased,
+for every m from the same draws.
 
-The Plackett-Luce path is today's scores plus t times the learned score, drawn item by item; or the
-learned score alone, where today's scores are not known. Its weights need the probability of the
-logged ranking and no sampler of the logger. They have no upper end, so there is no control variate:
-(w - 1) r is never below the largest r, taken negative, which is all that the bound asks for. It
-lies further away than that of best of m.
+The Plackett-Luce path draws items by today's scores plus t times the learned score, or by the learned
+score alone where today's scores are not known. Its weights need the probability of the logged ranking
+but no sampler of the logger. They have no upper bound, so there is no control variate: (w - 1) r is at
+least minus the largest r, which is all that the bound needs. That bound is further from the estimate
+than the one of best of m.
 """
 
 import io
@@ -42,15 +42,14 @@ Ints = NDArray[np.int64]
 #: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]
 
-#: Rankings that are drawn and scored at a time. Memory stays bounded whatever the log's size, and
-#: arrays of their features small enough to be used again instead of asked for anew.
+#: Rankings that are drawn and scored at a time: memory stays bounded whatever the size of the log.
 _BLOCK = 8_192
 #: Blocks that are stored together: about a million rankings, some seconds of work.
 _GROUP = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnValues:
     """List values of the logged rankings `own` (n,) and of drawn ones (n, L), sorted, and how many lie below."""
 
     own: Floats
@@ -78,7 +77,7 @@ def best_of_shares(draws: int, m: int) -> Floats:
     >>> best_of_shares(3, 2).round(4).tolist()
     [0.0, 0.3333, 0.6667]
     """
-    # Whole numbers, divided once: no product of many factors that rounds each time.
+    # Whole numbers, divided once, so that nothing is rounded before.
     whole = comb(draws, m)
     return np.array([comb(j, m - 1) / whole for j in range(draws)])
 
@@ -90,7 +89,7 @@ def draw(
     draws: int,
     seeds: tuple[int, ...],
     keep: Path | None = None,
-) -> Drawn:
+) -> DrawnValues:
     """Return list values of the logged rankings and of `draws` fresh ones of each row.
 
     Blocks of rows have streams of their own, a function of `seeds` and their number. With `keep`,
@@ -99,13 +98,13 @@ def draw(
     told = reporter()
     told.begin("drawing rankings", log.n)
     size = max(1, _BLOCK // draws)
-    # All that decides the draws; the model is told by the list values (`_found`).
+    # The key holds all that decides the draws; `_found` recognises the model by the list values.
     key = f"{__version__} {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
     groups = []
     for number, first in enumerate(range(0, log.n, size * _GROUP)):
         rows = np.arange(first, min(first + size * _GROUP, log.n))
         path = None if keep is None else keep / f"{'-'.join(map(str, seeds))}-{number}.draws"
-        # Drawn again, the same ranking must tie with itself, in whatever batch it is scored.
+        # A ranking that is drawn again must tie with itself, whichever batch it is scored in.
         own = settled(value(rows, log.action[rows][:, None, :])[:, 0])
         found = None if path is None else _found(path, key, own, draws)
         if found is None:
@@ -130,7 +129,7 @@ def _drawn(
     own: Floats,
     draws: int,
     rng: np.random.Generator,
-) -> Drawn:
+) -> DrawnValues:
     count, K = len(rows), log.K
     if logger.n_rows == 1:
         rankings = logger.sample(K, rng, size=count * draws).reshape(count, draws, K)
@@ -141,11 +140,11 @@ def _drawn(
     keys, mine = rng.random(drawn.shape), rng.random(count)
     ties = drawn == own[:, None]
     below = ((drawn < own[:, None]) | (ties & (keys < mine[:, None]))).sum(axis=1)
-    return Drawn(own, np.sort(drawn, axis=1), below)
+    return DrawnValues(own, np.sort(drawn, axis=1), below)
 
 
-def _joined(parts: Sequence[Drawn]) -> Drawn:
-    return Drawn(
+def _joined(parts: Sequence[DrawnValues]) -> DrawnValues:
+    return DrawnValues(
         np.concatenate([part.own for part in parts]),
         np.concatenate([part.ordered for part in parts]),
         np.concatenate([part.below for part in parts]),
@@ -156,14 +155,14 @@ def _joined(parts: Sequence[Drawn]) -> Drawn:
 _MARK = b"counterrank/draws/1\n"
 
 
-def _stored(path: Path, key: str, drawn: Drawn) -> None:
+def _stored(path: Path, key: str, drawn: DrawnValues) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, key=np.array(key), own=drawn.own, ordered=drawn.ordered, below=drawn.below)
     write_bytes(path, _MARK + buffer.getvalue(), follow=False)
 
 
-def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
-    """Return what was stored for these very rows under this very model; else None, and it is drawn again."""
+def _found(path: Path, key: str, own: Floats, draws: int) -> DrawnValues | None:
+    """Return the draws stored for the same rows and model, or None."""
     if not path.exists() and not path.is_symlink():
         return None
     try:
@@ -177,18 +176,17 @@ def _found(path: Path, key: str, own: Floats, draws: int) -> Drawn | None:
         )
     try:
         with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as stored:
-            found = Drawn(*(stored[name] for name in ("own", "ordered", "below")))
+            found = DrawnValues(*(stored[name] for name in ("own", "ordered", "below")))
             same = str(stored["key"]) == key
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
     return found if same and _whole(found, own, draws) else None
 
 
-def _whole(found: Drawn, own: Floats, draws: int) -> bool:
-    """Whether stored draws can be what was drawn.
+def _whole(found: DrawnValues, own: Floats, draws: int) -> bool:
+    """Return whether stored draws are complete and belong to these list values.
 
-    List values of these rankings, which tell another model and another order of the rows, and
-    numbers in their order.
+    Another model or another order of rows has other list values.
     """
     shapes = found.ordered.shape == (len(own), draws) and found.below.shape == own.shape
     kinds = [part.dtype.kind for part in (found.own, found.ordered, found.below)]
@@ -203,7 +201,7 @@ def _whole(found: Drawn, own: Floats, draws: int) -> bool:
 
 
 class Place(TypedDict):
-    """A step of either path: best of m, or how often the learned score counts."""
+    """A step of either path: m, or the factor of the learned score."""
 
     m: int
     strength: float | None
@@ -220,14 +218,11 @@ class Rewards:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """Rows of one side of the split, and the list value of what they showed.
-
-    Policies are cut by the folds that the score was not fitted to.
-    """
+    """Rows of one side of the split, with list values of logged and of drawn rankings."""
 
     log: RankingLog
     rewards: Rewards
-    drawn: Drawn
+    drawn: DrawnValues
 
     def lifts(self, m: int, cap: float) -> Floats:
         """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.
@@ -270,9 +265,7 @@ STRENGTHS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tilted:
-    """Rows of one side of the split, the list value of what they showed, and policies cut by the
-    folds that the score was not fitted to.
-    """
+    """Rows of one side of the split, their list values, and for each fold the policy fitted without it."""
 
     log: RankingLog
     rewards: Rewards
@@ -295,7 +288,7 @@ class Tilted:
         return out
 
     def lifts(self, strength: float, cap: float) -> Floats:
-        """Return unbiased paired lifts (n,) over the logger; too small where it never shows what the policy would."""
+        """Return unbiased paired lifts (n,) over the logger; too small where it has no support."""
         gain: Floats = (self.weight(strength) - 1.0) * self.rewards.totals
         return gain
 

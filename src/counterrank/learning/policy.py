@@ -1,4 +1,4 @@
-"""A learned policy: what is exported, how it scores, how it is served, and how another log evaluates it."""
+"""A learned policy: its file, its scores, how it is served, and how it is evaluated on another log."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.atomic import write_bytes, write_text
+from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.vocabulary import Columns, coded, item_numbers, translated
-from counterrank.models import Rankings, encoded, encoded_context
+from counterrank.models import Rankings
 from counterrank.policies import (
     BestOf,
     Candidates,
@@ -38,7 +39,7 @@ KINDS = ("best-of", "added", "plackett-luce", "top")
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedPolicy:
-    """A scorer and what is done with it.
+    """A scorer, and the way rankings are made from its scores.
 
     `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
     served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
@@ -66,7 +67,7 @@ class LearnedPolicy:
             raise PolicyError(f"a learned policy is one of {', '.join(KINDS)}, not '{self.kind}'")
 
     def __repr__(self) -> str:
-        """Return what is served and what it reads; ids and numbers are there to be looked at."""
+        """Return the kind, the number of items and the names of columns."""
         how = {"best-of": f", m={self.m}", "top": ""}.get(
             self.kind, f", temperature={self.temperature:.4g}"
         )
@@ -148,8 +149,7 @@ class LearnedPolicy:
                 part = bound.others(log.take(rows), drawn)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
-            # Draws follow the row's number in the whole log: batches of any size then weigh it
-            # alike.
+            # Draws depend on the row's number in the whole log, so that batches do not change weights.
             numbers = np.r_[log.rows]
             return BestOf(
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
@@ -163,7 +163,7 @@ class LearnedPolicy:
                 parse_policy("top"),
             )
         table = self._table(log, bound)
-        # Stable: equals stay in the order of items, on any machine.
+        # Stable sort: ties stay in the order of items on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
 
@@ -242,7 +242,7 @@ class LearnedPolicy:
             return given.astype(np.int64)
         known = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
         other = next((item for item in flat if item not in known), None)
-        # Another name may be a new item; a number among names is another way to call them.
+        # An unknown name may be a new item. A number among names means that items are called otherwise.
         if other is not None and isinstance(other, str) != named:
             raise PolicyError(
                 f"the policy knows its items by {'names' if named else 'numbers'}, such as "
@@ -272,9 +272,9 @@ class LearnedPolicy:
                     f"item features have {raw.shape[-1]} columns; expected "
                     f"{', '.join(self.feature_names)}"
                 )
-            features = encoded(raw, self.feature_names, dict(self.feature_categories)).reshape(
-                n * D, C, -1
-            )
+            features = encoded_features(
+                raw, self.feature_names, dict(self.feature_categories)
+            ).reshape(n * D, C, -1)
         return Rankings(
             numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
         )
@@ -285,7 +285,7 @@ class LearnedPolicy:
         features = np.zeros((1, len(self.feature_names)))
         return (
             encoded_context(context, self.context_names, self.context_categories).shape[1],
-            encoded(features, self.feature_names, dict(self.feature_categories)).shape[1]
+            encoded_features(features, self.feature_names, dict(self.feature_categories)).shape[1]
             if self.feature_names
             else 0,
         )
@@ -332,7 +332,7 @@ class LearnedPolicy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
-        """Return the policy of plain data, checked: a file is data from anywhere."""
+        """Return the policy of plain data, which is checked because a file may come from anywhere."""
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
         try:
@@ -385,7 +385,7 @@ class _Bound:
         if own.feature_names:
             # By the log's ids: features are the log's own.
             raw = translated(log.features_of(ids), self.features)
-            found = encoded(raw, own.feature_names, dict(own.feature_categories))
+            found = encoded_features(raw, own.feature_names, dict(own.feature_categories))
             features = found.reshape(n * D, K, -1)
         numbers = (ids if self.items is None else self.items[ids]).reshape(n * D, K)
         return Rankings(numbers, x, row=np.repeat(np.arange(n), D), features=features)

@@ -1,6 +1,4 @@
-"""What learning found: the policy, its certificate, the path to it; and who gains and who loses,
-what is shown more and less, so that no one is hurt unnoticed.
-"""
+"""The result of learning: the policy, its certificate, the path, and who gains or loses by it."""
 
 from __future__ import annotations
 
@@ -32,17 +30,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A place on the path from the logger (m = 1) to the best ranking that it could have shown.
+    """A step on the path from the logger (m = 1) to the learned policy.
 
-    `value` is the lift on rows that did not fit the model, `low` the bound to expect of the
-    certifying rows, by which m is chosen, `ess` effective rows.
+    `value` is the lift on rows that the model was not fitted to, `low` the expected bound on the
+    certifying rows, by which m is chosen, and `ess` the effective number of rows.
     """
 
     m: int
     value: float
     low: float
     ess: float
-    #: On the Plackett-Luce path: how often the learned score counts.
+    #: On the Plackett-Luce path: the factor of the learned score.
     strength: float | None = None
 
     @property
@@ -61,7 +59,7 @@ class Heaviest(Record):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A lower bound of the paired lift of exactly what is exported, from rows that chose nothing."""
+    """A lower bound of the paired lift of the exported policy, from rows that played no part in choosing it."""
 
     grade: str
     level: float
@@ -72,21 +70,20 @@ class Certificate:
     #: What the logger earned per ranking on the same rows.
     logger: float
     rows: dict[str, int]
-    #: About how many rows would certify this gain, where these did not; None where there is no gain
-    #: to certify.
+    #: About how many rows would certify this gain, where these did not; None where there is no gain.
     more_rows: int | None
     path: tuple[Step, ...]
     #: The lift on the learning rows, and whether it is large enough there to be believed.
     learned: float = 0.0
     agreed: bool = True
-    #: Of the exported policy; `strength` where it is no best of m.
+    #: Kind of the exported policy; it has a `strength` if it is not best of m.
     kind: str = "best-of"
     strength: float | None = None
-    #: Whether it is known which rows belong together: by units, or since none do.
+    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
     declared: bool = True
-    #: A unit with so many of the rows that the bound suffers.
+    #: A unit with so many rows that the bound is wider.
     heaviest: Heaviest | None = None
-    #: What further metrics must not do: each safe at a share of what the level allows to go wrong.
+    #: Bounds of further metrics, each with a share of the error that the level allows.
     guardrails: tuple[GuardrailBound, ...] = ()
 
     @property
@@ -326,13 +323,10 @@ class Learned(Result):
 
         return learning.picture(self.report(), kind)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import learning
 
-        return learning
-
-    def _shown(self) -> LearningReport:
-        return self.report()
+        return learning, self.report()
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

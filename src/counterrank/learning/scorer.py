@@ -1,7 +1,4 @@
-"""A fitted reward model as data: numbers in JSON that give the same scores wherever they are read.
-
-With LightGBM on top, its text.
-"""
+"""A fitted reward model as data: numbers in JSON, and LightGBM's text where there are trees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import PolicyError
 from counterrank.learning.boosting import BoostedModel
 from counterrank.learning.trees import Trees
@@ -24,7 +22,6 @@ from counterrank.models import (
     Parameters,
     Predictor,
     Rankings,
-    Scaling,
     Similarity,
     Variant,
     number_table,
@@ -40,7 +37,7 @@ class Scorer:
     """A reward model of all learning rows: the worth of a list, and a key to sort items by."""
 
     model: ListModel
-    #: Whose rows were left out when it was fitted; a stored scorer was fitted to all.
+    #: The fold left out of the fit; a stored scorer was fitted to all rows.
     fold: int = ALL
 
     @property
@@ -100,7 +97,7 @@ class Scorer:
                 "first": first,
                 "trees": self.model.trees[ALL].text,
             }
-        raise PolicyError(f"a model of kind '{self.model.kind}' has no form as data")
+        raise PolicyError(f"a model of type {type(self.model).__name__} has no form as data")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
@@ -169,8 +166,7 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         raise ValueError("a coefficient is beyond any odds")
     parameters = Parameters(theta, *(_count(data, name) for name in ("K", "items", "d")))
     features = None if data["features"] is None else _scaled(data["features"])
-    # Rising, none twice: `number_table` takes the last for the largest, and a file may hold
-    # anything.
+    # A file may hold anything, and `number_table` needs sorted ids without repeats.
     seen = np.asarray(data["seen"], dtype=np.int64)
     if (
         seen.ndim != 1
@@ -232,12 +228,12 @@ _MOST = {"K": 1_000, "items": 10_000_000, "d": 100_000}
 def _refuse_misfits(
     parameters: Parameters, encoding: Encoding, rivals: int, first: Predictor | None
 ) -> None:
-    """Raise where sizes disagree: kernels trust them, and would read what is not theirs."""
+    """Raise where sizes disagree, because kernels would read beyond their arrays."""
     context = len(encoding.context.mean)
     sizes = encoding.widths(Variant(), 0)
     columns = rivals + sum(size for kind, size in sizes if kind != "rival")
     K, items, d = parameters.K, parameters.items, parameters.d
-    needed = 2 * K + 1 + K**2 + items + 1 + (1 + d) + columns + (items + 1) * (1 + d)
+    needed = Parameters.count(K, items, d, columns)
     if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:
         raise ValueError("its numbers are not as many as its sizes ask for")
     if first is not None and (

@@ -1,8 +1,8 @@
 """Trees of LightGBM's text format, read as data and walked here.
 
-A policy file comes from anywhere, and LightGBM trusts its text: damaged numbers end the process,
-or never end. So the text never reaches the library: it is read into arrays, every link and number
-is checked, and a kernel of ours walks them. Serving a policy then needs no LightGBM either.
+A policy file may come from anywhere, and LightGBM trusts its text: damaged numbers crash the process or
+make it hang. The text is therefore read into arrays here, every link and number is checked, and a
+kernel walks the trees. Serving a policy then does not need LightGBM.
 """
 
 import math

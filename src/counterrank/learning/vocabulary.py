@@ -1,9 +1,8 @@
-"""A policy's own words on another log: categories and items are compared by name, never by place.
+"""A policy's categories and items on another log: they are matched by name, not by code.
 
-Codes of categories and numbers of items are those of the log that a policy was learned on. Another
-log has codes of its own, so each is looked up by its label. A label that the policy never saw
-counts as missing, which is what serving makes of it; a log that shares no label with the policy is
-refused.
+A policy has the codes of categories and the numbers of items of the log that it was learned on. Another
+log has codes of its own, so each is looked up by its label. A label that the policy never saw counts as
+missing, as it does in serving. A log that shares no label with the policy is refused.
 """
 
 from collections.abc import Mapping, Sequence

@@ -64,7 +64,7 @@ def _split(text: str) -> tuple[str, str, str]:
     )
     found = re.split(r"(>=|<=|==|=|>|<)", plain)
     if len(found) != 3 or found[1] not in (">=", "<="):
-        raise _wrong(text, found[1] if len(found) > 1 else "its end")
+        raise _wrong(text, f"'{found[1]}'" if len(found) > 1 else "its end")
     return found[0], found[1], found[2]
 
 
@@ -77,7 +77,7 @@ def _names(left: str, text: str) -> tuple[str, str]:
         " ".join(word for word, _ in part) for part in (words[:cut], words[cut + 1 :])
     )
     if not metric or (cut < len(words) and not column):
-        raise _wrong(text, "its start" if not metric else "by")
+        raise _wrong(text, "'by'" if metric else "its start")
     return metric, column
 
 
@@ -94,12 +94,11 @@ def _number(written: str, text: str) -> float:
     try:
         found = float(written.replace("\N{MINUS SIGN}", "-"))
     except ValueError:
-        raise _wrong(text, written or "its end") from None
+        raise _wrong(text, f"'{written}'" if written else "its end") from None
     if not math.isfinite(found):
-        raise _wrong(text, written)
+        raise _wrong(text, f"'{written}'")
     return found
 
 
 def _wrong(text: str, where: str) -> ConfigError:
-    at = where if where.startswith("its ") else f"'{where}'"
-    return ConfigError(f"the guardrail '{text}' is not understood at {at}; {_FORM}")
+    return ConfigError(f"the guardrail '{text}' is not understood at {where}; {_FORM}")

@@ -1,6 +1,16 @@
 """Reward models: cross-fitted, closed-form where it can be, with exact means under a target policy."""
 
-from counterrank.models.base import Prediction, RewardModel
+from counterrank.models.base import (
+    ALL,
+    History,
+    ListModel,
+    PageModel,
+    Prediction,
+    RewardModel,
+    by_row,
+    plain_history,
+    squared_loss,
+)
 from counterrank.models.choice import fit_best, fit_close
 from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
 from counterrank.models.clicks.fit import fit_history
@@ -14,31 +24,9 @@ from counterrank.models.clicks.model import (
     place_discount,
     rivalry,
 )
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    ListModel,
-    PageModel,
-    Rankings,
-    Scaling,
-    Variant,
-    by_row,
-    encoded,
-    plain_history,
-    rankings_of,
-    squared_loss,
-    variants_for,
-)
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
-from counterrank.models.columns import (
-    can_sample,
-    context_columns,
-    encoded_context,
-    has_distribution,
-    whole_distribution,
-)
-from counterrank.models.draws import page_policy, policy_draws, target_draws
+from counterrank.models.columns import can_sample, has_distribution, whole_distribution
+from counterrank.models.draws import page_policy, paired_draws, policy_draws, target_draws
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import (
     LinearModel,
@@ -49,29 +37,24 @@ from counterrank.models.linear import (
 )
 from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.mixture import MixtureModel
-from counterrank.models.settings import MOST_LABELS
+from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
 
 __all__ = [
     "CLICK_SETTINGS",
-    "MOST_LABELS",
     "AmountModel",
     "Encoding",
     "History",
-    "Kind",
     "Means",
     "NumberModel",
     "PageModel",
     "Parameters",
     "Predictor",
     "RepeatedLists",
-    "Scaling",
     "Similarity",
     "number_table",
     "place_discount",
     "plain_history",
     "rivalry",
-    "encoded",
-    "encoded_context",
     "ALL",
     "ClickModel",
     "LinearModel",
@@ -84,7 +67,6 @@ __all__ = [
     "Variant",
     "by_row",
     "can_sample",
-    "context_columns",
     "fit_best",
     "fit_close",
     "fit_history",
@@ -95,6 +77,7 @@ __all__ = [
     "fits_in_memory",
     "has_distribution",
     "page_policy",
+    "paired_draws",
     "policy_draws",
     "target_draws",
     "rankings_of",

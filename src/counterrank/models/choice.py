@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
+from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, Training, fit_linear, logged_values
 from counterrank.models.mixture import Frame, MixtureModel, Rows, columns, fitted, rows_of
 from counterrank.models.settings import (
@@ -15,8 +16,6 @@ from counterrank.models.settings import (
     MIXTURE_COLUMNS,
     MIXTURE_LONGEST,
     MIXTURE_ROWS,
-    Stream,
-    stream,
 )
 
 Floats = NDArray[np.float64]
@@ -31,9 +30,10 @@ def fit_best(training: Training, *, seed: int = 0) -> Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Close:
-    """Models that predict unseen rows about as well as the best, which is the first, and the
-    squared errors (M, n) of each on such rows with `slots` rewards, of `unit` (n,) if there are
-    any.
+    """The models that predict unseen rows about as well as the best, which is the first.
+
+    `losses` (M, n) are their squared errors on n such rows with `slots` rewards; `unit` (n,) is the unit
+    of each row, where there are units.
     """
 
     models: tuple[Chosen, ...]
@@ -45,7 +45,7 @@ class Close:
 def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> Close:
     """Return every model whose squared error on unseen rows is at most `within` times the least.
 
-    They say how far to trust any of them.
+    How far they disagree says how far to trust any of them.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout

@@ -10,84 +10,30 @@ For position k the columns are, in this order:
                                   alone; 0: none)
     1{a_l = b} by block           indicators of the other positions, summed over a block
 
-N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block
-are held column by column (columns, rows): few columns of many rows are then long loops for NumPy,
-and products of them calls of BLAS.
+N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block are
+stored column by column (columns, rows), so that NumPy has long loops and products are calls of BLAS.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.models.settings import MOST_LABELS
 from counterrank.policies import Policy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Rows of one block: its columns stay in the cache, and calls are few beside the arithmetic.
+#: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
 _ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Additive first and second moments of the context (d,), to standardise it; NaN counts as missing."""
-
-    count: Floats
-    first: Floats
-    second: Floats
-
-    def __add__(self, other: "Scale") -> "Scale":
-        return Scale(self.count + other.count, self.first + other.first, self.second + other.second)
-
-    def apply(self, values: Floats) -> Floats:
-        """Return [1, (x - mean) / sd] (n, d+1); a missing value becomes the mean."""
-        count = np.maximum(self.count, 1.0)
-        mean = self.first / count
-        spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
-        sd = np.where(spread > 1e-12, spread, 1.0)
-        out = np.ones((len(values), values.shape[1] + 1))
-        out[:, 1:] = np.nan_to_num((values - mean) / sd, nan=0.0)
-        return out
-
-
-def scale_of(batch: RankingLog) -> Scale:
-    """Return the context moments of a batch."""
-    values = context_columns(batch)
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    return Scale(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
-
-
-def context_columns(batch: RankingLog) -> Floats:
-    """Return the context as numbers (n, d): codes of known categories with few labels become indicators."""
-    if batch.context is None:
-        return np.empty((batch.n, 0))
-    return encoded_context(batch.context, batch.context_names, batch.categories)
-
-
-def encoded_context(
-    context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
-) -> Floats:
-    """Return a context (n, d) of named columns as a model reads it, also away from the log it was fitted to."""
-    columns: list[Floats] = []
-    for j, name in enumerate(names):
-        labels = categories.get(name, ())
-        if 1 < len(labels) <= MOST_LABELS:
-            # The first label is the baseline: with all of them columns would add up to the
-            # intercept.
-            columns.extend((context[:, j] == code).astype(float) for code in range(1, len(labels)))
-        else:
-            columns.append(context[:, j])
-    return np.stack(columns, axis=1) if columns else np.empty((len(context), 0))
-
-
-@dataclass(frozen=True, slots=True)
 class Arrays:
-    """What columns are made of: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
+    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
 
     action: Ints
     lengths: Ints
@@ -112,8 +58,8 @@ class Arrays:
 class Layout:
     """Shape of a linear model: K positions, A actions, d context columns, F folds, and its column groups.
 
-    `blocks` (K, K) names the block of position l as seen from k: "pairs" gives each other position
-    its own block, "counts" one for all above and one for all below.
+    `slots` (K, K) names the block of position l in the model of position k: `pair_slots` gives each
+    other position a block, `count_slots` one to all above and one to all below.
     """
 
     K: int
@@ -121,7 +67,7 @@ class Layout:
     d: int
     F: int
     slots: Ints
-    scale: Scale
+    scale: ContextMoments
     cross: bool = False
     #: Products of counts: 0 none, 1 all, 2 squares of single counts.
     squares: int = 0
@@ -166,12 +112,12 @@ class Layout:
         """Return the arrays of a batch."""
         logging = whole_distribution(batch, LOGGING)
         if logging is None:
-            # Nothing to centre by: plain indicators, under the logger and under the target alike.
+            # Without the logger's distribution indicators are not centred.
             logging = np.zeros((batch.n, 1, self.A))
         centre = (
             logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
         )
-        x = self.scale.apply(context_columns(batch))
+        x = self.scale.standardised(context_columns(batch))
         return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
 
 
@@ -200,10 +146,10 @@ def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
 
 
 class Block:
-    """Rows as columns: the context, and what stands at each position, surely or by its chances.
+    """Rows as columns: the context, and the actions at each position or their chances.
 
-    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions;
-    columns are linear in it but for products of counts, to which chance adds covariances.
+    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
+    are linear in it, except for products of counts, whose means contain covariances.
     """
 
     def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
@@ -250,18 +196,17 @@ def _cross(layout: Layout, x: Floats, centred: Floats, out: Floats) -> None:
 
 
 def _covariances(layout: Layout, chance: Floats) -> Floats:
-    """Return p(b) (1{b = c} - p(c)) by position: positions are independent, so these add up."""
+    """Return p(b) (1{b = c} - p(c)) by position; independent positions add up."""
     b, c = layout.products
     return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
 
 
 def whole_columns(layout: Layout, given: Arrays) -> Floats:
-    """Return the columns of rankings seen as a whole (T, n).
+    """Return the columns of whole rankings (T, n).
 
-    Nothing is left out of their counts, which are centred as for a position's others, and each
-    position has indicators of its own.
-
-    Positions must have one logging distribution where there are cross or square columns.
+    Counts contain all positions, are centred as for a position's others, and each position has
+    indicators of its own. Where there are cross or square columns all positions must have one logging
+    distribution.
     """
     shown, (centre, cross, squares, blocks) = indicators(given.action, layout.A), layout.starts
     out = np.empty((blocks + layout.K * layout.A, len(given.action)))

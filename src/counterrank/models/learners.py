@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank import boosting
+from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
 from counterrank.models.base import Prediction
-from counterrank.models.columns import context_columns
-from counterrank.models.draws import target_draws
-from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
+from counterrank.models.draws import Stream, stream, target_draws
+from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
 from counterrank.progress import reporter
 from counterrank.records import Json
 
@@ -43,7 +44,7 @@ class LearnedModel:
         # A call of a regressor costs the same for one row and for a thousand: all draws of some
         # rows at a time.
         width = (self.draws + 1) * (x.shape[1] + 3 * self.n_actions)
-        with threads_for(batch.n * self.draws):
+        with boosting.threads_for(batch.n * self.draws):
             for rows in blocks(batch.n, max(1, _NUMBERS // width)):
                 pages = np.concatenate([batch.action[rows][:, None], drawn[rows]], axis=1)
                 n, each, K = pages.shape
@@ -69,23 +70,12 @@ class LearnedModel:
 
 #: Numbers in the columns that are made at a time.
 _NUMBERS = 8_000_000
-#: Rows from which on several threads are worth their start: below, they mostly wait for each other.
-_FOR_THREADS = 20_000
 
 
 def blocks(n: int, size: int) -> Iterator[slice]:
     """Yield stretches of at most `size` of n rows."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
-
-
-def threads_for(rows: int) -> Any:
-    """Return a context in which libraries use one thread where there are few rows.
-
-    On a busy machine the threads of a small fit took fifty times as long as one.
-    """
-    pools = require("threadpoolctl", extra="models")
-    return pools.threadpool_limits(limits=1 if rows < _FOR_THREADS else None)
 
 
 def features(x: Floats, action: Ints, k: int, n_actions: int) -> Floats:
@@ -104,7 +94,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
     """
     base = require("sklearn.base", extra="models")
-    given = _boosting(seed) if isinstance(model, str) and model == "boosting" else model
+    given = boosting.regressor(seed) if isinstance(model, str) and model == "boosting" else model
     if not (hasattr(given, "fit") and hasattr(given, "predict")):
         raise EstimatorError(
             f"model is {model!r}; use 'ridge', 'linear', 'boosting', or an object with fit(X, y) "
@@ -117,7 +107,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     told = reporter()
     told.begin("fitting the reward model", LEARNER_FOLDS * log.K)
     fitted = []
-    with threads_for(log.n):
+    with boosting.threads_for(log.n):
         for f in range(LEARNER_FOLDS):
             by_position = []
             for k in range(log.K):
@@ -136,10 +126,3 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
         "mean_under_target": f"average over {DRAWS} drawn rankings per row",
     }
     return LearnedModel(tuple(fitted), A, seed, details=details)
-
-
-def _boosting(seed: int) -> Any:
-    ensemble = require("sklearn.ensemble", extra="models")
-    return ensemble.HistGradientBoostingRegressor(
-        max_iter=100, learning_rate=0.1, random_state=seed
-    )

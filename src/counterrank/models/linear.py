@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.models.base import Prediction
@@ -18,16 +19,14 @@ from counterrank.models.columns import (
     Layout,
     blocks_of,
     choose_folds,
-    context_columns,
     count_slots,
     expected,
     indicators,
     pair_slots,
-    scale_of,
     whole_columns,
     whole_distribution,
 )
-from counterrank.models.draws import factored_draws, target_draws
+from counterrank.models.draws import Stream, factored_draws, stream, target_draws
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -63,8 +62,6 @@ from counterrank.models.settings import (
     TRAINING_ROWS,
     WIDEST_CROSS,
     WIDEST_PAIRS,
-    Stream,
-    stream,
 )
 from counterrank.records import Json
 
@@ -76,9 +73,9 @@ Ints = NDArray[np.int64]
 class LinearModel:
     """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says so.
 
-    The mean under independent positions is exact for linear positions and, for logistic ones, an
-    average over `draws` drawn rankings with the own action summed out; under dependent positions
-    drawn rankings throughout.
+    Under independent positions the mean is exact at linear positions; at logistic ones it is an average
+    over `draws` drawn rankings with the own action summed out. Under dependent positions it is an
+    average over drawn rankings everywhere.
     """
 
     layout: Layout
@@ -96,7 +93,7 @@ class LinearModel:
 
     def link(self, linear: Floats, given: Arrays) -> Floats:
         """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in the padding."""
-        # By position: each keeps whichever of ridge and sigmoid predicted its unseen rows better.
+        # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
         curved = self.logistic.astype(bool)
         if curved.any():
             linear[:, curved] = expit(linear[:, curved])
@@ -118,7 +115,7 @@ class LinearModel:
         return out
 
     def cascade(self, batch: RankingLog, target: str) -> Prediction:
-        """Return the mean of the model as the items above k let it be known: q_k becomes E_pi[q_k | a_1..a_k]."""
+        """Return the model with the items below k averaged out: q_k becomes E_pi[q_k | a_1..a_k]."""
         layout, given, wanted = (
             self.layout,
             self.layout.arrays(batch),
@@ -157,7 +154,7 @@ def clear(values: Floats, given: Arrays) -> Floats:
 def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
     """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
     out = np.zeros(given.action.shape)
-    # Centred counts must be the same seen from every position, and columns not too many.
+    # The table needs centred counts that are the same at every position, and few columns.
     alike = not (layout.cross or layout.squares) or given.logging.shape[1] == 1
     if alike and layout.K * layout.A <= TABLE_CELLS:
         tables = whole_coefficients(layout, coef, np.arange(layout.K))
@@ -183,18 +180,18 @@ def _at_own(block: Block, k: int, action: Ints, coef: Floats) -> Floats:
 
 
 def whole_coefficients(layout: Layout, coef: Floats, at: Ints) -> Floats:
-    """Return the coefficients (F, Q A, T) of `whole_columns` that give the values of every own
-    action at the positions `at` (Q,), whose coefficients (F, Q, A, D) are given.
+    """Return the coefficients (F, Q A, T) on `whole_columns`, for every own action at the positions `at` (Q,).
 
-    With N the counts of the whole ranking, position k with own action u sees N - e_u: cross columns
-    move x_j's coefficient by -c_ju; squares move those of the counts by -s_ub (twice for b = u) and
-    the intercept by s_uu. One product then serves all positions.
+    `coef` (F, Q, A, D) are those of the positions. With N the counts of the whole ranking, position k
+    with own action u has the counts N - e_u. Cross columns therefore move x_j's coefficient by -c_ju;
+    squares move those of the counts by -s_ub (twice for b = u) and the intercept by s_uu. One product
+    then serves all positions.
     """
     F, Q, A, _ = coef.shape
     dense = coef[..., : layout.starts[3]].copy()
     by_block = coef[..., layout.starts[3] :].reshape(F, Q, A, layout.blocks, A)
     shown = by_block[:, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, F, A own, A)
-    # The own item is no neighbour of itself.
+    # The own item is not its own neighbour.
     shown[np.arange(Q), at] = 0.0
     shown += _less_own(layout, coef, dense)
     others = shown.transpose(2, 0, 3, 1, 4).reshape(F, Q, A, layout.K * A)
@@ -202,7 +199,7 @@ def whole_coefficients(layout: Layout, coef: Floats, at: Ints) -> Floats:
 
 
 def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
-    """Take the own action out of the ranking's counts: move `dense` and return what counts gain (Q, 1, F, A, A)."""
+    """Take the own action out of the ranking's counts: change `dense`, return the change of counts (Q, 1, F, A, A)."""
     F, Q, A, _ = coef.shape
     _, cross, squares, blocks = layout.starts
     own = np.arange(A)
@@ -221,8 +218,8 @@ def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
 
 def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions."""
-    # With one distribution at all positions the mean of a block depends on its size only: all blocks
-    # become one, and all positions see the same columns.
+    # With one distribution at all positions the mean of a block depends only on its size: all blocks
+    # become one, and all positions have the same columns.
     alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
     alike = alike and bool((given.lengths == layout.K).all())
     if alike:
@@ -245,7 +242,7 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
-    """Return a model with one block whose mean is the same when all positions have one distribution."""
+    """Return a model with one block and the same mean where all positions have one distribution."""
     A, dense = layout.A, layout.starts[3]
     single = replace(layout, slots=np.zeros_like(layout.slots))
     summed = np.zeros((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
@@ -262,7 +259,7 @@ def logistic_means(
 ) -> Floats:
     """Return E_pi of the sigmoid (n, Q) at the positions `at` from their coefficients (F, Q, A, D).
 
-    The others drawn (n, S, K), the own action summed out.
+    The other items are drawn (n, S, K), the own action is summed out.
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
@@ -281,7 +278,7 @@ def logistic_means(
 
 
 def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
-    """Return the source itself, or a sample of it in memory when it is longer than `rows` or of unknown length."""
+    """Return the source, or a sample of `rows` rows where it is longer or of unknown length."""
     if source.n is not None and source.n <= rows:
         return source
     return MemorySource(source.sample(rows, stream(seed, Stream.TRAINING_ROWS)))
@@ -315,18 +312,17 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     cross = rich and 0 < d * A <= WIDEST_CROSS and K > 1
     squares = (1 if A <= MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
-    # Gram matrices cost rows x K x width^2: wide models see fewer rows, never fewer than
-    # LEAST_ROWS.
+    # Gram matrices cost rows x K x width^2, so wide models read fewer rows.
     training = training_source(
         source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
     )
-    scale = training.reduce(scale_of, label="context")
+    scale = training.reduce(ContextMoments.of, label="context")
     rows = training.n or TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
-    # Each other position has indicators of its own where there are at least three training rows for
-    # each of the A x plain coefficients; otherwise positions are tied into counts above and below.
+    # Each other position has indicators of its own where there are three training rows for each of the
+    # A x plain coefficients. Otherwise positions share counts above and below.
     pairs = (
         2 < K
         and plain <= WIDEST_PAIRS
@@ -361,7 +357,7 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
-    # Noise of the drawn mean falls with rows x draws: long logs need fewer draws a row.
+    # The noise of the drawn mean falls with rows x draws: long logs need fewer draws for a row.
     draws = int(np.clip(ALL_DRAWS // (training.rows or ALL_DRAWS), 1, DRAWS))
     linear = np.zeros(training.layout.K, dtype=np.int64)
     plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
@@ -383,7 +379,7 @@ class Losses:
 
 def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
     """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
-    # r^2 = r for 0/1 rewards: sums at hand refuse most other logs before any row is read again.
+    # r^2 = r for 0/1 rewards: the sums rule out most other logs before any row is read again.
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
         return model
@@ -392,8 +388,7 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
     error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
-    # By squared error, which both have: what residuals add to the variance of a corrected estimate
-    # is made of it.
+    # Compared by squared error: the variance of a corrected estimate depends on it.
     better = error < ridge.loss
     if not better.any():
         return model
@@ -417,7 +412,7 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
 
 
 def _slim(training: Training) -> Training:
-    """Return the training with indicator columns only: Newton steps have no use for the others."""
+    """Return the training with indicator columns only, which Newton steps use."""
     layout, kept = training.layout.plain
     full = training.grams
     grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
@@ -442,15 +437,15 @@ def _fit(training: Training, seed: int) -> Floats:
     few = _fewer(
         training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed
     )
-    # One fit to all folds brings the coefficients near their optimum; few rows do for that.
+    # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
     for _ in range(NEWTON_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
     state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
-    # From there one step with the other folds' sums: Newton's error is quadratic, so this is the
-    # fit that left the fold out, up to what the common start knew of it (see _second_step).
+    # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
+    # fit without the fold; `_second_step` removes what the common start knew of it.
     by_fold = [
         _newton(
             others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
@@ -465,7 +460,7 @@ def _fit(training: Training, seed: int) -> Floats:
 def _second_step(
     training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats
 ) -> list[Floats]:
-    """Take one more step from each fold's own coefficients: removes what the common start knew of the fold."""
+    """Return coefficients after one more step from each fold's own, which forgets the common start."""
     out = [values.copy() for values in by_fold]
     for f in range(training.layout.F):
         own = [values[f] for values in by_fold]
@@ -480,8 +475,8 @@ def _logit_design(training: Training, k: int) -> Design:
     layout, rows = training.layout, training.grams.rows.sum()
     found = {d.name: d for d in training.prepared.candidates[k]}
     wide = found.get("P/1")
-    # Eight training rows for each coefficient against the ridge's three: a 0/1 reward tells less,
-    # and cells without any click would separate.
+    # Eight training rows for each coefficient, where the ridge has three: a 0/1 reward says less, and
+    # cells without any click have no finite optimum.
     enough = (
         wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
     )
@@ -490,21 +485,21 @@ def _logit_design(training: Training, k: int) -> Design:
 
 def _intercepts(grams: Grams) -> Floats:
     count = grams.gram[..., 0, 0].sum(axis=0)
-    # Half a click and half a miss more (Anscombe 1956): cells without clicks have a finite logit.
+    # Half a click and half a miss more (Anscombe 1956) give cells without clicks a finite logit.
     rate = (grams.cover[..., 0].sum(axis=0) + 0.5) / (count + 1.0)
     out: Floats = np.log(rate / (1 - rate))
     return out
 
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
-    """Return one penalised Newton step from `now` (..., A, p); the intercept is drawn to `start` (A,)."""
+    """Return one penalised Newton step from `now` (..., A, p); the intercept is shrunk to `start` (A,)."""
     penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
     penalty[0] = LOGIT_INTERCEPT
     away = now.copy()
     away[..., 0] -= start
     slope = cover @ design.map - penalty * away
     step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
-    # The direction is kept, its length limited: separable cells have their optimum at infinity.
+    # The length of the step is limited: separable cells have their optimum at infinity.
     longest = np.abs(step).max(axis=-1, keepdims=True)
     moved: Floats = now + step * np.minimum(1.0, LOGIT_STEP / np.maximum(longest, 1e-12))
     return moved
@@ -522,8 +517,8 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
         given = training.layout.arrays(batch)
         chance = expit(logged_values(training.layout, given, coef))
         weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
-        # weight x working = r - p, so the weighted `cover` is the gradient itself, also where the
-        # weight was raised to LEAST_VARIANCE.
+        # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
+        # raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
         return grams_of(batch, training.layout, weight=weight, given=given, reward=working)
 

@@ -1,33 +1,35 @@
-"""A reward model of rankings that repeat: each shown list has a mean of its own.
+"""A reward model of repeated rankings: each shown list has a mean of its own.
 
-Search logs show few lists to many people. What such a list earns needs no model of its items: it is
-the mean of its rows, drawn towards the mean of its context as far as its rows are few. With N rows
-of a list, noise of variance sigma^2 within lists and lists that differ by tau^2,
+Search logs show few lists to many people. The reward of such a list needs no model of its items: it is
+the mean of its rows, shrunk towards the mean of its context where its rows are few. With N rows of a
+list, variance sigma^2 within lists and tau^2 between lists,
 
     E[y_k | list] = m_k + N / (N + sigma^2 / tau^2) (mean of y_k - m_k),
 
-m_k the mean of the context, drawn towards that of the log in the same way. sigma^2 / tau^2 comes
-from the page totals by maximum likelihood (empirical Bayes: Efron & Morris 1975; Robinson 1991).
+where m_k is the mean of the context, shrunk towards that of the log in the same way. sigma^2 / tau^2 is
+estimated from the page totals by maximum likelihood (empirical Bayes: Efron & Morris 1975; Robinson
+1991).
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.clicks.rankings import History, Rankings, by_row
+from counterrank.models.base import History, by_row, plain_history
+from counterrank.models.rankings import Rankings
+from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Ratios tau^2 / sigma^2 that are tried: from lists that hardly differ to lists that are all that matters.
+#: Ratios tau^2 / sigma^2 that are tried, from lists that hardly differ to lists without noise.
 RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
-    """Sorted 64-bit keys of contexts and of lists in their context, known from the fitted rows.
+    """Sorted 64-bit keys of the contexts and of the lists in their context that the fit has seen.
 
     `told_apart` says whether the same items in another context are another list.
     """
@@ -53,7 +55,7 @@ def hashed(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a 64-bit hash of each ranking's context (m,), and of context and items (m,).
 
-    Where contexts are not told apart there is one for all rows.
+    Where contexts are not told apart all rows have one.
     """
     assert rankings.row is not None
     n, d = rankings.x.shape
@@ -86,10 +88,10 @@ def _find(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> Ints:
 class RepeatedLists:
     """Means of contexts and lists, fitted once without each fold.
 
-    `mean` (F + 1, L + 1, K) is the expected reward at each position of each list, for unknown lists
-    (the last) that of the whole log; `by_context` (F + 1, C, K) is that of an unknown list of a
-    known context. `own` (L,) is the context of each list. `spread` is the variance between lists of
-    a page's total, `kept` (L,) the share of a list's own mean that the model keeps.
+    `mean` (F + 1, L + 1, K) is the expected reward at each position of each list; the last list stands
+    for all unknown ones and has the mean of the log. `by_context` (F + 1, C, K) is the mean of an
+    unknown list in a known context. `spread` is the variance of a page's total between lists, `kept`
+    (L,) the share of its own mean that a list keeps.
     """
 
     keys: Keys
@@ -97,7 +99,7 @@ class RepeatedLists:
     by_context: Floats
     spread: float
     kept: Floats
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Json = field(default_factory=dict)
 
     @property
     def folds(self) -> int:
@@ -119,17 +121,13 @@ class RepeatedLists:
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards; their surprises are plain residuals."""
-        q = self.expected(rankings, fold)
-        weight = np.ones(rankings.K) if alpha is None else alpha
-        ahead = np.zeros((rankings.m, rankings.K + 1))
-        ahead[:, :-1] = np.cumsum((weight * q)[:, ::-1], axis=1)[:, ::-1]
-        return History(q, ahead, np.where(rankings.item >= 0, weight * (reward - q), 0.0))
+        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def unknown(self, logged: Rankings, drawn: Rankings) -> float:
-        """Return the variance of the change that list means leave unknown.
+        """Return the variance of the predicted change that comes from what list means do not know.
 
-        With d_l the share of list l among the drawn rankings less that among the logged ones, a list
-        of which the share `kept` is known contributes d_l^2 spread (1 - kept).
+        Let d_l be the share of list l among the drawn rankings less that among the logged ones. A list
+        that keeps the share `kept` of its own mean contributes d_l^2 spread (1 - kept).
         """
         _, before = hashed(logged, told_apart=self.keys.told_apart)
         _, after = hashed(drawn, told_apart=self.keys.told_apart)
@@ -144,8 +142,8 @@ class RepeatedLists:
 def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> RepeatedLists | None:
     """Return the model of repeated lists; None where fewer than half of the rows share their list.
 
-    Without repeats nothing tells how much lists differ. Contexts that are different in every row
-    hide repeats, so lists are then compared without them.
+    Without repeats a log does not show how much lists differ. Contexts that differ in every row hide
+    repeats, so lists are then compared without their contexts.
     """
     for told_apart in (True, False):
         keys = Keys.of(rankings, told_apart=told_apart)
@@ -189,7 +187,7 @@ class _Shrunk:
 def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
     """Return shrunken differences (size, K) of group means to their prior.
 
-    One ratio for all positions, found on the page totals, so that the positions add up to the total.
+    All positions share one ratio, estimated from page totals, so that positions add up to the total.
     """
     count = np.bincount(group, minlength=size).astype(float)
     away = y - prior

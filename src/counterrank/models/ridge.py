@@ -1,8 +1,8 @@
-"""Cross-fitted ridge from sums that add: Gram matrices, the designs tried on them, and the fits.
+"""The cross-fitted ridge: Gram matrices, the designs that are tried, and the fits.
 
-A pass sums z z', z r and r^2 by fold, position and own action; every design (a linear map of the
-columns), penalty and left-out fold is then a matter of these sums alone. A fit is a common start and
-each position's and own action's departure from it.
+One pass sums z z', z r and r^2 by fold, position and own action. Every design (a linear map of the
+columns), penalty and left-out fold is then computed from these sums. A fit is a common start plus the
+departure of each position and own action from it.
 """
 
 from collections.abc import Iterator
@@ -55,13 +55,13 @@ def grams_of(
     """Return the Grams of a batch.
 
     `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward`
-    (n, K) stands in for its rewards (the working responses of a Newton step).
+    (n, K) replaces its rewards (the working responses of a Newton step).
     """
     given = layout.arrays(batch) if given is None else given
     rewards = batch.reward if reward is None else reward
     K, A, width = layout.K, layout.A, layout.width
-    # F x K x A matrices rather than one: folds are left out by subtraction, and each own action has
-    # a model of its own because the effect of a neighbour depends on what it stands next to.
+    # F x K x A matrices rather than one: a fold is left out by subtraction, and each own action has a
+    # model of its own, because the effect of a neighbour depends on the item it stands next to.
     whole = np.zeros((layout.F, K, A, width + 1, width + 1))
     for f, rows in blocks_of(given.fold):
         part = given.take(rows)
@@ -73,7 +73,7 @@ def grams_of(
             if weight is not None:
                 columns *= np.sqrt(weight[rows, k])
             for u, mine in by_action(part.action[:, k], columns):
-                # BLAS sees that both factors are one, and takes half the products.
+                # BLAS sees that both factors are the same, and takes half the products.
                 whole[f, k, u] += mine @ mine.T
     gram, cover = whole[..., :width, :width], whole[..., width, :width]
     count = np.bincount(given.fold, minlength=layout.F).astype(np.float64)
@@ -130,8 +130,7 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
 def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> Design:
     joined = np.concatenate(parts, axis=1)
     weights = np.full(joined.shape[1], penalty)
-    # The context is standardised: a penalty of one row is next to nothing and keeps the solution
-    # unique.
+    # The context is standardised: a penalty of one row hardly shrinks and keeps the solution unique.
     weights[: layout.d + 1] = 1.0
     return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
 
@@ -141,15 +140,15 @@ def _context(layout: Layout) -> Floats:
 
 
 def _span(layout: Layout, first: int, last: int) -> Floats:
-    """Columns of a dense group as they are: they were centred when they were made."""
+    """Return the columns of a dense group, which are already centred."""
     starts = layout.starts
     return np.eye(layout.width)[:, starts[first] : starts[last]]
 
 
 def _pairs(layout: Layout, k: int) -> Floats:
-    """Centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
-    # 1{a_l = b} - p0(b | x) has mean zero given the context, so these columns are uncorrelated with
-    # anything made of context: interactions are shrunk without moving own effects.
+    """Return centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
+    # 1{a_l = b} - p0(b | x) has mean zero given the context. These columns are therefore uncorrelated
+    # with any function of the context, and shrinking interactions does not move own effects.
     out = np.zeros((layout.width, layout.blocks * layout.A))
     centre, first = layout.starts[0], layout.starts[3]
     others = np.delete(layout.slots[k], k)
@@ -163,7 +162,7 @@ def _pairs(layout: Layout, k: int) -> Floats:
 
 
 def _counts(layout: Layout, k: int) -> Floats:
-    """Centred counts above and below (D, 2A), whatever the blocks are."""
+    """Return centred counts above and below (D, 2A), whatever the blocks are."""
     single = _pairs(layout, k)
     out = np.zeros((layout.width, 2 * layout.A))
     others = [m for m in range(layout.K) if m != k]
@@ -194,7 +193,7 @@ def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """Grams of each fold's training rows, seen through the candidate designs of each position."""
+    """Grams of each fold's training rows in the columns of each position's candidate designs."""
 
     grams: Grams
     layout: Layout
@@ -216,7 +215,7 @@ class Prepared:
     def mapped(self, k: int, design: Design) -> Floats:
         """Return the training Grams in the design's columns (F, A, p, p)."""
         key = (k, design.columns)
-        # The costly product (D^2 p); every penalty of the same columns shares it.
+        # This product is costly (D^2 p). All penalties of the same columns share it.
         if key not in self._mapped:
             self._mapped[key] = design.map.T @ self.rest(k) @ design.map
         return self._mapped[key]
@@ -244,9 +243,9 @@ class Ridge:
 def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
     """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
 
-    Starts: one fit for all own actions (a position's own), or one for all positions (an own
-    action's own), the latter also with the noise that a ranking's rewards share (where `totals` are
-    given). Each own action and position then has a ridge on what the start leaves over.
+    A start is one fit for all own actions of a position, or one for all positions of an own action.
+    With `totals` the latter also comes with noise that the rewards of a ranking share. Each own action
+    and position then has a ridge on the residuals of the start.
     """
     grams, K = prepared.grams, prepared.layout.K
     coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
@@ -259,14 +258,14 @@ def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
         starts = np.stack(
             [_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1
         )  # (F, A, D, S)
-        # A ridge on what the start leaves over shrinks towards the start instead of towards zero:
-        # rare own actions borrow what all have in common.
+        # A ridge on the residuals of a start shrinks towards the start instead of towards zero: rare
+        # own actions borrow from all others.
         left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
         for design in (None, *prepared.candidates[k]):
             fitted = starts if design is None else starts + prepared.solved(k, design, left)
             for s, name in enumerate(names):
                 loss = out_of_fold(grams, k, fitted[..., s])
-                # Strictly: of equal ones the earlier, that is the smaller, design stays.
+                # Strictly less: of equal designs the first, which is the smaller one, stays.
                 if loss < losses[k]:
                     coef[:, k], losses[k] = fitted[..., s], loss
                     chosen[k] = name if design is None else f"{name}+{design.name}"
@@ -275,8 +274,7 @@ def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
 
 def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
     """Return sum over the held-out rows of (r_k - z' coef)^2, for coef (F, A, D)."""
-    # |r - Z c|^2 = r'r - 2 c'Z'r + c'Z'Z c: the fold's own sums hold all three, no row is read
-    # again.
+    # |r - Z c|^2 = r'r - 2 c'Z'r + c'Z'Z c: the fold's own sums hold all three terms.
     through = (grams.gram[:, k] @ coef[..., None])[..., 0] - 2 * grams.cover[:, k]
     return float(grams.square[:, k].sum() + (coef * through).sum())
 
@@ -284,8 +282,8 @@ def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
 def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
     """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name.
 
-    Tied to zero, or to a fit common to all positions and own actions: then only departures from it
-    are penalised.
+    Fits are tied to zero, or to a fit common to all positions and own actions; then only departures
+    from that fit are penalised.
     """
     grams = prepared.grams
     best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
@@ -309,13 +307,13 @@ def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
 def common_fit(prepared: Prepared) -> Floats:
     """Return one ridge on context and counts for all positions and own actions: (F, K, A, D).
 
-    Each own action at each position has its own intercept, so that only the effect of the others is
-    common.
+    Each own action at each position has its own intercept, so that only the effect of the other items
+    is common.
     """
     layout = prepared.layout
     used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
-    # A bordered system: p columns that all share, then K A intercepts, each of which meets only the
-    # rows of its own position and action.
+    # A bordered system: p shared columns, then K A intercepts, each of which has only the rows of its
+    # own position and action.
     p, K, A = used[0].map.shape[1], layout.K, layout.A
     total, side = np.zeros((layout.F, p + K * A, p + K * A)), np.zeros((layout.F, p + K * A))
     cover = others(prepared.grams.cover)
@@ -343,8 +341,8 @@ def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
     layout = prepared.layout
     used = [found[j] for found in prepared.candidates]
     p, K = used[0].map.shape[1], layout.K
-    # The same border, now within each own action: p shared columns, then K intercepts. They and the
-    # design's own column 0 are collinear; the penalties decide between them.
+    # The same border within each own action: p shared columns, then K intercepts. These are collinear
+    # with the design's own column 0; the penalties decide between them.
     total, side = (
         np.zeros((layout.F, layout.A, p + K, p + K)),
         np.zeros((layout.F, layout.A, p + K)),
@@ -379,8 +377,8 @@ def _pooled(prepared: Prepared, k: int) -> Floats:
     right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
     penalty = np.full((layout.F, p + A), POOLED)
     rows = mapped[:, :, 0, 0].sum(axis=1)
-    # In proportion to the rows, so next to nothing at any size, but not zero: column 0 and the A
-    # own intercepts are collinear.
+    # In proportion to the rows: very small at any size, but not zero, because column 0 and the A own
+    # intercepts are collinear.
     penalty[:, : layout.d + 1] = np.maximum(POOLED_CONTEXT * rows, 1e-9)[:, None]
     solved = solve(total, right[..., None], penalty)[..., 0]
     out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)
@@ -394,10 +392,9 @@ def _widest(prepared: Prepared, k: int) -> Design:
     return next(design for design in prepared.candidates[k] if design.columns == wanted)
 
 
-# Rewards of one ranking go up and down together (a user in a good mood). With equal correlation icc
-# between positions the inverse noise covariance is I - c 11' with c = icc / (1 + (K-1) icc): the
-# weighted Gram is the usual one less c times the Gram of the rankings' summed features, which adds up
-# over rows just as well.
+# Rewards of one ranking are correlated (a user in a good mood). With equal correlation icc between
+# positions the inverse noise covariance is proportional to I - c 11' with c = icc / (1 + (K-1) icc). The
+# weighted Gram is therefore the usual one less c times the Gram of the rankings' summed features.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -423,9 +420,8 @@ def joint_width(layout: Layout) -> int:
 def totals_of(batch: RankingLog, layout: Layout) -> Totals:
     """Return the totals of a batch.
 
-    A ranking's z_k live in a space with one group of p = d+1+2A columns for each own action, [x,
-    counts above and below less their logging means], and one intercept for each (position, own
-    action).
+    The columns z_k of a position are one group of p = d+1+2A for each own action, [x, counts above and
+    below less their logging means], and one intercept for each (position, own action).
     """
     given, size = layout.arrays(batch), joint_width(layout)
     whole = np.zeros((layout.F, size + 1, size + 1))
@@ -466,14 +462,14 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     square = others(prepared.grams.square.sum(axis=(1, 2)))
     gram, cover, total = others(totals.gram), others(totals.cover), others(totals.square)
     rough = solve(plain, right[..., None], _joint_penalty(used[0], layout, PENALTIES[-1]))[..., 0]
-    # Residuals e of an unweighted fit: the sums of e^2 and of (sum_k e_k)^2 have the ratio 1 + (K -
-    # 1) icc in expectation, from which icc follows without a second pass.
+    # For residuals e of an unweighted fit, the sums of (sum_k e_k)^2 and of e^2 have the ratio 1 + (K -
+    # 1) icc in expectation, which gives icc without a second pass.
     within = square + _quadratic(rough, plain, right)
     between = total + _quadratic(rough, gram, cover)
     icc = np.clip(
         (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED
     )  # (F,)
-    # All folds or none: their fits are compared and must be of one kind.
+    # All folds or none, because their fits are compared.
     if icc.min() < JOINT_LEAST:
         return []
     c = icc / (1.0 + (layout.K - 1) * icc)
@@ -481,8 +477,8 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     side = right - c[:, None] * cover
     out = []
     for value in PENALTIES:
-        # The inverse covariance is (I - c 11') / (1 - icc); that factor is left out of the Gram, so
-        # the penalty has to carry it to shrink as much as without shared noise.
+        # The inverse covariance is (I - c 11') / (1 - icc). The Gram leaves that factor out, so the
+        # penalty carries it and shrinks as much as without shared noise.
         penalty = _joint_penalty(used[0], layout, value) * (1.0 - icc.mean())
         solved = solve(weighted, side[..., None], penalty)[..., 0]
         out.append((_by_position(solved, used, layout), f"shared-noise-T/{value:g}"))

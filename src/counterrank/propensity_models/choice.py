@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import GapScales
 from counterrank.data.log import RankingLog
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
@@ -25,7 +26,6 @@ from counterrank.propensity_models.model import (
     FOLDS,
     MAX_CATEGORIES,
     PENALTY,
-    Scales,
     deterministic,
     with_propensity,
 )
@@ -73,7 +73,7 @@ def _scores(log: RankingLog) -> Floats | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tastes(Scales):
+class Tastes(GapScales):
     """How candidates become rows of numbers on one scale."""
 
     names: tuple[str, ...]
@@ -127,7 +127,7 @@ class Tastes(Scales):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChoiceModel:
+class CandidateModel:
     """Coefficients (F, d), those of fold f learnt without it; `power` multiplies all utilities."""
 
     tastes: Tastes
@@ -180,16 +180,16 @@ class Choices:
         ]
 
     @cached_property
-    def model(self) -> ChoiceModel:
+    def model(self) -> CandidateModel:
         """The calibrated model, or a refusal of a deterministic logger."""
-        plain = ChoiceModel(self.tastes, self._fitted(np.ones(BUCKETS), None))
+        plain = CandidateModel(self.tastes, self._fitted(np.ones(BUCKETS), None))
         power, typical = self._calibrated(plain)
         if typical >= CERTAIN:
             raise deterministic("what is known of the candidates predicts", typical)
         model = replace(plain, power=power)
         return replace(model, notes=(_note(model),))
 
-    def refit(self, bucket_weight: Floats) -> ChoiceModel:
+    def refit(self, bucket_weight: Floats) -> CandidateModel:
         """Return the model fitted again with other weights (1024,) on the buckets of units."""
         return replace(self.model, theta=self._fitted(bucket_weight, self.model.theta))
 
@@ -205,7 +205,7 @@ class Choices:
             ]
         )  # fmt: skip
 
-    def _calibrated(self, model: ChoiceModel) -> tuple[float, float]:
+    def _calibrated(self, model: CandidateModel) -> tuple[float, float]:
         """Return the power that makes held-out choices most likely.
 
         And their mean probability (geometric) with it.
@@ -334,7 +334,7 @@ def _raw(log: RankingLog, names: tuple[str, ...]) -> Floats:
     return out
 
 
-def _note(model: ChoiceModel) -> str:
+def _note(model: CandidateModel) -> str:
     names = [name for name in model.tastes.names if name != SCORES]
     parts = []
     if (slope := model.slope) is not None:

@@ -19,7 +19,7 @@ from counterrank.progress import reporter
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
     CHOICE,
-    Recipe,
+    PropensityRecipe,
     fit_model,
     group_keys,
     parse,
@@ -138,7 +138,7 @@ def estimate_propensities(
     if name == CHOICE:
         return Choices(log).model.apply(log)
     return fit_model(
-        log, Recipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)
+        log, PropensityRecipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)
     ).apply(log)
 
 
@@ -172,7 +172,7 @@ def estimated_source(
         choices = Choices(sample)
         model, again = choices.model, choices.refit
     else:
-        recipe = Recipe(name, columns, kind_of(sample, targets), seed)
+        recipe = PropensityRecipe(name, columns, kind_of(sample, targets), seed)
         by_position = fit_model(sample, recipe)
         model, again = by_position, partial(refit, sample, by_position, recipe)
     # Trees take seconds a fit and cannot start from the last one.

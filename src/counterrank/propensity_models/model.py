@@ -7,10 +7,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank import boosting
 from counterrank.data.columns import as_texts, column_of
+from counterrank.data.encoding import GapScales, mean_and_spread
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
-from counterrank.errors import ConfigError, PropensityError, require
+from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
 
@@ -22,40 +24,14 @@ Bools = NDArray[np.bool_]
 MAX_CATEGORIES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Scales:
-    """How raw columns become features: means, scales, which are categories, which have gaps."""
-
-    mean: Floats
-    scale: Floats
-    categories: tuple[tuple[int, int], ...]
-    missing: tuple[int, ...]
-
-    def encode(self, raw: Floats) -> Floats:
-        """Return (m, d): numbers on one scale, then categories, then gaps."""
-        gaps = np.isnan(raw)
-        scaled = np.where(np.isfinite(raw), (raw - self.mean) / self.scale, 0.0)
-        coded = {j for j, _ in self.categories}
-        columns = [scaled[:, [j for j in range(raw.shape[1]) if j not in coded]]]
-        for j, size in self.categories:
-            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(raw[:, j]), size - 1))
-            columns.append((codes[:, None] == np.arange(size)).astype(np.float64))
-        columns.append(gaps[:, list(self.missing)].astype(np.float64))
-        return np.concatenate(columns, axis=1)
-
-
-class Features(Scales):
+class ContextFeatures(GapScales):
     """How to turn context into features, learnt once."""
 
     @classmethod
     def learn(cls, log: RankingLog) -> Self:
         """Return the features of a log's context; none but a constant when there is no context."""
         context = np.empty((log.n, 0)) if log.context is None else log.context
-        gaps = np.isnan(context)
-        filled = np.where(gaps, 0.0, context)
-        count = np.maximum((~gaps).sum(axis=0), 1)
-        mean = filled.sum(axis=0) / count
-        scale = np.sqrt(np.where(gaps, 0.0, (context - mean) ** 2).sum(axis=0) / count)
+        mean, scale = mean_and_spread(context)
         categories = tuple(
             (j, min(len(log.categories[name]), MAX_CATEGORIES))
             for j, name in enumerate(log.context_names)
@@ -65,7 +41,7 @@ class Features(Scales):
             mean,
             np.where(scale > 0, scale, 1.0),
             categories,
-            tuple(np.flatnonzero(gaps.any(axis=0)).tolist()),
+            tuple(np.flatnonzero(np.isnan(context).any(axis=0)).tolist()),
         )
 
     def of(self, log: RankingLog) -> Floats:
@@ -158,12 +134,8 @@ class Boosting:
 
 
 def fit_boosting(x: Floats, action: Ints, size: int, *, weight: Floats, seed: int) -> Boosting:
-    """Return shallow boosted trees: their defaults are calibrated well enough for the temperature to finish."""
-    ensemble = require("sklearn.ensemble", extra="models")
-    classifier = ensemble.HistGradientBoostingClassifier(
-        max_iter=60, learning_rate=0.1, max_leaf_nodes=8, l2_regularization=1.0, random_state=seed
-    )
-    return Boosting(classifier.fit(x, action, sample_weight=weight), size)
+    """Return boosted trees, which `calibrate` finishes."""
+    return Boosting(boosting.classifier(seed).fit(x, action, sample_weight=weight), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +307,7 @@ CERTAIN = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class PropensityRecipe:
     """What to fit: the method, the columns of "frequency", the kind of probability."""
 
     method: str
@@ -344,7 +316,7 @@ class Recipe:
     seed: int = 0
 
 
-def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
+def fit_model(log: RankingLog, recipe: PropensityRecipe) -> PropensityModel:
     """Return the calibrated model of a log, or refuse a deterministic logger."""
     size = log.n_actions
     if size > MAX_ITEMS:
@@ -368,14 +340,14 @@ def fit_model(log: RankingLog, recipe: Recipe) -> PropensityModel:
 
 
 def refit(
-    log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats
+    log: RankingLog, model: PropensityModel, recipe: PropensityRecipe, bucket_weight: Floats
 ) -> PropensityModel:
     """Return the model fitted again with other weights (1024,) on the buckets of units."""
     return model.with_models(fit_folds(log, model, recipe, bucket_weight))
 
 
 def fit_folds(
-    log: RankingLog, model: PropensityModel, recipe: Recipe, bucket_weight: Floats
+    log: RankingLog, model: PropensityModel, recipe: PropensityRecipe, bucket_weight: Floats
 ) -> tuple[tuple[PositionModel, ...], ...]:
     """Return models[f][k], fitted without fold f, starting from those of `model` where it has some."""
     x, fold = model.features(log), log.bucket % FOLDS
@@ -398,7 +370,7 @@ def fit_folds(
 
 
 def fit_position(
-    x: Floats, action: Ints, weight: Floats, available: Bools | None, recipe: Recipe, size: int,
+    x: Floats, action: Ints, weight: Floats, available: Bools | None, recipe: PropensityRecipe, size: int,
     before: PositionModel | None,
 ) -> PositionModel:  # fmt: skip
     """Return the model of one position by the recipe's method."""
@@ -462,10 +434,10 @@ def has_repeats(log: RankingLog) -> bool:
     return bool((np.diff(np.sort(padded, axis=1), axis=1) == 0).any())
 
 
-def features_of(log: RankingLog, recipe: Recipe) -> Callable[[RankingLog], Floats]:
+def features_of(log: RankingLog, recipe: PropensityRecipe) -> Callable[[RankingLog], Floats]:
     """Return what turns a batch into features."""
     if recipe.method != "frequency":
-        return Features.learn(log).of
+        return ContextFeatures.learn(log).of
     keys = group_keys(log, recipe.columns)
     names = np.unique(keys)
 
@@ -509,7 +481,7 @@ def parse(method: str) -> tuple[str, tuple[str, ...]]:
 _USED = {CHOICE: "scores and features of candidates"}
 
 
-def _note_by_position(recipe: Recipe) -> str:
+def _note_by_position(recipe: PropensityRecipe) -> str:
     return Message(
         ESTIMATED,
         f"propensities were not logged but estimated ({recipe.method}, {FOLDS}-fold, calibrated, by "

@@ -329,6 +329,7 @@ class PlotFrame:
     lines: Sequence[tuple[float, str]] = ()
     uprights: Sequence[tuple[float, str]] = ()
     x_ticks: Sequence[tuple[float, str]] | None = None
+    x_percent: bool = False
     y_percent: bool = False
     signed: bool = False
     height: int = 220
@@ -336,7 +337,7 @@ class PlotFrame:
     def named_x_ticks(self) -> Sequence[tuple[float, str]]:
         """Return the ticks of x with their labels."""
         ticks = self.x.ticks()
-        named = list(zip(ticks, tick_names(ticks), strict=True))
+        named = list(zip(ticks, tick_names(ticks, as_percent=self.x_percent), strict=True))
         return named if self.x_ticks is None else self.x_ticks
 
     def y_names(self, values: Sequence[float]) -> list[str]:

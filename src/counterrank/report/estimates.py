@@ -55,8 +55,75 @@ def values(reading: Reading) -> Section | None:
         )
     title = f"{reward.capitalize()} per {ranking}"
     drawn = grid(figure(title, aid, values_drawing(reading).svg(), _values_table(reading)))
-    body = drawn + _comparisons(reading) if drawn else drawn
+    body = _lifts(reading) + drawn + _comparisons(reading) if drawn else drawn
     return section("values", "What each policy earns", "", body)
+
+
+def _lifts(reading: Reading) -> Markup:
+    """Return the chart of the lifts; with several metrics theirs stands above already."""
+    if len(reading.result.metrics) > 1:
+        return Markup("")
+    aid = (
+        f"Each mark is the difference to {reading.baseline_words} on the same rows, each bar its "
+        f"{sentences.level(reading)} interval. Left of the line is a loss, right of it a gain."
+    )
+    if reading.practical is not None:
+        aid += f" In the shaded region the change is below {percent(reading.practical)}."
+    drawn = lifts_drawing(reading).svg()
+    return grid(figure(f"Lift over {reading.baseline_words}", aid, drawn, _lifts_table(reading)))
+
+
+def lifts_drawing(reading: Reading) -> RowChart:
+    """Return the lift of each target with its interval against zero.
+
+    In per cent of what the baseline earns, or in rewards where a share of it has no meaning.
+    """
+    shares = all(known(reading.lift(target).relative) for target in reading.candidates)
+    reward, ranking = reading.words()
+    unit = "in %" if shares else f"{reward} per {ranking}"
+    practical, today = reading.practical, reading.log.value
+    region = None
+    if practical is not None and (shares or known(today)):
+        reach = 100 * practical if shares else abs(today) * practical
+        region = -reach, reach
+    return RowChart(
+        [_lift_row(reading, target, shares=shares) for target in reading.candidates],
+        Axis(f"lift over {reading.baseline_words}, {unit}", 0.0, "no change", region, signed=True),
+        "Lift of each policy with its interval",
+    )
+
+
+def _lift_row(reading: Reading, target: str, *, shares: bool) -> Row:
+    lift, style = reading.lift(target), style_of(reading, target)
+    size = plain(lift.value, lift.stderr, sign=True)
+    words = (
+        sentences.relative_ends(lift)
+        if shares
+        else span(lift.low, lift.high, lift.stderr, sign=True)
+    )
+    shown = percent(lift.relative, sign=True) if shares else size
+    if shares:
+        value, low, high = (
+            100 * one for one in (lift.relative, lift.relative_low, lift.relative_high)
+        )
+    else:
+        value, low, high = lift.value, lift.low, lift.high
+    return Row(
+        label=target, note=f"by {reading.best(target).estimator}", value=value, low=low, high=high, shown=shown,
+        tip=f"{target}\n{shown} ({sentences.interval(reading, words)})\n{size} per {reading.words()[1]}",
+        look=style.look, shape=style.shape, faded=reading.evidence(target) == "insufficient",
+    )  # fmt: skip
+
+
+def _lifts_table(reading: Reading) -> Markup:
+    head = ("policy", "lift", "std. error", "low", "high", "relative", "interval")
+    body = []
+    for target in reading.candidates:
+        lift = reading.lift(target)
+        cells = [plain(one, lift.stderr, sign=True) for one in (lift.value, lift.low, lift.high)]
+        relative = percent(lift.relative, sign=True), sentences.relative_ends(lift) or NONE
+        body.append((target, cells[0], plain(lift.stderr, lift.stderr), *cells[1:], *relative))
+    return table(head, body)
 
 
 def values_drawing(reading: Reading) -> RowChart:

@@ -134,13 +134,13 @@ def metrics(reading: Reading) -> Section | None:
         "upright mark is the limit of a guardrail. Faded: insufficient evidence."
     )
     drawn = figure(
-        f"Lift over {reading.baseline_words}", aid, lifts_drawing(reading).svg(), _table(reading)
+        f"Lift over {reading.baseline_words}", aid, metrics_drawing(reading).svg(), _table(reading)
     )
     body = grid(drawn) + _guardrails(reading) + _trades(reading) + _others(reading)
     return section("metrics", "Every metric", "", body)
 
 
-def lifts_drawing(reading: Reading) -> RowChart:
+def metrics_drawing(reading: Reading) -> RowChart:
     """Return the relative lift in every metric, for each target that is no baseline."""
     shown: list[Row] = []
     for target in reading.candidates:

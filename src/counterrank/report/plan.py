@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
@@ -16,7 +17,7 @@ from counterrank.report.numbers import count, percent, roughly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
@@ -27,14 +28,14 @@ def sentences(plan: ExplorationPlan) -> list[str]:
     lines = []
     if plan.reached:
         lines.append(
-            f"Serve {best.kind} ({best.spec}): it costs {cost} and shows lifts from "
+            f"Serve {best.kind}: it costs {cost} and shows lifts from "
             f"{percent(seen)} of {names} in {count(plan.rows)} rankings."
         )
     else:
         lines.append(
             f"Nothing that was tried shows lifts of {percent(plan.detect)} of {names} in "
             f"{count(plan.rows)} rankings. Within the budget of {percent(plan.budget)}, {best.kind} "
-            f"({best.spec}) shows most"
+            "shows most"
             + (f": lifts from {percent(seen)}, at a cost of {cost}." if seen < math.inf else ".")
         )
         lines.append(_needed(plan))
@@ -77,8 +78,8 @@ def head(plan: ExplorationPlan) -> tuple[str, ...]:
     return ("option", "spec", "cost", "interval", *(f"lift of {name}" for name in targets), "")
 
 
-#: The column of the spec, too wide for a terminal.
-SPEC = 1
+#: The columns of the spec, too wide for a terminal, and of the cost's interval.
+SPEC, INTERVAL = 1, 3
 
 
 def at_budget(plan: ExplorationPlan) -> set[int]:
@@ -91,13 +92,19 @@ def at_budget(plan: ExplorationPlan) -> set[int]:
     return {*kinds.values(), *plan.frontier, plan.chosen}
 
 
-def lines_of(plan: ExplorationPlan, some: set[int] | None = None) -> list[tuple[str, ...]]:
+#: How the chosen option, those of the frontier and the others are marked in the page's table.
+_MARKS = ("← chosen", "frontier", "")
+
+
+def lines_of(
+    plan: ExplorationPlan, some: set[int] | None = None, marks: tuple[str, str, str] = _MARKS
+) -> list[tuple[str, ...]]:
     """Return a line of the table for each option, or for some of them, the cheapest first."""
     order = sorted(range(len(plan.options)), key=lambda i: plan.options[i].cost.value)
     lines = []
     for index in order if some is None else [i for i in order if i in some]:
         one = plan.options[index]
-        mark = "← chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
+        mark = marks[0 if index == plan.chosen else 1 if index in plan.frontier else 2]
         shown = [words(each) for each in one.detectable]
         model = " *" if one.cost.rests_on == "models" else ""
         lines.append(
@@ -141,8 +148,10 @@ def drawing(plan: ExplorationPlan) -> Plot:
     frame = PlotFrame(
         x=logarithmic([p.x for p in everything]) or AxisScale(1e-4, 1.0, log=True),
         y=logarithmic([*(p.y for p in everything), plan.detect]) or AxisScale(1e-4, 1.0, log=True),
-        x_title="loss of the metric, as a share",
-        y_title="detectable lift, as a share",
+        x_title="loss of the metric",
+        y_title="detectable lift",
+        x_percent=True,
+        y_percent=True,
         lines=[(plan.detect, "wanted")],
         height=320,
     )
@@ -185,23 +194,40 @@ def picture(plan: ExplorationPlan) -> Figure:
 
 def terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
     """Yield what a terminal shows."""
-    from rich.table import Table
-
-    from counterrank.report.terminal import LOOK, safe
+    from counterrank.report.terminal import safe
 
     for index, line in enumerate(sentences(plan)):
         yield safe(line, "bold" if index == 0 else "")
-    shown = Table(title="What could be randomised, the cheapest first", **LOOK)
-    for index, name in enumerate(head(plan)):
-        if index != SPEC:
-            shown.add_column(name, justify="left" if index == 0 else "right", no_wrap=index == 3)
-    for cells in lines_of(plan, at_budget(plan)):
-        shown.add_row(*(safe(cell) for index, cell in enumerate(cells) if index != SPEC))
-    yield shown
+    yield safe(f"For the server, and for --logger of what it logs: {plan.spec}", "dim")
+    yield _Options(plan)
     for line in sketch(plan):
         yield safe(line)
     for note in (*plan.notes, *starred(plan)):
         yield safe(f"  {note}", "dim")
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The table of options; a narrow terminal gets no intervals rather than cut numbers."""
+
+    plan: ExplorationPlan
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from counterrank.report.terminal import WIDE, safe, titled
+
+        hidden = {SPEC} if options.max_width >= WIDE else {SPEC, INTERVAL}
+        targets = [one.target for one in self.plan.options[0].detectable]
+        shown = titled("What could be randomised, its cost, and the lifts it shows")
+        for index, name in enumerate(("option", "spec", "cost", "interval", *targets, "")):
+            if index not in hidden:
+                shown.add_column(
+                    safe(name), justify="right" if index else "left", no_wrap=index > 0
+                )
+        # The marks of the picture below: words would take the room of a number.
+        for cells in lines_of(self.plan, at_budget(self.plan), ("★", "●", "")):
+            kept = [cell for index, cell in enumerate(cells) if index not in hidden]
+            shown.add_row(*map(safe, kept))
+        yield shown
 
 
 #: Columns and lines of the terminal's picture.

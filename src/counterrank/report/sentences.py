@@ -4,13 +4,13 @@ And the cards at the top of the page, where outcome and evidence stand side by s
 mixed.
 """
 
-import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from counterrank.evaluation import MORE_ROWS
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
 from counterrank.report.reading import Interval, Reading, ends
@@ -34,8 +34,6 @@ EVIDENCE = {
 #: Never colour alone: each level has its own sign.
 SIGNS = {"reliable": "●", "directional": "◐", "insufficient": "○"}
 
-#: The advice that any number of rows makes needless.
-_ROWS = "more rows"
 NO_INTERVAL = "these rows give no interval"
 
 
@@ -174,25 +172,24 @@ def settle(reading: Reading, target: str) -> list[str]:
 
 def _advice(reading: Reading, target: str) -> list[str]:
     """The verdict's advice; of several numbers of rows only the largest, which does for all."""
-    doubts = [one for one in reading.reasons(target) if one.help and one.blamed]
+    doubts = [one for one in reading.reasons(target) if one.alternatives and one.blamed]
     most = max(doubts, key=lambda one: one.rows or 0, default=None)
     kept = (one for one in doubts if one is most or one.rows is None)
-    said = {_ROWS} if most is not None and most.rows else set[str]()
-    return list(map(_sentence, _once([one.help for one in kept], said)))
+    said = {MORE_ROWS} if most is not None and most.rows else set[str]()
+    return list(map(_sentence, _once([one.alternatives for one in kept], said)))
 
 
-def _once(advice: Sequence[str], said: Set[str] = frozenset()) -> Iterator[str]:
+def _once(advice: Sequence[Sequence[str]], said: Set[str] = frozenset()) -> Iterator[str]:
     """Yield advice; of alternatives that stood in advice before, only what is new.
 
-    >>> list(_once(["more rows, or more luck", "more rows", "more rows; or more cores"]))
+    >>> list(_once([("more rows", "more luck"), ("more rows",), ("more rows", "more cores")]))
     ['more rows, or more luck', 'more cores']
     """
-    for one in advice:
-        parts = re.split("[,;] or ", one)
-        fresh = [part for part in parts if part not in said]
+    for ways in advice:
+        fresh = [one for one in ways if one not in said]
         if fresh:
-            yield one if fresh == parts else ", or ".join(fresh)
-        said = {*said, *parts}
+            yield ", or ".join(fresh)
+        said = {*said, *ways}
 
 
 def _sentence(text: str) -> str:
@@ -332,8 +329,8 @@ def _listed(names: list[str]) -> str:
 
 
 _OUTCOMES = {
-    "better": "▲ better than {base}",
-    "worse": "▼ worse than {base}",
+    "better": "▲ {hedge}better than {base}",
+    "worse": "▼ {hedge}worse than {base}",
     "unclear": "◆ no clear difference",
 }
 
@@ -383,9 +380,9 @@ def _card(reading: Reading, target: str) -> Card:
 def _words(reading: Reading, found: str, grade: str) -> str:
     if grade == "insufficient":
         return "? not known from this log"
-    hedge = grade == "directional" and found != "unclear"
-    said = _OUTCOMES[found].replace(" ", " probably ", 1) if hedge else _OUTCOMES[found]
-    return said.format(base="today" if reading.over_logger else reading.result.baseline)
+    base = "today" if reading.over_logger else reading.result.baseline
+    hedge = "probably " if grade == "directional" else ""
+    return _OUTCOMES[found].format(base=base, hedge=hedge)
 
 
 def _numbers(reading: Reading, target: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from counterrank.estimators import IPS, View, Workspace
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowSums:
     """Counts rows and sums what must not be lost or doubled."""
 
     n: int
@@ -22,8 +22,8 @@ class _Rows:
         return type(self)(self.n + other.n, self.reward + other.reward, self.hashes + other.hashes)
 
 
-def _count(batch: RankingLog) -> _Rows:
-    return _Rows(batch.n, float(batch.reward.sum()), int(batch.action.sum()))
+def _count(batch: RankingLog) -> _RowSums:
+    return _RowSums(batch.n, float(batch.reward.sum()), int(batch.action.sum()))
 
 
 def check_source(source: Source, log: RankingLog, *, target: str = "new") -> None:

@@ -10,7 +10,6 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.auto import auto
 from counterrank.estimators.auto.aim import (
-    LOGGER_STREAM,
     Range,
     aim_sums,
     by_position,
@@ -20,7 +19,7 @@ from counterrank.estimators.auto.aim import (
 from counterrank.estimators.auto.auto import AutoPlan
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
-from counterrank.models import page_policy, policy_draws
+from counterrank.models import page_policy, paired_draws
 
 WIDE = Range(-50.0, 50.0)
 
@@ -141,7 +140,7 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     policies = page_policy(log, "new"), page_policy(log, "propensity")
     cut = nuisances.span.cut
     h = cut(log_ratios(*policies, log.action[:, None]))[:, 0]
-    others = policy_draws(log, policies[1], nuisances.draws, [0, LOGGER_STREAM])
+    others = paired_draws(log, policies[1], nuisances.draws, 0)
     by_logger = cut(log_ratios(*policies, others)).mean(axis=1)
     t = h - by_logger
     first = len(state.total) - state.aims

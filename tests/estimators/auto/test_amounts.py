@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.encoding import Scaling
 from counterrank.data.source import MemorySource
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.crossfit import logged_rankings
-from counterrank.models.clicks.rankings import Scaling
+from counterrank.estimators.crossfit import logged_rankings, scores
+from counterrank.models import paired_draws
 from counterrank.policies import ItemFeatures
 
 ITEMS, K, N = 400, 4, 4_000
@@ -63,18 +64,28 @@ def test_gains_in_clicks_and_losses_in_amounts_are_told_apart():
     clicks = look.volume.mean(axis=0)
     amounts = (look.mean - look.q).mean(axis=0) - clicks
     assert (clicks > 0).all() and (amounts < 0).all()
-    # By hand: the clicks that the models expect, each worth the mean amount of its position.
-    rankings, fold = logged_rankings(log, "new"), log.bucket % 5
-    own = sum(
-        s * m.clicks.expected(rankings, fold)
-        for s, m in zip(found.shares, found.models, strict=True)
+    # By hand: the clicks that the models expect of both policies' pages, each worth the mean amount of
+    # its position.
+    rankings = logged_rankings(log, "new")
+    half, fold = found.draws // 2, np.repeat(log.bucket % 5, found.draws // 2)
+    new, old = (
+        paired_draws(log, policy, found.draws, 0)[:, :half]
+        for policy in (log.target("new"), log.propensity)
     )
-    drawn = look.volume + found.worth * own
+    by_target, by_logger = (
+        sum(
+            s * m.clicks.expected(rankings.others(pages, extra=scores(log, "new", pages)), fold)
+            for s, m in zip(found.shares, found.models, strict=True)
+        )
+        .reshape(log.n, half, K)
+        .mean(axis=1)
+        for pages in (new, old)
+    )
+    np.testing.assert_allclose(look.volume, found.worth * (by_target - by_logger), atol=1e-12)
     paid = log.reward > 0
     np.testing.assert_allclose(
         found.worth, [log.reward[paid[:, k], k].mean() for k in range(K)], rtol=1e-12
     )
-    assert (drawn > 0).all()
     one = _look(log.take(np.arange(300)))[1]
     assert one.volume.shape == (300, K)
 

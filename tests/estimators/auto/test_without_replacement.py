@@ -11,8 +11,8 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.nuisances import fit_drawn
-from counterrank.estimators.crossfit import shares_of
-from counterrank.models import target_draws
+from counterrank.estimators.crossfit import logged_rankings, scores, shares_of
+from counterrank.models import paired_draws, target_draws
 from counterrank.research.simulate import World, true_value
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -119,6 +119,29 @@ def test_models_count_as_they_predict_unseen_clicks():
     look = found.outlook(View(log.take(slice(0, 50)), "new"))
     np.testing.assert_allclose(look.mean.sum(axis=1), found.shares @ look.means, rtol=1e-12)
     np.testing.assert_allclose(look.delta, np.tensordot(found.shares, look.errors, 1), rtol=1e-12)
+
+
+def test_the_change_is_between_rankings_of_both_policies(log):
+    """By hand: what models expect of the shown page, and their means over two rankings of each policy."""
+    found = fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
+    assert found.draws == 4
+    logged, fold = logged_rankings(log, "new"), np.repeat(log.bucket % found.folds, 2)
+    look = found.outlook(View(log, "new"))
+    means = []
+    for policy in (log.target("new"), log.propensity):
+        pages = paired_draws(log, policy, 4, 0)[:, :2]
+        asked = logged.others(pages, extra=scores(log, "new", pages))
+        each = [
+            s * m.expected(asked, fold) for s, m in zip(found.shares, found.models, strict=True)
+        ]
+        means.append(sum(each).reshape(log.n, 2, log.K).mean(axis=1))
+    np.testing.assert_allclose(look.mean, look.q + means[0] - means[1], atol=1e-12)
+
+
+def test_a_target_like_the_logger_changes_nothing(log):
+    same = cr.Auto().estimate(log.with_targets({"same": log.propensity}), "same")
+    assert same.lift.value == pytest.approx(0.0, abs=1e-12)
+    assert same.value == pytest.approx(log.value, abs=1e-12)
 
 
 def test_folds_are_compared_on_rankings_that_were_drawn(log):

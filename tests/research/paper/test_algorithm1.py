@@ -8,8 +8,8 @@ import pytest
 from counterrank.errors import ConfigError
 from counterrank.research.paper import figures
 from counterrank.research.paper.algorithm1 import (
-    Oracle,
     PartitionGrower,
+    PublishedOracle,
     RandomGrowth,
     logged_contributions,
 )
@@ -27,7 +27,7 @@ RUNS = 40
 def one_run(env, n, seed):
     run = replay_run(env, n, seed)
     log = run.log.to_log()
-    chosen = Oracle(env, seed, (), run).assignment(log, RandomGrowth().noise)
+    chosen = PublishedOracle(env, seed, (), run).assignment(log, RandomGrowth().noise)
     return float((chosen.weights(log, ratios_of(log, "new")) * log.reward).sum(axis=1).mean())
 
 
@@ -148,7 +148,7 @@ def test_text_and_code_stand_side_by_side():
     assert experiment.estimators[3] == "aips (oracle .1, text)"
     assert experiment.pictures[1][1] == ("ips", "iips", "rips", "aips (oracle .1, text)")
     assert value_in_print("data-size", "mse", "aips (oracle, text)", 1000) == 0.0476
-    trial = draw_trial("published", {**figures.DEFAULTS, "n": 400, "K": 4}, 3)
+    trial = draw_trial("published", figures.Setting(n=400, K=4), 3)
     names = ("aips (oracle)", "aips (oracle, text)", "aips (oracle, text, split on norm)")
     values = [row["value"] for row in run_trial(trial, names)]
     assert len(set(values)) == 3 and np.isfinite(values).all()

@@ -10,7 +10,7 @@ from counterrank.errors import ConfigError
 from counterrank.research.paper import figures, runner
 from counterrank.research.paper import results as published
 from counterrank.research.paper.page import _in_words, page, write_page
-from counterrank.research.paper.results import Summary, seed_file
+from counterrank.research.paper.results import PointSummary, seed_file
 from counterrank.research.paper.runner import run_seeds
 
 
@@ -91,7 +91,7 @@ CLASSIC = {"ips": 0.2, "iips": 0.03, "rips": 0.02}
 
 def summary(name, mse, x=8000.0):
     bands = dict.fromkeys(published.METRICS, (mse / 2, 2 * mse))
-    return Summary(
+    return PointSummary(
         x, name, 9, {"mse": mse, "squared_bias": 0.0, "variance": mse}, bands, 0.9, 1.0, 0.1
     )
 
@@ -127,8 +127,8 @@ def test_estimators_can_follow_later(tmp_path):
 
 
 def compared(ratio, low, high, name="aips (oracle)"):
-    summary = Summary(8000, name, 9, {"mse": ratio}, {"mse": (low, high)}, 0.9, 1.0, 0.1)
-    return published.Comparison("data-size", summary, 1.0)
+    summary = PointSummary(8000, name, 9, {"mse": ratio}, {"mse": (low, high)}, 0.9, 1.0, 0.1)
+    return published.BesidePublished("data-size", summary, 1.0)
 
 
 @pytest.mark.parametrize(

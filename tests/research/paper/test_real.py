@@ -95,7 +95,7 @@ def test_files_that_are_no_real_pages_are_refused(tmp_path, write, told):
 def test_the_error_of_the_judge_is_told(tmp_path):
     experiment = replace(figures.get("real-world"), estimators=("ips", "iips"))
     path = write_news(tmp_path / "n.csv")
-    rows = special.seed_rows(replace(experiment, fixed={"log": path}), "logs", 0)
+    rows = special.seed_rows(replace(experiment, logs=(path,)), "logs", 0)
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     told, pair = special.ab_table(columns), real.read_pair(path)
     assert f"B earns {pair.value:.4g} with a standard error of {pair.stderr:.2g}" in told

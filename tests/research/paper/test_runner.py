@@ -13,7 +13,7 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.research.paper import figures
-from counterrank.research.paper.figures import DEFAULTS, FIGURES, Experiment
+from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_rows, seed_file
 from counterrank.research.paper.runner import draw_trial, run_seeds, run_trial, seeds_to_run
 
@@ -121,7 +121,7 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 
 def test_a_formula_without_any_weight_gives_zero():
     """At epsilon = 0 run 1 logs no ranking that the target shows: IPS is a mean of zeros."""
-    trial = draw_trial("published", {**DEFAULTS, "epsilon": 0.0}, 1)
+    trial = draw_trial("published", Setting(epsilon=0.0), 1)
     ips, rips, iips = run_trial(trial, ("ips", "rips", "iips"))
     assert (ips["value"], ips["low"], ips["high"]) == (0.0, 0.0, 0.0)
     ratios = trial.log.targets["new"].values / trial.log.propensity.values

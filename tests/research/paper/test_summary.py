@@ -119,7 +119,7 @@ def test_cvar_of_everything_is_the_mean():
 
 
 def test_a_bootstrap_trial_judges_by_the_other_log():
-    log_a, value_b, target = special.ab_pair(None)
+    log_a, value_b, target = special.ab_pair()
     assert (log_a.n, log_a.K, target) == (1979, 6, "new")
     found = special.ab_trial(log_a, value_b, target, ("ips", "iips"), seed=0)
     assert [row["estimator"] for row in found] == ["ips", "iips"]

@@ -28,8 +28,6 @@ Ints = NDArray[np.int64]
 
 #: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3
-#: The random stream of the logger's rankings; it follows the seed.
-LOGGER_STREAM = 104
 
 
 @dataclass(frozen=True, slots=True)

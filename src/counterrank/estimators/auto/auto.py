@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
@@ -25,7 +26,6 @@ from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.crossfit import Outlook, drawn_once
-from counterrank.models import context_columns
 from counterrank.policies import RowRandom
 from counterrank.weights.ratios import ratios_of
 

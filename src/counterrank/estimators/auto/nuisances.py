@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.aim import (
-    LOGGER_STREAM,
     SUMS,
     Range,
     aim_sums,
@@ -19,6 +18,7 @@ from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
     TRAINING_STREAM,
+    AskedPages,
     ClosedForm,
     Drawn,
     Outlook,
@@ -39,15 +39,17 @@ from counterrank.models import (
     fits_in_memory,
     has_distribution,
     page_policy,
-    policy_draws,
+    paired_draws,
     target_draws,
     whole_distribution,
 )
+from counterrank.policies import Policy
 from counterrank.records import Json
 from counterrank.texts import in_percent
 from counterrank.weights.ratios import ratios_of
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class Nuisances(Protocol):
@@ -107,7 +109,7 @@ class AimedDrawn(Drawn):
         def steps() -> list[Floats]:
             own = batch.action[:, None, :]
             drawn = drawn_once(view, self.draws, self.seed)
-            others = policy_draws(batch, logger, self.draws, [self.seed, LOGGER_STREAM])
+            others = self._by_logger(view, logger, self.draws)
             ratios = span.cut(
                 log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
             )
@@ -117,6 +119,32 @@ class AimedDrawn(Drawn):
         # Rewards have no part in it: views of other rewards take it over.
         h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
         return aim_sums(h, by_logger, by_target, residual)
+
+    def _pages(self, view: View, size: int) -> AskedPages:
+        """Return rankings of both policies, half of `size` each, where the logger can be drawn from.
+
+        The shown page is one draw of the logger. With it in the place of the logger's mean, a target
+        that shows what the logger shows would seem to change something.
+        """
+        logger = page_policy(view.batch, LOGGING)
+        if logger is None or view.batch.n == 0:
+            return super(AimedDrawn, self)._pages(view, size)
+        half = -(-size // 2)
+
+        def make() -> AskedPages:
+            both = drawn_once(view, size, self.seed), self._by_logger(view, logger, size)
+            target, other = (self._drawn(view, pages[:, :half]) for pages in both)
+            return AskedPages(((1.0, target), (-1.0, other)))
+
+        return view.once(("drawn rankings", size), make)
+
+    def _by_logger(self, view: View, logger: Policy, size: int) -> Ints:
+        """Return (n, size, K) rankings of the logger, drawn once."""
+        first = view.draws_of
+        return first.once(
+            ("logger draws", size),
+            lambda: paired_draws(first.batch, logger, size, self.seed),
+        )
 
 
 def fit_drawn(workspace: Workspace) -> AimedDrawn:

@@ -1,26 +1,19 @@
-"""Rewards that are numbers: amounts with zeros (click x amount), and any others (linear, without histories)."""
+"""Models of rewards that are numbers: amounts with zeros (click x amount), and any others (linear)."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, ListModel, by_row, plain_history
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
 from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, fit_pages
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    ListModel,
-    Rankings,
-    Variant,
-    by_row,
-    plain_history,
-)
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -29,7 +22,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Means:
-    """A mean of each slot by itself: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
+    """The mean of each slot: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
 
     predictor: Predictor
     centre: float
@@ -69,11 +62,6 @@ class AmountModel:
     amount: Means
 
     @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.AMOUNT
-
-    @property
     def variant(self) -> Variant:
         """Which further columns it has."""
         return self.clicks.variant
@@ -100,7 +88,7 @@ class AmountModel:
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and their surprises."""
-        return self.clicks.along(rankings, reward, self.amount(rankings, fold), fold, alpha)
+        return self.clicks.history(rankings, reward, fold, alpha, self.amount(rankings, fold))
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return attraction x mean amount, in units of the typical amount (m, K)."""
@@ -117,14 +105,9 @@ class AmountModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberModel:
-    """Any numbers: position + item + context + columns, shrunk least squares; histories do not matter."""
+    """Any numbers: shrunk least squares on position, item, context and columns, without histories."""
 
     mean: Means
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.LINEAR
 
     @property
     def variant(self) -> Variant:
@@ -148,7 +131,7 @@ class NumberModel:
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
-        """Return means and plain residuals: what is expected does not depend on what was earned above."""
+        """Return means and plain residuals: expectations do not depend on the rewards above."""
         return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -160,17 +143,29 @@ class NumberModel:
         return np.where(rankings.item >= 0, self.strength(rankings, fold), -np.inf)
 
 
-def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> Kind:
-    """Return which model rewards ask for: 0/1 clicks, nonnegative with zeros, or any numbers.
+class RewardKind(StrEnum):
+    """What rewards are, which decides on the model."""
+
+    CLICKS = "clicks"
+    AMOUNTS = "amounts"
+    NUMBERS = "numbers"
+
+
+def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> RewardKind:
+    """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros, or any numbers.
 
     >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))
-    <Kind.AMOUNT: 'amount'>
+    <RewardKind.AMOUNTS: 'amounts'>
     """
     values = reward[shown]
     if np.isin(values, (0.0, 1.0)).all():
-        return Kind.HISTORY
+        return RewardKind.CLICKS
     zeros = float((values == 0.0).mean())
-    return Kind.AMOUNT if zeros >= SETTINGS.zeros and values.min() >= 0.0 else Kind.LINEAR
+    return (
+        RewardKind.AMOUNTS
+        if zeros >= SETTINGS.zeros and values.min() >= 0.0
+        else RewardKind.NUMBERS
+    )
 
 
 def fit_list_models(
@@ -184,21 +179,22 @@ def fit_list_models(
     page: bool = False,
     choice: bool = False,
 ) -> tuple[ListModel, ...]:
-    """Return cross-fitted models, one a variant (`variants_for` unless given), of the kind that the rewards ask for.
-
-    `page` says that there is one reward a page, at its last slot. `choice` adds, after them, models
-    in which the items of a page compete for a click, where clicks exclude each other.
+    """Return cross-fitted models of the rewards' kind, one for each variant (`variants_for` unless given).
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
-    than the rankings have are left out.
+    than the rankings have are left out. `page` says that each page has one reward, at its last slot.
+    `choice` adds models in which the items of a page compete for a click, where clicks exclude each
+    other.
     """
     reward = np.asarray(reward, dtype=np.float64)
     if page:
         return fit_pages(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     kind = (
-        kind_of(reward, rankings.item >= 0) if reward.shape == rankings.item.shape else Kind.HISTORY
+        kind_of(reward, rankings.item >= 0)
+        if reward.shape == rankings.item.shape
+        else RewardKind.CLICKS
     )
-    if kind is Kind.LINEAR:
+    if kind is RewardKind.NUMBERS:
         return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     clicks: tuple[ClickModel | ChoiceModel, ...] = fit_history(
         rankings, reward, fold, folds=folds, variants=variants, seed=seed
@@ -208,7 +204,7 @@ def fit_list_models(
         clicks += fit_choices(rankings, reward, fold, folds=folds, seed=seed)
     return (
         clicks
-        if kind is Kind.HISTORY
+        if kind is RewardKind.CLICKS
         else _with_amounts(clicks, rankings, reward, fold, folds, seed)
     )
 
@@ -221,8 +217,8 @@ def _with_amounts(
     folds: int,
     seed: int,
 ) -> tuple[AmountModel, ...]:
-    """Return each click model with the amounts of clicks, which know the extra numbers where the clicks do."""
-    # In units of the typical amount: the prior's spreads are in logarithms and know no currency.
+    """Return each click model times a model of amounts with the same extra numbers."""
+    # In units of the typical amount, because the prior's spreads are in logarithms.
     typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
     rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
     plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
@@ -239,7 +235,7 @@ def fit_numbers(
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[NumberModel, ...]:
-    """Return cross-fitted linear models of any numbers, one a variant."""
+    """Return cross-fitted linear models of any numbers, one for each variant."""
     shown = rankings.item >= 0
     values = reward[shown]
     centre = float(values.mean()) if len(values) else 0.0

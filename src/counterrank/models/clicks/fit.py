@@ -1,20 +1,27 @@
-"""Fitting the click-history model: penalised likelihood, spreads by empirical Bayes, one warm start for all folds."""
+"""Fits of the click models: penalised likelihood, prior spreads by empirical Bayes, warm starts for folds."""
 
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.likelihood import (
     CLICKS,
     GAMMA,
     NORMAL,
+    Effort,
+    LinearMap,
+    NormalPrior,
+    Observed,
+    RoughInverse,
     adjoint,
     derivatives,
     likelihood,
     linear,
     newton,
+    parts_of,
     slots_of,
 )
 from counterrank.models.clicks.kernels.pages import (
@@ -27,7 +34,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_means,
     page_weights,
 )
-from counterrank.models.clicks.kernels.recursion import reading
+from counterrank.models.clicks.kernels.recursion import Shown, reading
 from counterrank.models.clicks.model import (
     ClickModel,
     Encoding,
@@ -37,28 +44,27 @@ from counterrank.models.clicks.model import (
     learned,
     skips,
 )
-from counterrank.models.clicks.rankings import Rankings, Scaling, Variant, variants_for
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: What `linear` and `adjoint` read besides parameters and slots' numbers, in their order.
-LinearMap = tuple[
-    int, int, Ints, Ints, Ints, Ints, Floats, Floats, Floats, Floats, int, int, Floats
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The rankings of a fit as the kernels read them: `y` (m, K) is what is fitted, `click` what later slots know."""
+class ClickRows:
+    """The rankings of a fit as the kernels read them.
+
+    `y` (m, K) is what is fitted, `click` (m, K) the clicks that later slots depend on.
+    """
 
     rankings: Rankings
     encoding: Encoding
     family: int
     y: Floats
     click: Floats
-    #: Slots (m, K) the likelihood speaks of.
+    #: Slots (m, K) that enter the likelihood.
     used: NDArray[np.bool_]
     numbers: Ints
     lengths: Ints
@@ -74,7 +80,9 @@ class Rows:
     free: bool = False
 
     @classmethod
-    def of(cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> "Rows":
+    def of(
+        cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int
+    ) -> "ClickRows":
         """Return the arrays of a fit; rankings have a row of context each."""
         encoding = Encoding.of(rankings)
         shown = rankings.item >= 0
@@ -87,11 +95,11 @@ class Rows:
         unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
         dispersion = 1.0
         if family == CHOICE:
-            # Shares of the most clicks of a page: as many choices, each among the items and nothing.
+            # The budget is the most clicks of a page: so many choices, each among the items and nothing.
             most = max(float(click.sum(axis=1).max()), 1.0)
             y, dispersion = click / most, 1.0 / most
             if rankings.page is not None:
-                # Whether what stands beside the page was clicked is not known.
+                # Nobody could click what stands beside the page.
                 y = np.where(shown & (rankings.places >= rankings.page), -1.0, y)
         sure = family in (CLICKS, CHOICE) or (
             family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all())
@@ -103,8 +111,10 @@ class Rows:
 
 
 def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
-    """Return the standardised features of each item (I + 1, bent) if the context bends them, items have
-    slopes in it, and no ranking shows an item with others; else of no item (0, bent).
+    """Return the standardised features of each item (I + 1, bent), or of none (0, bent).
+
+    Features are traits of items if the context multiplies them, items have slopes in the context, and
+    an item has the same features in all rankings.
     """
     _, bent = encoding.bent
     if bent and encoding.slopes and encoding.features and rankings.features is not None:
@@ -119,7 +129,7 @@ def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The slots (N,) that some rows show, one after the other, as the likelihood reads them."""
+    """The shown slots (N,) of some rows, one after the other, as the likelihood reads them."""
 
     cell: Ints
     last: Ints
@@ -130,14 +140,14 @@ class Slots:
     y: Floats
 
     @classmethod
-    def of(cls, rows: Rows) -> "Slots":
-        """Return the slots of all rows that the likelihood speaks of."""
+    def of(cls, rows: ClickRows) -> "Slots":
+        """Return the slots that enter the likelihood."""
         N = int(rows.lengths.sum())
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
         slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
         k = cell // (rows.rankings.K + 1)
         if rows.rankings.at is not None:
-            # Before any click, all at the one place beside the page.
+            # Without clicks above, and all at the one place beside the page.
             cell = rows.rankings.at[row, k] * (rows.rankings.K + 1)
         whole = cls(cell, last, own, row, k, rows.y[row, k])
         return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
@@ -151,13 +161,14 @@ class Slots:
 
 
 @dataclass(slots=True, eq=False)
-class Prior:
+class GroupPrior:
     """Independent normal priors of the parameters: mean (P,), and one precision a group."""
 
     mean: Floats
     group: Ints
     spread: Floats
-    #: Groups whose spread the rows decide.
+    #: Spreads of the groups at the start, and groups whose spread the rows decide.
+    start: Floats
     free: NDArray[np.bool_]
 
     @property
@@ -167,19 +178,18 @@ class Prior:
         return out
 
     def update(self, theta: Floats, diagonal: Floats) -> None:
-        """Move the spreads to what the fitted effects say (MacKay's update, with the diagonal of the Fisher matrix).
+        """Update the spreads from the fitted effects (MacKay's update with the Fisher diagonal H).
 
-        sd^2 = sum of squares / sum of H / (H + 1/sd^2), the effects that the rows decide; the start
-        counts as `prior_weight` effects, so that few effects do not collapse.
+        sd^2 = sum of squares / sum of H / (H + 1/sd^2), where the second sum counts the effects that
+        the rows decide. The start counts as `prior_weight` effects, so that the spread of few effects
+        does not collapse.
         """
         weight = SETTINGS.prior_weight
         decided = diagonal / (diagonal + self.precision)
         squares = (theta - self.mean) ** 2
         count = np.bincount(self.group, decided, len(self.spread))
         total = np.bincount(self.group, squares, len(self.spread))
-        start = _STARTS**2
-        # sd^2 (effects decided) = sum of squares: with few decided effects the start prevails.
-        found = np.sqrt((total + weight * start) / (count + weight))
+        found = np.sqrt((total + weight * self.start**2) / (count + weight))
         found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
         self.spread = np.where(self.free, found, self.spread)
 
@@ -188,20 +198,21 @@ _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
     "rival", "item", "slope", "bend",
 )  # fmt: skip
-_STARTS = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
-_FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
+#: Groups whose spread stays as it is.
+_FIXED = ("position", "clicked", "constant")
 
 
 def _repeated(parts: list[tuple[str, int]]) -> Ints:
     return np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
 
 
-def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
-    """Return the prior in the kernels' order; the constant is drawn to the logged rate or mean."""
+def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPrior:
+    """Return the prior in the order of `Parts`; the constant is shrunk to the logged rate or mean."""
     K, items = rows.rankings.K, rows.encoding.items
     parts = [
         ("position", K),
         ("clicked", 1),
+        # The coefficient of reading, and distances 1 to K - 1.
         ("distance", K),
         ("cell", K * K),
         ("after", items + 1),
@@ -212,12 +223,14 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
     group = _repeated(parts)
     slopes = _repeated([("slope", d - bent), ("bend", bent)])
     group = np.concatenate([group, np.tile(slopes, items + 1)])
-    mean, spread = np.zeros(len(group)), _STARTS.copy()
+    starts = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
+    free = np.array([name not in _FIXED for name in _GROUPS])
+    mean, spread = np.zeros(len(group)), starts.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family == CLICKS:
         examined = SETTINGS.examined
         mean[:K] = examined
-        # Rate = examination x attraction: the rate of clicks over the examination assumed at first.
+        # Rate = examination x attraction: divide the click rate by the prior examination.
         attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
         level = float(np.log(attracted / (1 - attracted)))
     elif rows.family in (CHOICE, CHANCE, TOTAL):
@@ -226,11 +239,11 @@ def prior_of(rows: Rows, d: int, widths: list[tuple[str, int]]) -> Prior:
         level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
         spread[0] = SETTINGS.number_sd
     mean[group == _GROUPS.index("constant")] = level
-    return Prior(mean, group, spread, _FREE)
+    return GroupPrior(mean, group, spread, starts, free)
 
 
-def _level(rows: Rows) -> float:
-    """Return the constant with which pages of equal slots have the logged mean."""
+def _level(rows: ClickRows) -> float:
+    """Return the constant with which pages of equal slots have the logged mean reward."""
     earned = np.maximum(rows.y, 0.0) if rows.family == CHOICE else rows.y
     mean, length = float(earned.sum(axis=1).mean()), rows.lengths.mean()
     chance = float(np.clip(mean, 1e-4, 1 - 1e-4))
@@ -250,12 +263,11 @@ def fit_history(
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
 ) -> tuple[ClickModel, ...]:
-    """Return the cross-fitted click-history models, one a variant (`variants_for` unless given).
+    """Return the cross-fitted click-history models, one for each variant (`variants_for` unless given).
 
-    Rewards other than zero are clicks.
-
-    `fold` (m,) in 0..folds - 1 by unit. Each fold's parameters start at those of all rows and move
-    until a Newton step promises nothing: what they were started at no longer matters.
+    Rewards other than zero are clicks. `fold` (m,) is in 0..folds - 1, by unit. Each fold's parameters
+    start at those of all rows and move until a Newton step promises next to nothing, so that the start
+    no longer matters.
     """
     rows = prepared(CLICKS, rankings, reward, fold, folds, seed)
     return tuple(ClickModel(predictor) for predictor in predictors(rows, variants))
@@ -263,7 +275,7 @@ def fit_history(
 
 def prepared(
     family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
-) -> Rows:
+) -> ClickRows:
     """Return the checked rows of a fit, a sample of them where there are many."""
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     most = SETTINGS.rows
@@ -284,18 +296,17 @@ def prepared(
         page=rankings.page,
         bends=rankings.bends,
     )
-    return Rows.of(family, own, reward, fold, folds)
+    return ClickRows.of(family, own, reward, fold, folds)
 
 
-def predictors(rows: Rows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
-    """Return the fitted predictors; each variant starts at the narrower one before it."""
+def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
+    """Return the fitted predictors; each variant starts at the parameters of a narrower one."""
     variants = variants_for(rows.rankings) if variants is None else variants
     whole = Slots.of(rows)
-    # What each fit may see: the rows outside its fold, and for the last one all.
+    # Each fit reads the rows outside its fold; the last one reads all.
     seen = [*(whole.take(rows.fold[whole.row] != f) for f in range(rows.folds)), whole]
     made: dict[Variant, Predictor] = {}
-    # Narrow variants come first and lend the wide ones their start: a warm Newton step or two
-    # instead of a fit from nothing.
+    # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
     kept = [v for v in variants if v.extra <= rows.rankings.extras]
     for variant in sorted(kept, key=lambda v: v.extra):
         for wanted in dict.fromkeys((Variant(extra=variant.extra), variant)):
@@ -333,32 +344,31 @@ def checked(
 
 
 def _fitted(
-    rows: Rows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
+    rows: ClickRows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
 ) -> Predictor:
     encoding, shown = rows.encoding, rows.rankings.item >= 0
     common = encoding.columns(rows.rankings, rows.x, variant.extra)
     common = common[:, :, : encoding.width(variant.extra)]
     x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
     first = made[Variant(extra=variant.extra)] if variant.competition else None
-    # Competition reads strengths of the same variant without competition; without it the start is
-    # the widest one so far.
+    # A variant with competition starts at the same one without it, others at the widest so far.
     narrower = [made[v] for v in made if not v.competition]
     before = first or (narrower[-1] if narrower else None)
     rivals, columns, similarity = None, common, None
     read = np.zeros(rows.click.shape)
     if first is not None:
         similarity = _similarity(rows, first)
-        # Strengths and likeness were learned from clicks: a row's own must not be in them, whichever
-        # fit reads the row, or they would say of their own row what they say of no other.
+        # Strengths and similarity are estimated from clicks. Every fit therefore reads those of a row
+        # from the fit that left the row's fold out; else a column would contain the row's own clicks.
         strength = first.strength(rows.rankings, rows.fold, rows.x)
         alike = (
             None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
         )
-        felt = first.competition(rows.rankings, strength, alike)
+        competing = first.competition(rows.rankings, strength, alike)
         if rows.family == CLICKS:
             read = _read(rows, strength)
-        rivals = Scaling.of(felt[shown])
-        columns = np.concatenate([common, rivals.apply(felt)], axis=2)
+        rivals = Scaling.of(competing[shown])
+        columns = np.concatenate([common, rivals.apply(competing)], axis=2)
     d, p = x.shape[1] - 1, columns.shape[2] + encoding.products
     prior = prior_of(rows, d, encoding.widths(variant, p))
     climb = Climb(rows, prior, x, rows.dispersion)
@@ -371,22 +381,21 @@ def _fitted(
     start, whole, steps = theta[-1].copy(), seen[-1], []
     apart = len(whole.y) // SETTINGS.start_slots
     if apart > 1 and (before is None or variant.competition):
-        # The way from nothing is long, and so is that to competition: some of the rows show most of it.
+        # Far from the maximum, as at the first fit and with new columns of competition, some of the
+        # rows are enough for most of the way.
         some = whole.take(whole.row % apart == 0)
-        # Few rows do not decide the spreads where all have decided them once.
+        # Spreads that all rows have set are not updated on some of them.
         more = int(before is None)
         steps.append(climb(theta[-1], some, columns, read, more, near=near))
         climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
         rounds, near = rounds - more, True
         if before is not None:
-            # They say what many slots share, of items less than what is known already.
-            after, base, _, first_item = Parameters(
-                theta, rows.rankings.K, encoding.items, d
-            ).starts
-            theta[-1, after:base] = start[after:base]
-            theta[-1, first_item:] = start[first_item:]
+            # Some rows estimate what many slots share. Of single items they know less than the start.
+            of = parts_of(rows.rankings.K, encoding.items, d, p)
+            theta[-1, of.after : of.constant] = start[of.after : of.constant]
+            theta[-1, of.item :] = start[of.item :]
     steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
-    # New columns move a fold about as they move all rows.
+    # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
     steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
     details: Json = {
@@ -416,123 +425,144 @@ def _fitted(
     )
 
 
-def _read(rows: Rows, strength: Floats) -> Floats:
-    """Return what the items skipped since the last click say of still reading (m, K)."""
+def _read(rows: ClickRows, strength: Floats) -> Floats:
+    """Return what the items skipped since the last click say of whether the user still reads (m, K)."""
     out = np.zeros(strength.shape)
     reading(skips(rows.rankings, strength), rows.click, rows.lengths, out)
     return out
 
 
-def _similarity(rows: Rows, first: Predictor) -> Similarity | None:
-    """Return which items the clicks show to be alike, by residuals of rows outside each fit."""
+def _similarity(rows: ClickRows, first: Predictor) -> Similarity | None:
+    """Return the similarity of items, from residuals of rows that each fit has not seen."""
     if rows.family != CLICKS or rows.rankings.K < 2:
         return None
     attraction = first.strength(rows.rankings, rows.fold)
-    odds, after = first.parameters.odds, first.parameters.after
-    return learned(attraction, odds, after, rows.numbers, rows.lengths, rows.fold, rows.click)
+    shown = Shown(rows.numbers, rows.lengths, rows.fold)
+    return learned(attraction, first.parameters.examination, shown, rows.click)
 
 
 def _widened(before: Parameters, p: int) -> Floats:
-    """Return the parameters (F + 1, P) of a narrower variant with zeros for the new columns, which come last."""
-    _, _, columns, items = before.starts
-    theta = before.theta
-    return np.concatenate(
-        [theta[:, :items], np.zeros((len(theta), p - (items - columns))), theta[:, items:]], axis=1
-    )
+    """Return the parameters (F + 1, P) of a narrower variant, with zeros for the new columns at the end."""
+    start, theta = before.parts, before.theta
+    new = np.zeros((len(theta), p - (start.item - start.columns)))
+    return np.concatenate([theta[:, : start.item], new, theta[:, start.item :]], axis=1)
 
 
 @dataclass(slots=True, eq=False)
 class Climb:
-    """Moves parameters to their maximum; spreads and dispersion are learned on all rows and kept for the folds."""
+    """Maximises the penalised likelihood; folds keep the spreads and dispersion of all rows."""
 
-    rows: Rows
-    prior: Prior
+    rows: ClickRows
+    prior: GroupPrior
     x: Floats
     dispersion: float = 1.0
-    #: The Fisher diagonal of all rows (P,): it only scales, so that folds can share it.
+    #: The Fisher diagonal of all rows (P,). It only scales steps, so folds share it.
     diagonal: Floats = field(default_factory=lambda: np.zeros(0))
-    #: The inverse of the Hessian's block of the parameters that many slots share.
+    #: The inverse of the Hessian's block of the parameters common to many slots.
     inverse: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __call__(
         self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
     ) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        steps, inner = SETTINGS.steps, SETTINGS.inner
-        # Many parameters are allowed more nats in all: each adds its own bit of slack.
+        # More parameters may leave more nats in all.
         enough = SETTINGS.enough * (1 + len(theta) / 500)
-        K, items = self.rows.rankings.K, self.rows.encoding.items
-        own = np.ascontiguousarray(columns[slots.row, slots.k].T)
-        bent = self.rows.unbent, *self.rows.encoding.bent, self.rows.traits
-        places = slots.cell, slots.last, slots.own, slots.row, read[slots.row, slots.k]
-        linear_map: LinearMap = (K, items, *places, self.x, own, *bent)
+        given = self.linear_map(slots, columns, read)
         taken = 0
         for more in range(rounds, -1, -1):
             if more or not len(self.diagonal):
-                self.diagonal = self._diagonal(theta, linear_map, slots.y)
+                self.diagonal = self._diagonal(theta, given, slots.y)
             # While spreads still move, a rough maximum is enough.
             _, done = newton(
-                theta, self.prior.mean, self.prior.precision, *linear_map, slots.y, self.rows.family,
-                self.dispersion, int(steps), 4 * enough if more else enough, int(inner), near,
-                self.diagonal, *self._common(theta, slots, own, places[-1], near=near),
-            )  # fmt: skip
+                theta,
+                NormalPrior(self.prior.mean, self.prior.precision),
+                given,
+                Observed(slots.y, self.rows.family, self.dispersion),
+                RoughInverse(self.diagonal, *self._common(theta, slots, given, near=near)),
+                Effort(SETTINGS.steps, SETTINGS.inner, 4 * enough if more else enough, near),
+            )
             taken += done
             near = True
             if more:
                 self.prior.update(theta, self.diagonal)
                 if self.rows.free and len(slots.y):
                     u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
-                    linear(theta, *linear_map, u, v)
+                    linear(theta, given, u, v)
                     self.dispersion = self._dispersion(slots, u + v)
         return taken
 
-    def _diagonal(self, theta: Floats, linear_map: LinearMap, y: Floats) -> Floats:
-        """Return the Fisher diagonal (P,): that of J' H J needs squared columns.
+    def linear_map(self, slots: Slots, columns: Floats, read: Floats) -> LinearMap:
+        """Return what the kernels read of slots, from columns (m, K, p) and reading (m, K)."""
+        rows = self.rows
+        at, bent = rows.encoding.bent
+        return LinearMap(
+            rows.rankings.K,
+            rows.encoding.items,
+            slots.cell,
+            slots.last,
+            slots.own,
+            slots.row,
+            read[slots.row, slots.k],
+            self.x,
+            np.ascontiguousarray(columns[slots.row, slots.k].T),
+            rows.unbent,
+            at,
+            bent,
+            rows.traits,
+        )
 
-        Huv is left out, as it only scales and shrinks.
+    def _diagonal(self, theta: Floats, given: LinearMap, y: Floats) -> Floats:
+        """Return the diagonal of J' H J (P,), from squared columns.
+
+        The cross derivative huv is left out: the diagonal only scales steps and updates spreads.
         """
-        K, items, cell, last, own, row, read, x, columns, context, at, bent, traits = linear_map
         u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
-        linear(theta, *linear_map, u, v)
+        linear(theta, given, u, v)
         family = self.rows.family
-        likelihood(u, v, y, row, family, self.dispersion, su, sv)
-        derivatives(su, sv, y, row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
+        likelihood(u, v, y, given.row, family, self.dispersion, su, sv)
+        derivatives(su, sv, y, given.row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
         if family >= CHOICE:
             huu = huu + (huv + np.where(y < 0.0, hvv, 0.0)) * su**2
             hvv = huu
         out = np.empty(len(theta))
-        adjoint(huu, hvv, K, items, cell, last, own, row, read**2, x**2, columns**2, context**2, at,
-                bent, traits**2, out)  # fmt: skip
+        squared = {
+            name: getattr(given, name) ** 2
+            for name in ("read", "x", "columns", "context", "traits")
+        }
+        adjoint(huu, hvv, given._replace(**squared), out)
         return out
 
     def _common(
-        self, theta: Floats, slots: Slots, own: Floats, read: Floats, *, near: bool
+        self, theta: Floats, slots: Slots, given: LinearMap, *, near: bool
     ) -> tuple[Ints, Floats]:
-        """Return the parameters that many slots share (positions, distances, constant, context,
-        columns), and the inverse of their block of the Hessian, once near the maximum.
+        """Return the parameters that many slots share, and the inverse of their block of the Hessian.
+
+        They are those of positions, distances, constant, context and columns; far from the maximum
+        there are none.
         """
-        K, at, bent = self.rows.rankings.K, *self.rows.encoding.bent
-        first, size = 2 * K + 1 + K**2 + self.rows.encoding.items + 1, self.x.shape[1]
-        p = len(own) + bent * self.rows.unbent.shape[1]
-        common = np.concatenate([np.arange(2 * K + 1), np.arange(first, first + size + p)])
+        K, own, at, bent = given.K, given.columns, given.at, given.bent
+        size = self.x.shape[1]
+        p = len(own) + bent * given.context.shape[1]
+        start = parts_of(K, given.items, size - 1, p)
+        common = np.concatenate([np.arange(start.cell), np.arange(start.constant, start.item)])
         if not near:
             return common[:0], self.inverse
         if not len(self.inverse):
-            # It only scales: some of the slots say it well enough.
+            # The block only scales steps: some of the slots are enough.
             apart = 1 + len(slots.y) // SETTINGS.block_slots
             some = np.flatnonzero(slots.row % apart == 0)
             row = slots.row[some]
             k = self.rows.rankings.places[row, slots.k[some]]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
-            z, context = own[:, some], self.rows.unbent[row].T
-            design = np.zeros((2 * K + 1 + size + p, N))
+            z, context = own[:, some], given.context[row].T
+            design = np.zeros((len(common), N))
             design[k, np.arange(N)] = 1.0
             after = np.flatnonzero(before >= 0)
-            design[K, after] = 1.0
-            design[K + 1 + k[after] - before[after], after] = 1.0
-            design[K + 1] = read[some]
+            design[start.clicked, after] = 1.0
+            design[start.distance + k[after] - before[after], after] = 1.0
+            design[start.reading] = given.read[some]
             products = [z[at + j] * context for j in range(bent)]
-            design[2 * K + 1 :] = np.concatenate(
+            design[start.cell :] = np.concatenate(
                 [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
             )
             values = theta[common]
@@ -548,8 +578,8 @@ class Climb:
         return common, self.inverse
 
     def _apart(self, design: Floats, values: Floats) -> Floats:
-        """Return the Fisher block of columns (., N) whose slots speak one by one."""
-        first = 2 * self.rows.rankings.K + 1
+        """Return the Fisher block of columns (., N) where slots are independent."""
+        first = parts_of(self.rows.rankings.K, 0, 0, 0).cell
         seen, shown = design[:first], design[first:]
         u, v = values[:first] @ seen, values[first:] @ shown
         huu: Floats = np.full(len(u), 1.0 / self.dispersion)
@@ -565,7 +595,7 @@ class Climb:
         return out
 
     def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
-        """Return the Fisher block of columns (., N) whose slots speak together by page."""
+        """Return the Fisher block of columns (., N) where the slots of a page have one likelihood."""
         rate, total, slope, own, cross, beside = np.empty((6, len(y)))
         family, none = self.rows.family, np.zeros(len(y))
         page_likelihood(predicted, none, y, row, family, self.dispersion, rate, total)
@@ -581,10 +611,7 @@ class Climb:
         return out
 
     def _dispersion(self, slots: Slots, predicted: Floats) -> float:
-        """Return Pearson's dispersion.
-
-        The mean squared residual, relative to the variance that the mean goes with.
-        """
+        """Return Pearson's dispersion: the mean squared residual relative to the family's variance."""
         y, family = slots.y, self.rows.family
         if family == NORMAL:
             residual = y - predicted

@@ -1,15 +1,16 @@
-"""The click-history model: fitted parameters by fold, and what they say of any rankings of any requests.
+"""The click-history model: its parameters by fold, and the clicks that it expects of any rankings.
 
-P(click at k | x, a, last click at l) = s(t_kl + h[a_l] + g r_kl) s(v_k), s the logistic function. The
-first factor is the chance that slot k is examined, r_kl what the items skipped since l say of it;
-the second that its item attracts. See WHY.md for what this nests.
+P(click at k | x, a, last click at l) = s(t_kl + h[a_l] + g r_kl) s(v_k), with s the logistic function.
+The first factor is the chance that slot k is examined; r_kl is what the items skipped since l say of
+it. The second factor is the chance that the item attracts. WHY.md lists the models that this nests.
 
-Similar items above are learned from clicks where there is evidence, and read off the features where
-there are any. How much an item suffers below another is a table of items x items, far too many
-numbers for its rows. If items are alike in a few ways (hidden categories, brands), the table has low
-rank: the leading eigenvectors of standardised residuals of pairs find them. They are kept only
-beyond what the same residuals give with random signs, and shrunk by what noise of that size adds to
-an eigenvalue and turns its vector (Benaych-Georges & Nadakuditi 2011).
+An item may lose clicks to similar items above it. Similarity is learned from clicks where they show
+any, and read off the features where there are features. The loss of one item below another is a table
+of items x items, which has too many numbers for its rows. If items are alike in a few ways (hidden
+categories, brands), the table has low rank, and the leading eigenvectors of the standardised residuals
+of pairs estimate it. An eigenvector is kept if its eigenvalue is larger than those of the same
+residuals with random signs. It is then shrunk: noise enlarges an eigenvalue and turns its vector
+(Benaych-Georges & Nadakuditi 2011).
 """
 
 from dataclasses import dataclass, field
@@ -17,8 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, by_row
+from counterrank.models.clicks.kernels.likelihood import Parts, parts_of
 from counterrank.models.clicks.kernels.recursion import (
+    Attraction,
+    Examination,
+    Shown,
     attractions,
     chances,
     click_expected,
@@ -29,16 +36,8 @@ from counterrank.models.clicks.kernels.recursion import (
     similar_above,
     skipped,
 )
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    Rankings,
-    Scaling,
-    Variant,
-    by_row,
-)
 from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -47,7 +46,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity:
-    """Places of items (F + 1, I + 1, r) by fold left out.
+    """Places u of items (F + 1, I + 1, r) by fold left out, and signs (F + 1, r).
 
     The effect of a pair on the logit is u_a' diag(sign) u_b.
     """
@@ -64,28 +63,22 @@ class Similarity:
 
 
 def learned(
-    attraction: Floats,
-    odds: Floats,
-    after: Floats,
-    numbers: Ints,
-    lengths: Ints,
-    fold: Ints,
-    click: Floats,
+    attraction: Floats, seen: Examination, shown: Shown, click: Floats
 ) -> Similarity | None:
-    """Return the similarity that residuals of pairs show, or None where they show none beyond noise.
+    """Return the similarity that residuals of pairs show, or None where they show only noise.
 
-    attraction (m, K), odds and after are those of a click model, each ranking read by the fit that
+    `attraction` (m, K) and `seen` are those of a click model. Each ranking is predicted by the fit that
     left its fold out.
     """
-    folds, size = odds.shape[0] - 1, after.shape[1]
+    folds, size = len(seen.odds) - 1, seen.after.shape[1]
     if not 3 < size <= SETTINGS.similar_items:
         return None
     slope, bend = np.zeros((folds, size, size)), np.zeros((folds, size, size))
-    pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
-    # Being alike has no direction.
+    pair_evidence(attraction, seen, shown, click, slope, bend)
+    # Similarity is symmetric.
     slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
-    # How many directions is decided once, on all rows: folds of different rank would be different
-    # models. The places themselves leave each fold out.
+    # The rank is decided once, on all rows: folds of different rank would be different models. The
+    # places leave each fold out.
     rank, noise = _ranked(_standard(slope.sum(axis=0), bend.sum(axis=0)))
     if rank == 0:
         return None
@@ -97,7 +90,7 @@ def learned(
 
 
 def _standard(slope: Floats, bend: Floats) -> Floats:
-    """Return residuals of pairs in standard errors; pairs with little evidence are drawn to zero."""
+    """Return residuals of pairs in standard errors; pairs with little evidence are shrunk to zero."""
     out: Floats = slope / np.sqrt(bend + SETTINGS.pair_weight)
     return out
 
@@ -110,10 +103,10 @@ def _leading(table: Floats) -> tuple[Floats, Floats]:
 
 
 def _ranked(table: Floats) -> tuple[int, float]:
-    """Return how many eigenvalues are beyond noise, and its size.
+    """Return how many eigenvalues are larger than noise, and the size of the noise.
 
-    What was found is taken out before noise is measured again: likeness itself makes residuals
-    large.
+    Similarity itself makes residuals large, so each eigenvector found is subtracted before the noise
+    is measured again.
     """
     values, vectors = _leading(table)
     rank = 0
@@ -126,7 +119,7 @@ def _ranked(table: Floats) -> tuple[int, float]:
 
 
 def _noise(table: Floats) -> float:
-    """Return the largest eigenvalue of the same residuals with random signs: the mean of a few draws."""
+    """Return the largest eigenvalue of the same residuals with random signs, averaged over three draws."""
     rng = np.random.default_rng(STREAMS["random signs"])
     found = []
     for _ in range(3):
@@ -136,16 +129,16 @@ def _noise(table: Floats) -> float:
 
 
 def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Floats, Floats]:
-    """Return places (I + 1, rank) and signs of one set of rows.
+    """Return places (I + 1, rank) and signs from the sums of one set of rows.
 
-    Residuals are z = effect x root of the pair's evidence, which is about s_a s_b: dividing by it
-    gives effects.
+    A residual is the effect times the root of the pair's evidence. That root is about s_a s_b, and
+    dividing by it gives effects.
     """
     values, vectors = _leading(_standard(slope, bend))
     values, vectors = values[:rank], vectors[:, :rank]
-    # Of a symmetric noise matrix with entries of variance s^2 the largest eigenvalue is 2 s
-    # sqrt(I): `level` is s^2 I. A true eigenvalue t shows as t + level / t, and its vector keeps
-    # the share 1 - level / t^2 of itself: solve for t, then shrink.
+    # The largest eigenvalue of a symmetric noise matrix with entries of variance s^2 is 2 s sqrt(I);
+    # `level` is s^2 I. A true eigenvalue t appears as t + level / t, and its vector keeps the share
+    # 1 - level / t^2. Solve for t, then shrink.
     level = (noise / 2) ** 2
     inside = np.maximum(values**2 - 4 * level, 0.0)
     plain = (np.abs(values) + np.sqrt(inside)) / 2
@@ -175,12 +168,11 @@ _TABLE = 10_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoding:
-    """How rankings become the arrays of the kernels; fixed by the rows of a fit, shared by its folds and variants."""
+    """How rankings become the arrays of the kernels; all folds and variants of a fit share it."""
 
-    #: Ids of the items seen, in order; their places are the items' numbers.
+    #: Ids of the items seen, sorted. An item's number is its place in this array.
     seen: Ints
-    #: The same as a table by id, whose last entry and all ids beyond are "not seen"; empty where
-    #: ids are huge.
+    #: Numbers by id. The last entry stands for items not seen; empty where ids are huge.
     number: Ints
     context: Scaling
     features: Scaling | None
@@ -189,8 +181,8 @@ class Encoding:
     slopes: bool
     #: Columns of the context whose squares follow it.
     squared: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    #: Whether features and extra numbers also stand multiplied by the logarithm of the place: some
-    #: kinds of items are looked for further down, or trusted there.
+    #: Whether features and extra numbers times the logarithm of the place are columns too: readers
+    #: look for some kinds of items further down.
     by_place: bool = False
 
     @classmethod
@@ -202,8 +194,8 @@ class Encoding:
             None if part is None else Scaling.of(part[shown], logs=logs)
             for part, logs in ((rankings.features, rankings.bends), (rankings.extra, False))
         ]
-        # Every item has its own slopes in the context while that is few numbers; in large
-        # catalogues the context acts through features instead.
+        # Each item has slopes in the context of its own while these are few numbers. In large
+        # catalogues the context acts through features.
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS.slopes
         squared = np.empty(0, dtype=np.int64)
         if rankings.bends and slopes and rankings.x.shape[1] <= SETTINGS.squares:
@@ -226,7 +218,7 @@ class Encoding:
         return len(self.seen)
 
     def numbers(self, item: Ints) -> Ints:
-        """Return the numbers of items by id; padding gets that of items not seen and is never read."""
+        """Return the numbers of items by id. Padding gets the number of unseen items; nothing reads it."""
         if len(self.number):
             out: Ints = self.number[np.minimum(item, len(self.number) - 1)]
             return out
@@ -234,9 +226,9 @@ class Encoding:
         return np.where(self.seen[place] == item, place, len(self.seen))
 
     def context_of(self, x: Floats) -> Floats:
-        """Return the context (n, d) standardised, then the squares of some columns, cut at 9.
+        """Return the standardised context (n, d), then the squares of some columns.
 
-        Outliers would else decide them.
+        Squares are cut at 9, because outliers would else decide their coefficients.
         """
         z = self.context.apply(x)
         if not len(self.squared):
@@ -245,7 +237,7 @@ class Encoding:
         return np.ascontiguousarray(np.concatenate([z, (squares - 1.0) / np.sqrt(2.0)], axis=1))
 
     def unbent(self, x: Floats) -> Floats:
-        """Return the context without its squares (n, d): what features are multiplied with."""
+        """Return the context without its squares (n, d), which multiplies the features."""
         return np.ascontiguousarray(x[:, : len(self.context.mean)])
 
     def slopes_of(self, x: Floats) -> Floats:
@@ -268,7 +260,7 @@ class Encoding:
 
     @property
     def bent(self) -> tuple[int, int]:
-        """First and number of the columns that the context bends: features with products."""
+        """First and number of the columns whose coefficients depend on the context."""
         bent = 0 if self.features is None or not self.products else len(self.features.mean)
         return (0 if self.slopes else len(self.context.mean)), bent
 
@@ -278,7 +270,7 @@ class Encoding:
             ("context", 0 if self.slopes else len(self.context.mean)),
             ("feature", 0 if self.features is None else len(self.features.mean)),
             ("product", self.products),
-            ("place", self.placed),
+            ("place", self.placed + int(self.by_place)),
             *[("extra", 1), ("place", int(self.by_place))] * variant.extra,
         ]
         return [*found, ("rival", p - sum(size for _, size in found))]
@@ -287,14 +279,14 @@ class Encoding:
         """Return how many of the `columns` a variant reads: extra numbers come last."""
         found = 0 if self.slopes else len(self.context.mean)
         found += 0 if self.features is None else len(self.features.mean)
-        return found + self.placed + (1 + self.by_place) * extra
+        return found + self.placed + int(self.by_place) + (1 + self.by_place) * extra
 
     def columns(self, rankings: Rankings, x: Floats, extra: int) -> Floats:
         """Return the columns of attraction (m, K, .) common to all items.
 
-        The context where items have no slopes in it, features, features by place, each extra number
-        and the same by place; products of features and context are left to the kernels. Variants
-        with fewer extra numbers share the array and do not read the last ones.
+        They are the context (where items have no slopes in it), features, features by place, and each
+        extra number, also by place. The kernels multiply features and context. Variants with fewer
+        extra numbers share the array and do not read its last columns.
         """
         if extra > rankings.extras:
             raise EstimatorError(
@@ -305,7 +297,7 @@ class Encoding:
 
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
-        # Less one, about its mean on a page: what a feature does by itself stays with the feature.
+        # Centred at about its mean on a page, so that a feature's own column keeps its mean effect.
         place = (np.log1p(rankings.places) - 1.0)[:, :, None]
         if not self.slopes:
             own = x[rankings.row]
@@ -317,6 +309,8 @@ class Encoding:
                 )
             features = self.features.apply(rankings.features)
             parts += [features, features * place] if self.placed else [features]
+        if self.by_place:
+            parts.append(place)
         if self.extra is not None and rankings.extra is not None:
             extra = self.extra.apply(rankings.extra)
             if self.by_place:
@@ -329,7 +323,7 @@ class Encoding:
 
 
 def number_table(seen: Ints) -> Ints:
-    """Return the number of each item by id, the last entry for items not seen; empty where ids are huge."""
+    """Return the number of each item by id, last that of unseen items; empty where ids are huge."""
     if seen[-1] >= _TABLE:
         return np.empty(0, dtype=np.int64)
     number = np.full(int(seen[-1]) + 2, len(seen), dtype=np.int64)
@@ -339,7 +333,7 @@ def number_table(seen: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """Parameters (F + 1, P) by fold left out, in the kernels' order; the last row is the fit of all rows."""
+    """Parameters (F + 1, P) by fold left out, in the order of `Parts`; the last row is the fit of all rows."""
 
     theta: Floats
     K: int
@@ -347,60 +341,66 @@ class Parameters:
     d: int
 
     @property
-    def starts(self) -> tuple[int, int, int, int]:
-        """First entries of item after click, constant, columns and items."""
-        after = 2 * self.K + 1 + self.K**2
-        base = after + self.items + 1
-        width = self.theta.shape[1] - base - 1 - self.d - (self.items + 1) * (1 + self.d)
-        return after, base, base + 1 + self.d, base + 1 + self.d + width
+    def parts(self) -> Parts:
+        """Where each part of the parameters begins."""
+        p = self.theta.shape[1] - self.count(self.K, self.items, self.d, 0)
+        return parts_of(self.K, self.items, self.d, p)
+
+    @staticmethod
+    def count(K: int, items: int, d: int, p: int) -> int:
+        """Return the number P of parameters of so many positions, items, context columns and columns."""
+        return parts_of(K, items, d, p).slope + (items + 1) * d
 
     @property
     def odds(self) -> Floats:
         """exp(-t_kl) (F + 1, K, K + 1); column 0 before any click."""
-        K, theta = self.K, self.theta
+        K, theta, start = self.K, self.theta, self.parts
         k, last = np.arange(K)[:, None], np.arange(K)
         t = np.zeros((len(theta), K, K + 1))
         t[:, :, 0] = theta[:, :K]
-        cells = theta[:, 2 * K + 1 : 2 * K + 1 + K * K].reshape(-1, K, K)
-        distance = theta[:, K + 1 + np.maximum(k - last, 0)]
-        t[:, :, 1:] = theta[:, :K, None] + theta[:, K, None, None] + distance + cells
+        cells = theta[:, start.cell : start.after].reshape(-1, K, K)
+        distance = theta[:, start.distance + np.maximum(k - last, 0)]
+        t[:, :, 1:] = theta[:, :K, None] + theta[:, start.clicked, None, None] + distance + cells
         return np.exp(-t)
+
+    @property
+    def examination(self) -> Examination:
+        """All that examination depends on."""
+        return Examination(self.odds, self.after, self.power)
 
     @property
     def power(self) -> Floats:
         """How much skipped items say of having left (F + 1,): 0 nothing, 1 as in Chapelle & Zhang."""
-        return np.ascontiguousarray(self.theta[:, self.K + 1])
+        return np.ascontiguousarray(self.theta[:, self.parts.reading])
 
     @property
     def after(self) -> Floats:
         """exp(-h) (F + 1, I + 1)."""
-        first = self.starts[0]
-        return np.exp(-self.theta[:, first : first + self.items + 1])
+        start = self.parts
+        return np.exp(-self.theta[:, start.after : start.constant])
 
     @property
     def table(self) -> Floats:
         """Intercept and slopes of each item (F + 1, I + 1, 1 + d), common part included."""
-        _, base, columns, items = self.starts
-        folds = len(self.theta)
+        start, folds = self.parts, len(self.theta)
         out = np.empty((folds, self.items + 1, 1 + self.d))
-        own = self.theta[:, items : items + self.items + 1]
-        slopes = self.theta[:, items + self.items + 1 :].reshape(folds, self.items + 1, self.d)
-        out[:, :, 0] = self.theta[:, base, None] + own
-        out[:, :, 1:] = self.theta[:, None, base + 1 : columns] + slopes
+        slopes = self.theta[:, start.slope :].reshape(folds, self.items + 1, self.d)
+        out[:, :, 0] = self.theta[:, start.constant, None] + self.theta[:, start.item : start.slope]
+        out[:, :, 1:] = self.theta[:, None, start.context : start.columns] + slopes
         return out
 
     @property
     def beta(self) -> Floats:
         """Coefficients of the columns (F + 1, p)."""
-        _, _, columns, items = self.starts
-        return np.ascontiguousarray(self.theta[:, columns:items])
+        start = self.parts
+        return np.ascontiguousarray(self.theta[:, start.columns : start.item])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictor:
-    """The linear part of a model: what it says of each slot's item, common to clicks and numbers.
+    """The linear predictor of each slot, common to models of clicks and of numbers.
 
-    With competition, `first` is the predictor that says how strong the others are.
+    With competition, `first` is the predictor without it, which says how strong the other items are.
     """
 
     parameters: Parameters
@@ -428,9 +428,9 @@ class Predictor:
         """Number of folds."""
         return len(self.parameters.theta) - 1
 
-    def arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
-        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
-        return (
+    def shown(self, rankings: Rankings, fold: int | Ints) -> Shown:
+        """Return the rankings by item numbers, with the fit that each is asked of."""
+        return Shown(
             rankings.once(("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)),
             rankings.lengths,
             by_row(fold, self.folds, rankings.m),
@@ -463,7 +463,8 @@ class Predictor:
     def _predict(
         self, rankings: Rankings, folds: Ints, x: Floats, strength: Floats | None, out: Floats
     ) -> None:
-        numbers, lengths, _ = self.arrays(rankings, folds)
+        shown = self.shown(rankings, folds)
+        numbers, lengths = shown.item, shown.lengths
         columns = self.encoding.columns(rankings, x, self.variant.extra)
         others = np.empty((*numbers.shape, 0))
         if self.rivals is not None and strength is not None:
@@ -473,14 +474,16 @@ class Predictor:
             others = self.rivals.apply(self.competition(rankings, strength, alike))
         own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
         assert rankings.row is not None
-        attractions(self.table, self.beta, numbers, own, rankings.row, columns, others, unbent,
-                    *self.encoding.bent, lengths, folds, out)  # fmt: skip
+        given = Attraction(
+            self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
+        )
+        attractions(given, shown, out)
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
-        """Return what the other slots mean to each (m, K, 4 and more).
+        """Return the columns of competition (m, K, 4 or more).
 
-        Strengths, the rest of the page where strengths are chances, learned likeness (m, K) where
-        there is one, likeness of features.
+        They are the strengths of the other slots, the rest of the page (where strengths are chances),
+        learned similarity `alike` (m, K) and similarity of features (where there are any).
         """
         parts = [rivalry(strength, rankings.lengths)]
         if self.curved:
@@ -497,7 +500,7 @@ class Predictor:
         return alike_above(z, rankings.item >= 0)[..., None]
 
     def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
-        """Return what each slot's item is by itself (m, K): a chance, or a number; zero in the padding."""
+        """Return the strength of each slot's item by itself (m, K), a chance or a number; zero in the padding."""
         own = self.first or self
         values = own(rankings, fold, x)
         if self.curved:
@@ -506,23 +509,10 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClickModel:
-    """A fitted click-history model."""
+class PredictorModel:
+    """A model that makes its expectations from one linear predictor."""
 
     predictor: Predictor
-    odds: Floats = field(init=False)
-    after: Floats = field(init=False)
-    power: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "power", self.predictor.parameters.power)
-        object.__setattr__(self, "odds", self.predictor.parameters.odds)
-        object.__setattr__(self, "after", self.predictor.parameters.after)
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.HISTORY
 
     @property
     def variant(self) -> Variant:
@@ -539,42 +529,44 @@ class ClickModel:
         """What was fitted, for people."""
         return self.predictor.details
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickModel(PredictorModel):
+    """A fitted click-history model."""
+
+    seen: Examination = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seen", self.predictor.parameters.examination)
+
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
         self._fits(rankings)
-        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        shown = self.predictor.shown(rankings, fold)
         attraction, skip = self._page(rankings, fold)
         out = np.zeros(rankings.item.shape)
-        click_expected(
-            attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds, out
-        )
+        click_expected(attraction, skip, self.seen, shown, out)
         return out
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected clicks and their surprises; a reward other than zero is a click."""
-        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
-
-    def along(
         self,
         rankings: Rankings,
         reward: Floats,
-        worth: Floats,
         fold: int | Ints,
-        alpha: Floats | None,
+        alpha: Floats | None = None,
+        worth: Floats | None = None,
     ) -> History:
-        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
+        """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given."""
         self._fits(rankings)
-        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        worth = np.ones(rankings.item.shape) if worth is None else worth
+        shown = self.predictor.shown(rankings, fold)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         q, ahead = np.zeros(rankings.item.shape), np.zeros((rankings.m, rankings.K + 1))
         click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
         attraction, skip = self._page(rankings, fold)
-        click_history(attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds,
-                      weights * worth, click, q, ahead)  # fmt: skip
+        click_history(attraction, skip, self.seen, shown, weights * worth, click, q, ahead)
         q *= worth
-        # A telescope: what was earned plus what is expected now, less what was expected before.
+        # What was earned at the slot, plus what is expected after it, less what was expected before it.
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
         return History(q, ahead, delta)
 
@@ -590,8 +582,8 @@ class ClickModel:
     def _page(self, rankings: Rankings, fold: int | Ints) -> tuple[Floats, Floats]:
         """Return the attraction (m, K) and what skipped items say of having left (m, K, 2)."""
         own = self.predictor.first or self.predictor
-        # The models with competition read the strengths that the ones without it are made of: asked
-        # about the same folds (the same array), they share them.
+        # A model with competition reads the strengths that the model without it has computed. Both
+        # share them where they are asked about the same folds (the same array).
         asked = fold if isinstance(fold, int) else id(fold)
         strength, _ = rankings.once(
             ("strength", own, asked), lambda: (own.strength(rankings, fold), fold)
@@ -603,15 +595,15 @@ class ClickModel:
         return values, skips(rankings, strength)
 
     def _fits(self, rankings: Rankings) -> None:
-        if rankings.K > self.odds.shape[1]:
+        if rankings.K > self.seen.odds.shape[1]:
             raise EstimatorError(
                 f"rankings have {rankings.K} slots, the click model was fitted to "
-                f"{self.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
+                f"{self.seen.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
             )
 
 
 def skips(rankings: Rankings, strength: Floats | None) -> Floats:
-    """Return what skipping items of these strengths says of having left (m, K, 2), or nothing."""
+    """Return what skipped items of these strengths say of having left (m, K, 2); zeros without strengths."""
     out = np.zeros((rankings.m, rankings.K, 2))
     if strength is not None:
         skipped(strength, SETTINGS.missed, rankings.lengths, out)
@@ -638,7 +630,8 @@ def place_discount(K: int) -> Floats:
 def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
     """Return log(c + sum of the other slots' odds, discounted by place) (m, K).
 
-    Where attention is shared over a page, what the others ask for is taken from each in proportion.
+    Where readers divide their attention over a page, each slot loses in proportion to the odds of the
+    others.
 
     >>> rest_of_page(np.array([[0.5, 0.5, 0.0]]), np.array([2])).round(3).tolist()
     [[-0.097, 0.182, 0.0]]

@@ -1,11 +1,13 @@
-"""Models in which the items of a page act together: a choice among them, and one reward of the whole page.
+"""Models of whole pages: a choice among the items of a page, and one reward of the whole page.
 
-Every slot has h = t_k + v_k, t the place and v what the click models call attraction: context, items,
-features, scores. A reader who makes up to M choices clicks slot k with chance e^h_k / (1 + L + R) at
-each, L the sum of e^h over the page and R that over the candidates beside it, where they are known; one
-stands for what else there is to do. The reward of a page has S = sum_k w_k h_k behind it, w = 1 /
-sqrt(place): mean 1 / (1 + e^-S) where it is between 0 and 1 (any click, reciprocal rank), e^S where it
-is at least 0 (revenue), S where it may be negative.
+Every slot has h = t_k + v_k, with t for the place and v for the attraction (context, items, features,
+scores). A reader makes up to M choices. Each goes to slot k with chance e^h_k / (1 + L + R), where L is
+the sum of e^h over the page, R that over the candidates beside the page (where they are known), and
+one stands for doing something else.
+
+The reward of a page depends on S = sum_k w_k h_k, with w = 1 / sqrt(place). Its mean is 1 / (1 + e^-S)
+where it is between 0 and 1 (any click, reciprocal rank), e^S where it is at least 0 (revenue), and S
+where it may be negative.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
+from counterrank.models.base import ALL, History, by_row, plain_history
 from counterrank.models.clicks.fit import predictors, prepared
 from counterrank.models.clicks.kernels.pages import (
     CHANCE,
@@ -24,19 +27,9 @@ from counterrank.models.clicks.kernels.pages import (
     page_weights,
 )
 from counterrank.models.clicks.kernels.recursion import not_shown
-from counterrank.models.clicks.model import Predictor
-from counterrank.models.clicks.rankings import (
-    ALL,
-    History,
-    Kind,
-    Rankings,
-    Variant,
-    by_row,
-    plain_history,
-    variants_for,
-    with_candidates,
-)
+from counterrank.models.clicks.model import Predictor, PredictorModel
 from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.rankings import Rankings, Variant, variants_for, with_candidates
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -47,7 +40,7 @@ _FAR = 20.0
 
 
 def _summed(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return t_k + v_k (m, K); what stands in the padding means nothing."""
+    """Return t_k + v_k (m, K); values in the padding have no meaning."""
     numbers = by_row(fold, predictor.folds, rankings.m)
     return predictor(rankings, fold) + predictor.parameters.theta[numbers, : rankings.K]
 
@@ -70,29 +63,13 @@ def _keys(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChoiceModel:
+class ChoiceModel(PredictorModel):
     """Items of a page compete for at most `budget` clicks."""
 
-    predictor: Predictor
     budget: float
     #: Slots of a page, and whether the candidates that it does not show compete too.
     K: int
     beside: bool
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.CHOICE
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.predictor.variant
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.predictor.folds
 
     @property
     def details(self) -> Json:
@@ -117,7 +94,7 @@ class ChoiceModel:
         if pool is None or rankings.row is None:
             raise EstimatorError("the model was fitted with candidates; these rankings have none")
         folds = by_row(fold, self.folds, rankings.m)
-        # Rankings of a request share its candidates: each is asked once, by the fit its rows are asked.
+        # Rankings of a request share its candidates, so the model is asked once about each of them.
         of_row = np.full(pool.n, self.folds)
         of_row[rankings.row] = folds
         if (of_row[rankings.row] != folds).any():
@@ -132,30 +109,24 @@ class ChoiceModel:
         return out
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected clicks and their surprises; a reward other than zero is a click."""
-        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
-
-    def along(
         self,
         rankings: Rankings,
         reward: Floats,
-        worth: Floats,
         fold: int | Ints,
-        alpha: Floats | None,
+        alpha: Floats | None = None,
+        worth: Floats | None = None,
     ) -> History:
-        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average.
+        """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given.
 
-        Given the clicks above, the choices that are left go to a slot in proportion to its share of
-        what is left.
+        Given the clicks above, each choice that is left goes to a slot in proportion to its share.
         """
         shown = rankings.item >= 0
+        worth = np.ones(rankings.item.shape) if worth is None else worth
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         share = self.expected(rankings, fold) / self.budget
         click = np.where(shown, reward != 0.0, 0.0)
         left = self.budget - np.cumsum(click, axis=1) + click
-        # Shares of the slots above, taken from one: what stands below or beside.
+        # One less the shares of the slots above: the shares of all that stands below or beside.
         rest = np.maximum(1.0 - np.cumsum(share, axis=1) + share, 1e-12)
         to_come = np.cumsum((weights * worth * share)[:, ::-1], axis=1)[:, ::-1]
         ahead = np.zeros((rankings.m, rankings.K + 1))
@@ -170,34 +141,18 @@ class ChoiceModel:
         )
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return the logarithm of the rate but for the place (m, K), -inf in the padding."""
+        """Return the log rate without the effect of the place (m, K), -inf in the padding."""
         return _keys(self.predictor, rankings, fold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PageRewardModel:
+class PageRewardModel(PredictorModel):
     """One reward a page, from all its items; it stands at the last of them, as in the log."""
 
-    predictor: Predictor
     #: Of `kernels.pages`: CHANCE, TOTAL or NUMBER.
     family: int
     centre: float
     unit: float
-
-    @property
-    def kind(self) -> Kind:
-        """What the model is made of."""
-        return Kind.PAGE
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.predictor.variant
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.predictor.folds
 
     @property
     def details(self) -> Json:
@@ -224,25 +179,25 @@ class PageRewardModel:
         return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return what each slot's item adds by itself, but for its place (m, K)."""
+        """Return what each slot's item adds to S, without the effect of its place (m, K)."""
         return np.where(rankings.item >= 0, self.predictor(rankings, fold), 0.0)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return what an item adds, as a key to sort by (m, K), -inf in the padding."""
+        """Return the same as a key to sort by (m, K), -inf in the padding."""
         return _keys(self.predictor, rankings, fold)
 
 
 def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...]:
-    """Return the variants without competition: here items compete, or act together, in any case."""
+    """Return the variants without competition, which these models have in any case."""
     given = variants_for(rankings) if variants is None else variants
     return tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in given))
 
 
 def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
-    """Return whether clicks (m, K) of a page exclude each other.
+    """Return whether the clicks (m, K) of a page exclude each other.
 
-    Their number varies far less than that of independent slots, or pages with several of them are
-    far fewer than those of such slots.
+    They do if the number of clicks varies far less than with independent slots, or if far fewer pages
+    have several clicks.
 
     >>> one = np.eye(4)[np.arange(400) % 4]
     >>> compete(one, np.ones((400, 4), dtype=bool)), compete(one[:, ::2], np.ones((400, 2), dtype=bool))
@@ -258,7 +213,7 @@ def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
     few = SETTINGS.exclude
     return bool(
         m * count.var() < few * varies
-        # Fewer than a handful of pages would say nothing.
+        # Too few expected pages are no evidence.
         or (several >= 10.0 and (count > 1.0).sum() < few * several)
     )
 
@@ -266,8 +221,10 @@ def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
 def fit_choices(
     rankings: Rankings, reward: Floats, fold: Ints, *, folds: int, seed: int = 0
 ) -> tuple[ChoiceModel, ...]:
-    """Return cross-fitted models of a choice among the items of a page, and among these and the
-    candidates beside it where there is a pool; rewards other than zero are clicks.
+    """Return cross-fitted models of a choice among the items of a page.
+
+    Where there is a pool, a second model has the candidates beside the page among the choices. Rewards
+    other than zero are clicks.
     """
     pages = [rankings] if rankings.pool is None else [rankings, with_candidates(rankings)]
     made = []

@@ -1,9 +1,9 @@
-"""The examination model: what each class of users makes of a ranking, and means under a target.
+"""The examination model: the reward that each class of users gives, and its means under a target.
 
 Letters: n rankings, K positions, A actions, p context columns (the first is 1), Z classes, F folds.
-`examined` (Z, K, K) is how far class z examines the item at l when it gives the reward at k (its
-diagonal is never looked at), `scale` (n, 2) how much of the items above and below a row's user
-examines. Three-way effects of b and c are those of c and b. Padding (action -1) counts for nothing.
+`examined` (Z, K, K) is how far class z examines the item at l when it gives the reward at k; nothing
+reads its diagonal. `scale` (n, 2) is how much of the items above and below a row's user examines.
+Three-way effects are symmetric in the two other items. Padding (action -1) has no effect.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.models.base import Prediction
 from counterrank.models.columns import (
-    Scale,
     blocks_of,
-    context_columns,
     expected,
     whole_distribution,
 )
@@ -42,7 +41,7 @@ _ROWS = 4096
 
 
 class Link(StrEnum):
-    """How own part and pair part make a reward: own + pair, its sigmoid, or own exp(pair)."""
+    """How the own part and the pair part make a reward: own + pair, its sigmoid, or own exp(pair)."""
 
     SUM = "sum"
     LOGISTIC = "logistic"
@@ -55,7 +54,7 @@ class Link(StrEnum):
 
 
 class Effects(NamedTuple):
-    """own (F, A, p), shift (F, K), pair (F, A, A) and triple (F, A, A, A) or (F, 0, 0, 0), each fold left out."""
+    """Effects by fold left out: own (F, A, p), shift (F, K), pair (F, A, A), triple (F, A, A, A) or none."""
 
     own: Floats
     shift: Floats
@@ -64,9 +63,9 @@ class Effects(NamedTuple):
 
 
 def traits_of(x: Floats) -> Floats:
-    """Return what examination may depend on (n, m): context columns, and products (or squares) less their mean.
+    """Return the traits that examination may depend on (n, m): context columns and centred products.
 
-    A user's patience is rarely monotone in a feature, so second-order terms are part of it.
+    A user's patience is rarely monotone in a feature, hence the second-order terms.
 
     >>> traits_of(np.array([[1.0, 2.0]])).tolist()
     [[2.0, 3.0]]
@@ -75,8 +74,7 @@ def traits_of(x: Floats) -> Floats:
     d = z.shape[1]
     if d > TRAIT_SQUARES:
         return np.ascontiguousarray(z)
-    # The context is standardised, so a square has mean 1: (left == right) takes it off, and traits
-    # have mean zero.
+    # The context is standardised, so a square has mean 1. Subtracting (left == right) centres it.
     left, right = np.triu_indices(d) if d <= TRAIT_PRODUCTS else (np.arange(d),) * 2
     return np.ascontiguousarray(
         np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1)
@@ -114,7 +112,7 @@ def own_parts(action: Ints, fold: Ints, x: Floats, own: Floats, shift: Floats) -
 def pair_parts(
     action: Ints, fold: Ints, scale: Floats, pair: Floats, examined: Floats, triple: Floats
 ) -> Floats:
-    """Return what each class makes of the other items (n, Z, K).
+    """Return the effect of the other items on each class (n, Z, K).
 
     With s_zkl = examined x scale of l's side, sum_l s_zkl pair[f, a_k, a_l] + sum_{l < m} s_zkl
     s_zkm triple[f, a_k, a_l, a_m], the latter where triple (F, A, A, A) is not empty.
@@ -141,7 +139,7 @@ def pair_parts(
 
 
 class Beside:
-    """Looks up effects, padded, of what stands beside each position; rows are columns."""
+    """Looks up padded effects of the items beside each position; rows are columns."""
 
     def __init__(self, action: Ints, fold: Ints | int, A: int) -> None:
         # Padding is one action more, whose effects are zero.
@@ -168,7 +166,7 @@ class Beside:
 
     def index(self, k: int) -> Ints:
         """Return where each of these stands in the padded effects."""
-        # Pairs are looked up from K positions: their number is made once.
+        # K positions look up the same pairs: their index is made once.
         if self._both is None:
             self._both = self.shown[self.one] * self.size + self.shown[self.two]
         index = self._both[(self.one != k) & (self.two != k)]
@@ -176,7 +174,7 @@ class Beside:
 
 
 def padded(effect: Floats) -> Floats:
-    """Return effects (F, A, A) or (F, A, A, A) with zeros for an action more; none stay none."""
+    """Return effects (F, A, A) or (F, A, A, A) with zeros for one more action; empty stays empty."""
     if not effect.size:
         return np.empty(0)
     out = np.zeros((len(effect), *(size + 1 for size in effect.shape[1:])))
@@ -220,9 +218,9 @@ class Rows:
         return self.take(slice(None, None, max(self.n // count, 1)))
 
 
-def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:
+def rows_of(log: RankingLog, scale: ContextMoments, folds: int) -> Rows:
     """Return the rows of a log, its context standardised."""
-    x = scale.apply(context_columns(log))
+    x = scale.standardised(context_columns(log))
     present = (log.action >= 0).astype(np.float64)
     return Rows(
         x,
@@ -238,16 +236,16 @@ def rows_of(log: RankingLog, scale: Scale, folds: int) -> Rows:
 class MixtureModel:
     """E[r_k | x, a] = sum_z P(z | x) q_zk, q_zk a link of own(x, a_k) and sum_l s_zkl W(a_k, a_l).
 
-    s_z (Z, K, K), here `examined`, is the behaviour model c of Kiyohara et al. 2023 made into
-    numbers: how much the item at l matters to the reward at k. The log shows neither its entries
-    nor who has which. A mixture fitted to whole rankings of rewards finds both: what a user
-    examined shows in how all their rewards move together. With one class (the visibility model),
-    s_kl(x) = examined_kl (1 + tilt . traits(x)) instead.
+    s_z (K, K), here `examined`, is the behaviour model c of Kiyohara et al. 2023 with numbers as
+    entries: how much the item at l matters to the reward at k. The log shows neither the entries nor
+    the class of a user. A mixture fitted to all rewards of a ranking estimates both, because the
+    rewards of a user vary together according to what the user examined. With one class (the
+    visibility model), s_kl(x) = examined_kl (1 + tilt . traits(x)).
 
-    `effects` leave each fold out in turn; examined, tilt (2, m) and shares (Z, 1 + m) are of all
-    rows. With independent positions the mean under a target is exact for sums and, with classes,
-    for products; otherwise an average over drawn rankings (own action summed out where positions
-    are independent).
+    `effects` leave each fold out in turn; `examined`, `tilt` (2, m) and `shares` (Z, 1 + m) are fitted to
+    all rows. With independent positions the mean under a target is exact for sums and, with classes,
+    for products. Otherwise it is an average over drawn rankings, with the own action summed out where
+    positions are independent.
     """
 
     effects: Effects
@@ -255,7 +253,7 @@ class MixtureModel:
     tilt: Floats
     shares: Floats
     link: Link
-    scale: Scale
+    scale: ContextMoments
     details: Json = field(default_factory=dict)
     draws: int = DRAWS
     seed: int = 0
@@ -267,7 +265,7 @@ class MixtureModel:
 
     def predict(self, batch: RankingLog, target: str) -> Prediction:
         """Return q and E_pi q of a batch."""
-        x = self.scale.apply(context_columns(batch))
+        x = self.scale.standardised(context_columns(batch))
         traits = traits_of(x)
         fold = batch.bucket % len(self.effects.own)
         seen = chances(self.shares, traits), scale_of_tilt(self.tilt, traits)
@@ -296,8 +294,7 @@ class MixtureModel:
         self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: tuple[Floats, Floats]
     ) -> Floats:
         wanted, (chance, scale) = whole_distribution(batch, target), seen
-        # Positions hang together (a policy without replacement): only whole draws are rankings it
-        # would show.
+        # Dependent positions (a policy without replacement): only whole draws are its rankings.
         if wanted is None:
             drawn = target_draws(batch, target, self.draws, self.seed)
             total = np.zeros(batch.action.shape)
@@ -347,8 +344,7 @@ def alike_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
     """Return E q_k (K, n) of a sum where all positions have one distribution p and none is padded.
 
     E q_k = p'own x + shift_k + sum_z chance_z (s_zk p'W p + (s_zk^2 - sum_l s_zkl^2) / 2 sum_u p_u
-    p'T_u p), with s_zk = sum_l s_zkl: sums over positions collapse to one mean pair effect, times
-    how much each class examines.
+    p'T_u p), with s_zk = sum_l s_zkl: one mean pair effect, times how much each class examines.
     """
     (p,), (above, below) = users.wanted, users.scale
     plain = (p * (at.own[f] @ users.x)).sum(axis=0) + at.shift[f][:, None]
@@ -396,8 +392,8 @@ def _pairs_of(places: list[int]) -> Iterator[tuple[int, int]]:
 def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
     """Return E q_k (K, n) of a product.
 
-    Exp(sum_l s_l W_l) is a product over positions, and the mean of a product of independent factors
-    is the product of their means. Users of a class examine alike.
+    exp(sum_l s_l W_l) is a product over independent positions, so its mean is the product of their
+    means. Users of one class examine alike.
     """
     Z, K, _ = examined.shape
     p = np.broadcast_to(users.wanted, (K, *users.wanted.shape[1:]))
@@ -407,7 +403,7 @@ def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats
         scaled = np.repeat(users.chance[:, None], A, axis=1)  # (Z, A own, n)
         for other in range(K):
             if other != k:
-                # The clip keeps factors finite where hardly anything was seen.
+                # The clip keeps factors finite where there are few rows.
                 power = examined[:, k, other, None, None] * at.pair[f]
                 factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
                 mean = (factor.reshape(Z * A, A) @ p[other]).reshape(scaled.shape)

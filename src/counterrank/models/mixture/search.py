@@ -1,7 +1,7 @@
-"""Which examination models a log gets a fit of, and the fits.
+"""Which examination models are fitted to a log, and how.
 
-One class by alternating steps, several by expectation and maximisation from several beginnings on
-few rows, then by fold.
+One class is fitted by alternating steps. Several classes are fitted by expectation and maximisation
+from several starts on few rows, then by fold.
 """
 
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.models.columns import Layout, blocks_of
+from counterrank.models.draws import Stream, stream
 from counterrank.models.mixture.model import Beside, Effects, Link, MixtureModel, Rows
 from counterrank.models.mixture.state import Fit, carried, moved, start
 from counterrank.models.mixture.steps import (
@@ -58,8 +59,6 @@ from counterrank.models.settings import (
     TRIAL_ROUNDS,
     TRIPLE_ROUNDS,
     TRIPLES_WORTH,
-    Stream,
-    stream,
 )
 from counterrank.records import Json
 
@@ -81,7 +80,7 @@ class Frame:
 
 
 def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
-    """Return models by name with the links worth a fit to all rows, by a rough fit to some."""
+    """Return models by name, with the links that a rough fit to some rows has not ruled out."""
     layout = frame.layout
     found: dict[str, MixtureModel] = {}
     binary = bool(np.isin(rows.reward, (0.0, 1.0)).all())
@@ -99,8 +98,7 @@ def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
         classes = _classes(rows, kept, frame)
         for fit in classes:
             found |= _with_classes(rows, fit, frame)
-        # Where classes clearly exist, one class is a worse model of the same kind: its fit is
-        # saved.
+        # Where classes clearly exist, one class would be a worse model of the same kind.
         if max((fit.likelihood for fit in classes), default=-np.inf) - alike > CLEAR:
             return found
     for fit in kept:
@@ -148,10 +146,7 @@ def _model(effects: Effects, fit: Fit, rows: Rows, frame: Frame) -> MixtureModel
 
 
 def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
-    """Return fits with classes of users to some rows.
-
-    The likeliest link's, and those it does not leave far behind.
-    """
+    """Return fits of several classes to some rows: the likeliest link's, and those close to it."""
     few = rows.thinned(max(SEARCH_ROWS, SEARCH_ROWS_COLUMN * columns(frame.layout)))
     rng = stream(frame.seed, Stream.CLASSES)
     alike = {fit.link: carried(fit, few) for fit in kept}
@@ -167,8 +162,8 @@ def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
 
 def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list[Fit]:
     """Return the likeliest classes in some rows, one for each fit of one class that stays close to the likeliest."""
-    # A race from one beginning decides which links get the others: likelihoods have many local
-    # maxima, and each beginning costs as much as the race.
+    # The likelihood has many local maxima, so several starts are tried. The first start decides which
+    # links get the others.
     races = [improved(few, first_classes(few, one, 0.0, rng), FIRST_ROUNDS) for one in alike]
     most = max(fit.likelihood for fit in races)
     out = []
@@ -183,12 +178,12 @@ def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list
 def found_triples(few: Rows, fit: Fit, alike: Fit, rng: np.random.Generator) -> Fit | None:
     """Return the likeliest fit with three-way effects, or nothing where they gain little on `fit`.
 
-    Classes found without them may owe their existence to them: some beginnings have them from the
-    first round.
+    Classes may appear only because three-way effects are missing, so some starts have these effects
+    from the first round.
     """
     _, K, A, _ = fit.shape
     grown = improved(few, with_room_for_triples(few, fit), TRIAL_ROUNDS)
-    # Many effects always gain something: as many as they are, divided by the rows (Akaike 1974).
+    # Any effects gain something: about their number divided by the rows (Akaike 1974).
     if grown.likelihood - fit.likelihood < TRIPLES_WORTH * K + grown.freedom / few.n:
         return None
     levels = (0.0, *LEVELS) if A <= LEVELS_ACTIONS else (0.0,)
@@ -209,7 +204,7 @@ def described(fit: Fit) -> list[Json]:
 
 
 def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
-    """Return one class: effects, examination and its tilt in turn until the loss moves less than `settled`."""
+    """Return the fit of one class: effects, examination and tilt in turn until the loss changes little."""
     last = np.inf
     for turn in range(ROUNDS):
         fit = tilt_step(examination_step(effects_step(fit, rows), rows), rows)
@@ -226,8 +221,7 @@ def improved(
     """Return classes after rounds of expectation and maximisation, until the likelihood gains less than `settled`."""
     last = -np.inf
     for _ in range(rounds):
-        # First the posterior: the likelihood by which the rounds stop is that of the parameters so
-        # far.
+        # The posterior first: rounds stop by the likelihood of the parameters so far.
         fit = posterior_step(fit, rows)
         if fit.likelihood - last < settled:
             break
@@ -240,11 +234,11 @@ def improved(
 
 
 def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator) -> Fit:
-    """Return classes that examine everything, nothing, above, below, neighbours or scattered items, equally common.
+    """Return equally common classes that examine all, no, upper, lower, adjacent or random items.
 
-    They begin at a fit of one class. The mean of its pair effects is moved to `level` standard
-    deviations: with one class a shift of all pair effects is the same as one of the positions, only
-    classes tell them apart.
+    They start at a fit of one class whose pair effects are moved to a mean of `level` standard
+    deviations. With one class such a shift is the same as a shift of the positions; only several
+    classes can tell the two apart.
     """
     _, K, _, p = alike.shape
     pair = alike.effect[:, p:]
@@ -252,8 +246,7 @@ def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator
     effect, centre = alike.effect.copy(), alike.prior.effect.copy()
     effect[:, p:] += raised
     centre[:, p:] += raised
-    # Of a sum, positions give back what pair effects were raised by: the fit starts where one class
-    # was.
+    # In a sum the positions give back what the pair effects gained, so that rewards stay the same.
     shift = alike.shift - (0.0 if alike.link.curved else raised * alike.examined[0].sum(axis=1))
     everything, nothing = 1.0 - np.eye(K), np.empty((0, 0))
     prior = replace(
@@ -269,23 +262,22 @@ def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator
 
 
 def _looks(examined: Floats, rng: np.random.Generator) -> Floats:
-    """Return what the classes examine (Z, K, K) at the beginning, a little apart from each other."""
+    """Return what the classes examine (Z, K, K) at the start, with small random differences."""
     K = len(examined)
     away = np.arange(K) - np.arange(K)[:, None]
     # Everything, nothing (no position is K away), above, below, next door.
     plain = np.stack([away != 0, away > K, away < 0, away > 0, np.abs(away) == 1]).astype(
         np.float64
     )
-    # Shares of 1 / FIRST_SEEN at FIRST_SEEN each: scattered classes examine 1 on average, as they
-    # should.
+    # A share 1 / FIRST_SEEN of the items at FIRST_SEEN each: these classes examine 1 on average.
     scattered = examined * (rng.random((CLASSES - len(plain), K, K)) < 1.0 / FIRST_SEEN)
-    # Classes that start equal stay equal: expectation and maximisation keeps symmetries.
+    # Expectation and maximisation keeps classes equal that start equal.
     apart = np.exp(0.2 * rng.standard_normal((CLASSES, K, K)))
     return np.asarray(FIRST_SEEN * np.concatenate([plain, scattered]) * apart)
 
 
 def with_room_for_triples(rows: Rows, fit: Fit) -> Fit:
-    """Return the fit with three-way effects of zero, for steps to fill."""
+    """Return the fit with three-way effects of zero, which later steps estimate."""
     A = fit.shape[2]
     return moved(replace(fit, triple=np.zeros((A, A, A))), rows)
 
@@ -293,15 +285,15 @@ def with_room_for_triples(rows: Rows, fit: Fit) -> Fit:
 def by_fold(fit: Fit, rows: Rows, folds: int) -> Effects:
     """Return the effects, each fold left out in turn.
 
-    Classes and what they examine stay those of all rows: few numbers, to which no fold gives much
-    of itself.
+    Classes and what they examine stay those of all rows: they are few numbers, on which no fold has
+    much influence.
     """
     _, K, A, p = fit.shape
     penalty, away = effect_pull(fit)
     plenty = fit.link is Link.LOGISTIC and rows.n >= ONE_STEP_ROWS * len(penalty)
     if (fit.link.curved and not plenty) or len(fit.triple):
         return _by_steps(fit, rows, folds)
-    # One step from one set of sums: without the fold's own they are all others'.
+    # One step from the sums of all folds but one.
     gram, right = effect_grams(fit, rows, rows.fold, folds)
     step = np.linalg.solve(
         others(gram) + np.diag(penalty), (others(right) - penalty * away)[..., None]
@@ -311,10 +303,10 @@ def by_fold(fit: Fit, rows: Rows, folds: int) -> Effects:
 
 
 def _by_steps(fit: Fit, rows: Rows, folds: int) -> Effects:
-    """Return the same by some steps on the other folds' rows, begun at the fit to all."""
+    """Return the same by some steps on the rows of the other folds, started at the fit to all."""
     out = []
     for f in range(folds):
-        # A posterior of zero leaves a row out of every sum, and no row has to be copied.
+        # A posterior of zero leaves a row out of every sum without copying rows.
         part = replace(fit, posterior=fit.posterior * (rows.fold != f)[:, None])
         for _ in range(FOLD_STEPS):
             part = effects_step(part, rows)
@@ -332,17 +324,17 @@ def _split(effect: Floats, shift: Floats, triple: Floats) -> Effects:
 
 
 def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
-    """Return three-way effects (F, A, A, A) of what one class's pairs leave over, each fold left out in turn."""
+    """Return three-way effects (F, A, A, A) on the residuals of one class, each fold left out in turn."""
     error = (rows.reward - fit.q[:, 0]) * rows.present
     gram, right = triple_grams(fit, rows, error, folds)
-    # Empirical Bayes on sums that are already made: rounds cost a solution, not a pass.
+    # Empirical Bayes on the sums: a round costs a solution, not a pass over the rows.
     noise, penalty = float((error**2).sum() / max(rows.present.sum(), 1.0)), FIRST_TRIPLE
     A, eye = fit.shape[2], np.eye(gram.shape[-1])
     for _ in range(TRIPLE_ROUNDS):
         inverse = np.linalg.inv(gram.sum(axis=0) + penalty * eye)
         found = (inverse @ right.sum(axis=0)[..., None])[..., 0]
         tau2 = float(np.mean(found**2 + noise * np.diagonal(inverse, axis1=1, axis2=2)))
-        # Where nothing is left over there is no noise, and no penalty would leave a singular matrix.
+        # Without residuals the noise is zero, and without a penalty the matrix could be singular.
         penalty = max(noise / max(tau2, 1e-8 * noise, 1e-300), LEAST_TRIPLE)
     solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[
         ..., 0
@@ -355,10 +347,9 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
 
 
 def triple_grams(fit: Fit, rows: Rows, error: Floats, folds: int) -> tuple[Floats, Floats]:
-    """Return gram (F, A, Q, Q) and right (F, A, Q) of one class.
+    """Return gram (F, A, Q, Q) and right side (F, A, Q) of one class, by own action.
 
-    By own action, a column for each unordered pair of actions. Few enough for normal equations
-    while there is one class.
+    There is a column for each unordered pair of actions, few enough for normal equations.
     """
     _, K, A, _ = fit.shape
     size = A * (A + 1) // 2

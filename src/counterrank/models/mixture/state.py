@@ -1,4 +1,4 @@
-"""Where a fit stands: parameters, prior, and what they say of the rows. One class is the visibility model."""
+"""The state of a fit: parameters, prior, and predictions of the rows. One class is the visibility model."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,21 +40,27 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Parameters and prior of a fit to all rows, and what follows from them.
+    """Parameters and prior of a fit to all rows, and the predictions that follow from them.
 
-    effect (A, p + A): own effects of the context, then pair effects; shift (K,); examined (Z, K,
-    K): how far class z examines the item at l when it gives the reward at k, 1 on average; triple
-    (A, A, A), the same for both orders of the last two, or (0, 0, 0); tilt (2, m): how examination
-    of items above and below varies with a user's traits, of one class only; shares (Z, 1 + m): how
-    classes depend on them.
+    The parameters are:
 
-    scale (n, 2): how much of the items above and below each row's user examines; own (n, K), part
-    and q (n, Z, K): own part, pair part and reward of every class; posterior (n, Z): how likely
-    each ranking's user is of each class, its rewards seen (0 leaves a row out); shared (n,): what a
-    ranking's errors have in common: errors e have the likelihood exp(-(|e|^2 - shared (sum e)^2) /
-    (2 noise)); common: their correlation, from which it follows;
-    likelihood: its mean logarithm; freedom: how many three-way effects there are in effect, shrunk
-        as they are.
+    - effect (A, p + A): own effects of the context, then pair effects
+    - shift (K,): effects of positions
+    - examined (Z, K, K): how far class z examines the item at l when it gives the reward at k, 1 on
+      average
+    - triple (A, A, A): three-way effects, symmetric in the last two items, or (0, 0, 0)
+    - tilt (2, m): how examination of items above and below varies with a user's traits (one class)
+    - shares (Z, 1 + m): how the chances of classes depend on the traits
+
+    The predictions are:
+
+    - scale (n, 2): how much of the items above and below each row's user examines
+    - own (n, K), part and q (n, Z, K): own part, pair part and reward of every class
+    - posterior (n, Z): probability of each class given the rewards; 0 leaves a row out
+    - shared (n,): errors e of a ranking have the likelihood exp(-(|e|^2 - shared (sum e)^2) / (2 noise))
+    - common: the correlation of these errors, from which `shared` follows
+    - likelihood: the mean log-likelihood
+    - freedom: the effective number of three-way effects
     """
 
     link: Link
@@ -93,12 +99,12 @@ class Fit:
         error = rows.reward[:, None] - self.q
         if not rows.present.all():
             error *= rows.present[:, None]
-        # A product with ones is a sum over few positions without a loop over them.
+        # A product with ones is the fastest sum over few positions.
         total = error @ np.ones(error.shape[2])
         return np.einsum("izk,izk->iz", error, error), total**2
 
     def errors(self, rows: Rows) -> float:
-        """Return squared errors less their shared part, weighed by class; of 0/1 rewards -2 log-likelihood."""
+        """Return squared errors less their shared part, weighed by class; for 0/1 rewards -2 log-likelihood."""
         if self.link is Link.LOGISTIC:
             # A chance of exactly 0 or 1 would let one surprising click decide the fit.
             chance = np.clip(self.q[:, 0], LEAST_CHANCE, 1.0 - LEAST_CHANCE)
@@ -110,8 +116,7 @@ class Fit:
     def loss(self, rows: Rows) -> float:
         """Return the errors with the prior's penalties."""
         at = self.prior
-        # Penalties are in units of the errors, that is of noise variances: nothing divides by the
-        # noise here.
+        # Penalties are in noise variances, as the errors are.
         pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
         pulls += float((at.examined_penalty * (self.examined - at.examined) ** 2).sum())
         pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float(
@@ -121,15 +126,15 @@ class Fit:
 
 
 def start(rows: Rows, link: Link, actions: int) -> Fit:
-    """Return one class: the mean reward for everything, everyone examining everything."""
+    """Return the fit that searches start from: one class that examines all items, and the mean reward."""
     (n, K), p, m = rows.action.shape, rows.x.shape[1], rows.traits.shape[1]
     mean = float(rows.reward.sum() / max(rows.present.sum(), 1.0))
     # Logits of rewards that are all 0 or all 1 stay finite.
     first = np.log((mean + 1e-3) / (1.0 - mean + 1e-3)) if link is Link.LOGISTIC else mean
     effect = np.zeros((actions, p + actions))
     effect[:, 0] = first
-    # Penalties of what has no unit of its own are in units of the noise: a fit must not depend on
-    # the rewards' unit.
+    # Penalties of parameters without a unit are in units of the noise, so that a fit does not depend on
+    # the unit of the rewards.
     unit = 1.0 if link is Link.LOGISTIC else _variance(rows, mean)
     penalty = np.ones(effect.shape)
     penalty[:, p:] *= unit if link is Link.PRODUCT else 1.0
@@ -151,7 +156,7 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
 
 
 def _variance(rows: Rows, mean: float) -> float:
-    """Return the variance of the rewards, or a trifle where they do not vary."""
+    """Return the variance of the rewards, or a tiny number where they do not vary."""
     variance = float(
         (rows.present * (rows.reward - mean) ** 2).sum() / max(rows.present.sum(), 1.0)
     )
@@ -159,15 +164,14 @@ def _variance(rows: Rows, mean: float) -> float:
 
 
 def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) -> Fit:
-    """Return the fit with some parameters changed, and what follows on the rows.
+    """Return the fit with some parameters changed and its predictions of the rows.
 
-    `sides` (n, 2, K), where known, are the pair parts above and below: a tilt only weighs them
-    anew.
+    `sides` (n, 2, K), where known, are the pair parts above and below, which a tilt only reweighs.
     """
     fit = replace(fit, **changes)
     _, K, _, p = fit.shape
     nobody, (scale, own) = np.zeros(rows.n, dtype=np.int64), (fit.scale, fit.own)
-    # Each step moves one block: what does not depend on it stays.
+    # Each step changes one block of parameters. Predictions that do not depend on it stay.
     if len(scale) != rows.n or "tilt" in changes:
         scale = scale_of_tilt(fit.tilt, rows.traits)
     if len(own) != rows.n or "effect" in changes:
@@ -188,11 +192,11 @@ def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) 
 
 
 def carried(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit's parameters on other rows, all classes equally likely in each.
+    """Return the fit's parameters on other rows, with all classes equally likely.
 
-    Classes are told apart by the noise before a step renews it. One class starts without: its first
-    step finds the noise, and the correlation of rough errors would lead it astray where columns are
-    many.
+    Several classes keep the shared noise of the fit, because the first posterior needs it. One class
+    starts without: its first step estimates the noise, and the correlation of rough errors would
+    mislead it where columns are many.
     """
     Z, nothing = len(fit.examined), np.empty((0, 0))
     shared = shared_by(fit.common if Z > 1 else 0.0, rows.present.sum(axis=1))

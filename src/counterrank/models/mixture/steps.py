@@ -1,8 +1,9 @@
-"""The steps of a fit: who is of which class, and each block of parameters with the others held (../WHY.md).
+"""The steps of a fit: the posterior of classes, and each block of parameters given the others (../WHY.md).
 
-Normal equations are sums over rankings and classes of J' M J and J' M e. Errors of one ranking share
-noise: M = weight (diag(v) - shared 11'), with v = 1, or q (1 - q) of 0/1 rewards, whose errors share
-none; weight is how likely the ranking's user is of the class. Blocks of rows are held as columns.
+Normal equations are sums over rankings and classes of J' M J and J' M e, with M = weight (diag(v) -
+shared 11'). `weight` is the probability of the class, `shared` models the noise that the errors of a
+ranking have in common. v is 1; for 0/1 rewards it is q (1 - q), and nothing is shared. Blocks of rows
+are stored as columns.
 """
 
 from collections.abc import Callable, Iterator
@@ -58,12 +59,12 @@ def shrinkage(
 
 def posterior_step(fit: Fit, rows: Rows) -> Fit:
     """Return the fit with the probability of every class given context and rewards, and its likelihood."""
-    # With what a ranking's errors share, their inverse covariance is (I - shared 11') / noise:
-    # squares less a square of the sum, and log det = count log noise - log(1 - count shared).
+    # The inverse covariance of a ranking's errors is (I - shared 11') / noise: squares less a square of
+    # the sum, and log det = count log noise - log(1 - count shared).
     (square, total), count = fit.squares(rows), rows.present.sum(axis=1)
     distance = (square - fit.shared[:, None] * total) / fit.noise
     level = np.log(np.maximum(chances(fit.shares, rows.traits), 1e-300)) - 0.5 * distance
-    # Log-sum-exp: K squared errors over small noise underflow long before classes are undecided.
+    # Log-sum-exp: K squared errors over small noise would underflow.
     most = level.max(axis=1, keepdims=True)
     weight = np.exp(level - most)
     sums = weight.sum(axis=1, keepdims=True)
@@ -82,7 +83,7 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
     phi = np.concatenate([np.ones((rows.n, 1)), rows.traits], axis=1)
     penalty = np.full(phi.shape[1], SHARE)
     penalty[0] = SIZE
-    # A bound of the Hessian instead of the Hessian: inverted once, and no step can overshoot.
+    # A bound of the Hessian is inverted once, and no step can overshoot.
     inverse = np.linalg.inv(0.5 * phi.T @ phi + np.diag(penalty))
     shares = fit.shares
     for _ in range(SHARE_STEPS):
@@ -92,7 +93,7 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def examination_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of what each class examines, drawn to the class's mean above and below."""
+    """Return the fit after a step of what each class examines, shrunk to the class's mean above and below."""
     penalty, centre = fit.prior.examined_penalty, fit.prior.examined
     inverse_times, spread = _examination_equations(fit, rows)
     step = inverse_times(penalty * (fit.examined - centre))
@@ -101,17 +102,16 @@ def examination_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Floats], Floats]:
-    """Return what solves for a step, given the prior's pull, and the diagonal of the inverse (Z, K, K).
+    """Return a function that solves for a step given the prior's pull, and the diagonal of the inverse (Z, K, K).
 
-    With classes the noise that positions share ties their equations together (K^2 of them); for one
-    class each position is solved by itself, which leaves that noise out and serves rankings of any
-    length.
+    With several classes the shared noise couples the equations of all positions (K^2 of them). With one
+    class each position is solved by itself, without shared noise, for rankings of any length.
     """
     Z, K, _, _ = fit.shape
     together = Z > 1
     gram, right, joint = examination_sums(fit, rows, together=together)
     gram[..., np.arange(K), np.arange(K)] += fit.prior.examined_penalty
-    # Without shared noise the equations of different positions have no product in common.
+    # Without shared noise the equations of different positions are separate.
     if not together:
         inverse = np.linalg.inv(gram)
         return (
@@ -129,8 +129,9 @@ def _examination_equations(fit: Fit, rows: Rows) -> tuple[Callable[[Floats], Flo
 
 
 def examination_sums(fit: Fit, rows: Rows, *, together: bool) -> tuple[Floats, Floats, Floats]:
-    """Return gram (Z, K, K, K) and right (Z, K, K), a column for every other position by class and
-    position, and what shared noise takes from all columns `together` (Z, K^2, K^2), else nothing.
+    """Return gram (Z, K, K, K) and right side (Z, K, K) by class and position, a column for each other position.
+
+    `together` also returns what shared noise subtracts from all columns at once (Z, K^2, K^2).
     """
     Z, K, A, _ = fit.shape
     gram, right = np.zeros((Z, K, K, K)), np.zeros((Z, K, K))
@@ -169,8 +170,7 @@ def _variance(link: Link, q: Floats) -> Floats:
 def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> Floats:
     """Return M e (K, R) of rankings and classes.
 
-    v times the working error (r - q) / v is r - q, and the shared noise needs the errors' sum
-    alone.
+    v times the working error (r - q) / v is r - q; the shared noise needs only the sum of the errors.
     """
     error = ((rows.reward[used] - fit.q[used, of_class]) * rows.present[used]).T
     rest: Floats = fit.posterior[used, of_class] * (error - shared[used] * error.sum(axis=0))
@@ -180,9 +180,9 @@ def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> 
 def _examined_columns(
     fit: Fit, effects: tuple[Floats, Floats], beside: Beside, scale: Floats, k: int
 ) -> Floats:
-    """Return how the pair part at k moves with how far each other position is examined.
+    """Return the derivative of the pair part at k by the examination of each other position.
 
-    (Z, K, n), or (1, K, n) where it is the same for all classes.
+    It is (Z, K, n), or (1, K, n) where all classes have the same.
     """
     Z, K, _, _ = fit.shape
     side = scale[(np.arange(K) > k).astype(int)]
@@ -191,7 +191,7 @@ def _examined_columns(
         return np.asarray(out)
     one, two = beside.threes(k)
     effect = beside.triples(effects[1], k) * side[one] * side[two]
-    # Three items meet: each of the two beside k moves with how far the other is examined.
+    # A three-way effect is a product: the derivative by one item contains the other's examination.
     third, pairs = np.zeros((Z, K, len(one))), np.arange(len(one))
     third[:, one, pairs], third[:, two, pairs] = fit.examined[:, k, two], fit.examined[:, k, one]
     return np.asarray(out + third @ effect)
@@ -215,8 +215,8 @@ def _rescaled(fit: Fit) -> Fit:
     """Return the same rewards with examination 1 on average over classes and positions."""
     _, K, _, p = fit.shape
     average = np.tensordot(fit.posterior.mean(axis=0), fit.examined, axes=1)
-    # Examination x pair effect is all that rewards show, and examination squared x three-way
-    # effect: what one gains the others lose, and penalties follow with the squares (../WHY.md).
+    # Rewards depend on examination x pair effect and examination^2 x three-way effect only. Scaling one
+    # up scales the others down, and penalties by the squares (../WHY.md).
     size = float(np.abs(average[~np.eye(K, dtype=bool)]).mean())
     if not 1e-6 < size < 1e6:
         return fit
@@ -235,15 +235,14 @@ def _rescaled(fit: Fit) -> Fit:
 
 
 def effects_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of own effects, pair effects and shifts, and their prior renewed.
+    """Return the fit after a step of own effects, pair effects and shifts, with their prior updated.
 
-    The noise of one class follows at once; classes were told apart by the old one, which lasts
-    until the round's end.
+    One class updates its noise at once. Several classes keep the noise of their posterior until the end
+    of the round.
     """
     gram, right = effect_grams(fit, rows, np.zeros(rows.n, dtype=np.int64), 1)
     penalty, away = effect_pull(fit)
-    # The inverse rather than a solve: its diagonal is the posterior variance that empirical Bayes
-    # needs.
+    # Empirical Bayes needs the diagonal of the inverse, the posterior variances.
     inverse = np.linalg.inv(gram[0] + np.diag(penalty))
     Z, K, A, p = fit.shape
     step = inverse @ (right[0] - penalty * away)
@@ -260,12 +259,12 @@ def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, 
     width = p + A
     gram, right = np.zeros((folds, A * width + K, A * width + K)), np.zeros((folds, A * width + K))
     for f, block in blocks_of(fold):
-        # One column for each ranking and class that it may well be of.
+        # One column for each ranking and class that is not improbable.
         row, of_class = np.nonzero(fit.posterior[block] >= RARE_STEP)
         used = block[row]
         weight, shared = fit.posterior[used, of_class], fit.shared[used]
         own, others, variance = _slopes(fit, rows, used, of_class)
-        # M e / v beside the columns: one product has both J' M J and J' M e.
+        # With M e / v as another column, one product gives both J' M J and J' M e.
         rest = _rests(fit, rows, used, of_class, fit.shared) / (weight * variance)
         root, x = np.sqrt(weight * variance), np.ascontiguousarray(rows.x[used].T)
         shown = indicators(rows.action[used], A)
@@ -289,7 +288,7 @@ def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, 
 
 
 def _examined(fit: Fit, shown: Floats, used: Ints, of_class: Ints) -> Iterator[Floats]:
-    """Return how often each action stands beside each position (A, R) as far as it is examined."""
+    """Return how often each action stands beside each position (A, R), weighed by its examination."""
     above, below = fit.scale[used].T
     for k in range(fit.shape[1]):
         seen = fit.examined[:, k].T.take(of_class, axis=1)
@@ -300,10 +299,7 @@ def _examined(fit: Fit, shown: Floats, used: Ints, of_class: Ints) -> Iterator[F
 
 
 def _slopes(fit: Fit, rows: Rows, used: Ints, of_class: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return how rewards move with their own and their pair part, and v, (K, R) each.
-
-    Nothing moves in the padding.
-    """
+    """Return the derivatives of rewards by own part and pair part, and v, (K, R) each; zero in the padding."""
     present, q = rows.present[used].T, fit.q[used, of_class].T
     if fit.link is Link.PRODUCT:
         # d(own exp(part)) = exp(part) d own + q d part.
@@ -319,7 +315,7 @@ def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
 
 
 def _effect_prior(fit: Fit, spread: Floats) -> Prior:
-    """Return the prior with context columns drawn to their mean over actions, pair effects to their overall mean."""
+    """Return the prior that shrinks context columns to their mean over actions, pair effects to their overall mean."""
     p = fit.shape[3]
     centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
     for j in range(p):
@@ -346,7 +342,7 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     inverse = np.linalg.inv(gram + np.diag(penalty))
     step = inverse @ (right - penalty * fit.tilt.ravel())
     found = _search(fit, rows, sides, tilt=step.reshape(2, m))
-    # Centred at zero, not at its mean: no tilt is the natural default, unlike an average effect.
+    # Centred at zero, not at its mean: no tilt is the natural default.
     tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
     return replace(
         found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT))
@@ -354,7 +350,7 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
 
 
 def _sides(fit: Fit, rows: Rows) -> Floats:
-    """Return the pair parts of one class above and below (n, 2, K): as of classes that look one way only."""
+    """Return the pair parts of one class from the items above and from those below (n, 2, K)."""
     one_way, average = (
         np.stack([np.tril(fit.examined[0]), np.triu(fit.examined[0])]),
         np.ones((rows.n, 2)),
@@ -385,8 +381,8 @@ def tilt_sums(
 
     `weight` and working `error` (n, K), zero in the padding.
     """
-    # Tilts multiply traits: a ranking enters by sums over its positions, so these are taken first
-    # and the m^2 products once a ranking instead of once a position.
+    # A tilt is the same at all positions of a ranking. Sums over positions come first, so that the m^2
+    # products are taken once for a ranking.
     (above, below), ones = sides.swapaxes(0, 1), np.ones(sides.shape[2])
     up, down, errors = above @ ones, below @ ones, error @ ones
     squares = (
@@ -403,7 +399,7 @@ def tilt_sums(
 
 
 def triples_step(fit: Fit, rows: Rows) -> Fit:
-    """Return the fit after a step of three-way effects, solved by conjugate gradients, and their prior renewed."""
+    """Return the fit after a step of three-way effects by conjugate gradients, with their prior updated."""
     from scipy.sparse.linalg import LinearOperator, cg
 
     right, diagonal = triple_gradient(fit, rows)
@@ -422,7 +418,7 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     step, _ = cg(operator, pull, rtol=CONJUGATE_EXACT, maxiter=CONJUGATE_STEPS, M=before)
     found = _search(fit, rows, triple=both_orders(step.reshape(fit.triple.shape)))
     used = np.tril(np.ones(fit.triple.shape[1:], dtype=bool))
-    # The inverse's diagonal by the diagonal's inverse: A^3 columns are too many to invert.
+    # The diagonal of the inverse, approximated by the inverse of the diagonal: A^3 columns are many.
     spread = fit.noise * scale.reshape(fit.triple.shape)[:, used]
     tau2 = float(np.mean(found.triple[:, used] ** 2 + spread))
     # Effective number of parameters of a ridge, sum d / (d + penalty), by the same approximation.
@@ -434,9 +430,9 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
 def triple_gradient(fit: Fit, rows: Rows) -> tuple[Floats, Floats]:
     """Return J' M e (A, A, A) of a sum, larger action first, and the diagonal of J' M J with nothing shared.
 
-    With classes three-way effects are too many for normal equations: products with them are taken
-    instead. In the diagonal items shown twice count as two columns: it only preconditions, and
-    scales uncertainty.
+    With classes three-way effects are too many for normal equations; conjugate gradients need only
+    products with the matrix. In the diagonal an item shown twice counts as two columns, since it only
+    preconditions and scales uncertainty.
     """
     right, diagonal = np.zeros(fit.triple.shape), np.zeros(fit.triple.shape)
     for block, beside, weight in _weighed(fit, rows):
@@ -461,7 +457,7 @@ def triple_curvature(fit: Fit, rows: Rows, step: Floats) -> Floats:
 
 
 def _weighed(fit: Fit, rows: Rows) -> Iterator[tuple[slice, Beside, Floats]]:
-    """Return blocks of rows with how likely their classes are (Z, n), zero where hardly."""
+    """Yield blocks of rows with the probabilities of their classes (Z, n), zero where improbable."""
     for block in _blocks(rows.n):
         weight = fit.posterior[block].T
         yield (
@@ -495,9 +491,8 @@ def both_orders(lower: Floats) -> Floats:
 
 def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
-    # Of a sum, effects end at the minimum itself, and so does examination where it does not enter
-    # squared. How much a user examines is clipped, so a step of the tilt may overshoot with any
-    # link.
+    # With a sum, a step of the effects ends at the minimum, and so does one of examination without
+    # three-way effects. A step of the tilt may overshoot, because examination is clipped.
     exact = "effect" in steps or ("examined" in steps and not len(fit.triple))
     if exact and not fit.link.curved:
         return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
@@ -517,8 +512,8 @@ def noise_step(fit: Fit, rows: Rows) -> Fit:
     if fit.link is Link.LOGISTIC:
         return fit
     (squares, totals), count = fit.squares(rows), rows.present.sum(axis=1)
-    # E (sum e)^2 = sum e^2 + count (count - 1) common variance: the excess over single squares,
-    # divided by the number of ordered pairs, is the covariance of two errors of one ranking.
+    # E (sum e)^2 = sum e^2 + count (count - 1) common variance. The excess over the sum of squares,
+    # divided by the number of ordered pairs, is the covariance of two errors of a ranking.
     square, total = float((fit.posterior * squares).sum()), (fit.posterior * totals).sum(axis=1)
     used = fit.posterior.sum(axis=1)
     rewards, pairs = max(float(used @ count), 1.0), float(used @ (count * (count - 1.0)))

@@ -16,7 +16,7 @@ hold there, too.
 With the generator, the models and the simulated rows of a published run, the trees are that run's
 own trees.
 
-`Oracle` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
+`PublishedOracle` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
 size, as in the public code; in preset `published` these are the published run's own, and so are the
 random partitions and the noise.
 """
@@ -33,7 +33,7 @@ from counterrank.kernels.jit import jit
 from counterrank.research import simulate
 from counterrank.research.paper.columns import Column, with_columns
 from counterrank.research.paper.figures import Algorithm
-from counterrank.research.paper.replay import OracleView, Run, contributions
+from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
 from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
 
@@ -282,7 +282,7 @@ _FRESH_DATA_SETS = 10
 
 
 @dataclass(slots=True, eq=False)
-class Oracle:
+class PublishedOracle:
     """What an oracle knows about a simulated log, made once and kept for any noise.
 
     `run` is the published run behind the log; without it, fresh rows are drawn and `values` (K,)
@@ -292,7 +292,7 @@ class Oracle:
     env: Environment
     seed: int
     values: tuple[float, ...]
-    run: Run | None = None
+    run: PublishedRun | None = None
     _seen: dict[bool, OracleView] = field(default_factory=dict)
 
     def assignment(
@@ -307,7 +307,7 @@ class Oracle:
         """Return the model of each row and position, a tree for every position.
 
         `cached`: with the fresh data sets of a published run whose log was read back from disk
-        (`Run.oracle`). `columns`: what else nodes may be split on.
+        (`PublishedRun.oracle`). `columns`: what else nodes may be split on.
         """
         view = self._view(log.n, cached)
         grower = PartitionGrower(

@@ -4,8 +4,8 @@ One table, read by the command line for its names: nothing heavy is loaded here.
 table 1 hold no results: a drawing of the tree, one of a web page, and the names of the estimators.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 #: The six of the main figures, in the paper's order, then ours.
 ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "auto")
@@ -13,14 +13,43 @@ ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "au
 #: On request only: the oracle of published runs whose logs were read back from disk.
 ON_REQUEST = ("aips (oracle, cached)",)
 
-DEFAULTS: dict[str, Any] = {
-    "n": 8000,
-    "K": 8,
-    "delta": 0.6,
-    "sigma": 0.5,
-    "epsilon": 0.3,
-    "noise": 0.3,
-}
+#: What a figure may vary.
+Parameter = Literal["n", "K", "delta", "sigma", "epsilon", "lam"]
+
+
+class WorldOptions(TypedDict, total=False):
+    """Options of a simulated world."""
+
+    K: int
+    delta: float
+    sigma: float
+    epsilon: float
+    lam: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The parameters of one point: rankings, the world's options, and the oracle's error `noise`.
+
+    `lam` None is the world's own.
+    """
+
+    n: int = 8000
+    K: int = 8
+    delta: float = 0.6
+    sigma: float = 0.5
+    epsilon: float = 0.3
+    lam: float | None = None
+    noise: float = 0.3
+
+    @property
+    def world(self) -> WorldOptions:
+        """The options of the world."""
+        found = WorldOptions(K=self.K, delta=self.delta, sigma=self.sigma, epsilon=self.epsilon)
+        if self.lam is not None:
+            found["lam"] = self.lam
+        return found
+
 
 Algorithm = Literal["text", "code"]
 Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
@@ -36,31 +65,42 @@ class Experiment:
 
     name: str
     about: str
-    parameter: str = ""
+    parameter: Parameter | None = None
     values: tuple[float, ...] = (0.0,)
     kind: Kind = "accuracy"
     estimators: tuple[str, ...] = ESTIMATORS
-    fixed: dict[str, Any] = field(default_factory=dict)
+    #: real-world: log A, log B and the target, or one file of real pages; none: a simulated pair.
+    logs: tuple[str, ...] = ()
     #: What is drawn: the end of a picture's name, and the estimators in it; none: one picture of all.
     pictures: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def label(self) -> str:
         """What varies, in words."""
-        return _LABELS.get(self.parameter, "")
+        return "" if self.parameter is None else _LABELS[self.parameter]
 
     @property
     def log_x(self) -> bool:
         """Whether the axis doubles from tick to tick."""
         return self.parameter == "n"
 
-    def setting(self, value: float) -> dict[str, Any]:
+    def setting(self, value: float) -> Setting:
         """Return all parameters at one value of the varied one."""
-        setting = {**DEFAULTS, **self.fixed}
-        if self.parameter:
-            whole = self.parameter in ("n", "K")
-            setting[self.parameter] = int(value) if whole else value
-        return setting
+        match self.parameter:
+            case None:
+                return Setting()
+            case "n":
+                return Setting(n=int(value))
+            case "K":
+                return Setting(K=int(value))
+            case "delta":
+                return Setting(delta=value)
+            case "sigma":
+                return Setting(sigma=value)
+            case "epsilon":
+                return Setting(epsilon=value)
+            case "lam":
+                return Setting(lam=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +151,7 @@ class OracleForm:
 
 _SPLIT = "split on "
 
-_LABELS = {
+_LABELS: dict[Parameter, str] = {
     "n": "number of rankings n",
     "K": "length of the ranking K",
     "delta": "behaviour parameter delta",

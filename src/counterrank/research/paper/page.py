@@ -17,7 +17,7 @@ from counterrank import atomic
 from counterrank.research.paper import figures, results, special, times
 from counterrank.research.paper.figures import FIGURES
 from counterrank.research.paper.results import (
-    Summary,
+    PointSummary,
     accuracy_table,
     accuracy_tables,
     read_rows,
@@ -180,7 +180,9 @@ def _beside_published(out: Path, figure: str, names: set[str]) -> Iterator[str]:
         yield results.grid(title, shown, partial(_compared, theirs, metric))
 
 
-def _ours_alone(ours: Sequence[Summary], compared: Sequence[results.Comparison]) -> Iterator[str]:
+def _ours_alone(
+    ours: Sequence[PointSummary], compared: Sequence[results.BesidePublished]
+) -> Iterator[str]:
     """Yield the table of what the paper does not have, and `auto` beside the published AIPS."""
     if not ours:
         return
@@ -195,13 +197,13 @@ def _ours_alone(ours: Sequence[Summary], compared: Sequence[results.Comparison])
         yield f"`auto` divided by the published AIPS: {', '.join(gains)}.\n"
 
 
-def _with_band(summary: Summary) -> str:
+def _with_band(summary: PointSummary) -> str:
     low, high = summary.bands["mse"]
     return f"{summary.metrics['mse']:.3g} ({low:.3g} to {high:.3g})"
 
 
 def _compared(
-    theirs: dict[tuple[str, float], results.Comparison], metric: str, summary: Summary
+    theirs: dict[tuple[str, float], results.BesidePublished], metric: str, summary: PointSummary
 ) -> str:
     """Return our value beside the published one, or alone where that is hidden in the plot.
 
@@ -213,13 +215,15 @@ def _compared(
     return results.cell(found) if metric == "mse" else f"{ours} ({found.published:.3g})"
 
 
-def _oracle_at(compared: Sequence[results.Comparison], x: float) -> results.Comparison | None:
+def _oracle_at(
+    compared: Sequence[results.BesidePublished], x: float
+) -> results.BesidePublished | None:
     return next(
         (c for c in compared if c.summary.x == x and c.summary.estimator == "aips (oracle)"), None
     )
 
 
-def _runs(found: Sequence[Summary]) -> str:
+def _runs(found: Sequence[PointSummary]) -> str:
     counts: dict[int, list[str]] = {}
     for s in found:
         names = counts.setdefault(s.seeds, [])
@@ -372,7 +376,7 @@ worlds, MSE relative to each world's V². One world can dominate a cell.
 """
 
 
-def _in_words(found: Sequence[Summary]) -> str:
+def _in_words(found: Sequence[PointSummary]) -> str:
     """Return which of the classic estimators is best how often, and `auto` relative to the best of them."""
     mse: dict[float, dict[str, float]] = {}
     for s in found:

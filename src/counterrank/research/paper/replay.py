@@ -62,7 +62,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class PublishedRun:
     """One run of the published experiment: its rows, and its generator as they left it."""
 
     env: Environment
@@ -129,7 +129,7 @@ class Run:
         return OracleView(values, context, y)
 
 
-def replay_run(env: Environment, n: int, seed: int) -> Run:
+def replay_run(env: Environment, n: int, seed: int) -> PublishedRun:
     """Return run `seed` of the published experiment, for an environment of preset `published`.
 
     Base rewards are standardised over the run's own rows and seen with the context of row i // K,
@@ -147,7 +147,7 @@ def replay_run(env: Environment, n: int, seed: int) -> Run:
             f"seed is {seed}; runs of the published experiment are numbered below 2^32"
         )
     stream = np.random.RandomState(seed)
-    return Run(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
+    return PublishedRun(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
 
 
 def _batch(

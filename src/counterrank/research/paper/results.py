@@ -34,7 +34,7 @@ _RESAMPLES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PointSummary:
     """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over seeds."""
 
     x: float
@@ -89,7 +89,7 @@ def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[Summary]:
+def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[PointSummary]:
     """Return a summary for each (value, estimator).
 
     `common_truth`: one world, so V is the mean of the seeds' true values, as in the paper;
@@ -113,7 +113,9 @@ def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> 
     return float(rows["truth"][here][first].mean())
 
 
-def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None) -> Summary:
+def _summary(
+    x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None
+) -> PointSummary:
     # Errors before squares: where every seed is a world of its own, each has its own V.
     truth = rows["truth"] if common is None else np.full_like(rows["truth"], common)
     errors = (rows["value"] - truth) / np.abs(truth)
@@ -122,7 +124,7 @@ def _summary(x: float, name: str, rows: dict[str, NDArray[Any]], common: float |
     picks = rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))
     resampled = _metrics(errors[picks])
     bands = {m: tuple(float(q) for q in np.quantile(resampled[m], [0.025, 0.975])) for m in METRICS}
-    return Summary(
+    return PointSummary(
         x=x,
         estimator=name,
         seeds=len(errors),
@@ -182,11 +184,11 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BesidePublished:
     """The error of one estimator at one point: ours, the published one, their ratio with a 95 % interval."""
 
     figure: str
-    summary: Summary
+    summary: PointSummary
     published: float
     metric: str = "mse"
 
@@ -213,7 +215,7 @@ class Comparison:
 
 def summaries(
     out: Path, figure: str, preset: str = "published", most: int | None = None
-) -> list[Summary]:
+) -> list[PointSummary]:
     """Return the summaries of a figure's finished seeds, at most the first `most`; none where there are none."""
     folder = out / figure
     seeds = [seed for seed in seeds_in(folder, preset) if most is None or seed < most]
@@ -226,18 +228,18 @@ def summaries(
     )
 
 
-def comparisons(out: Path, metric: str = "mse") -> list[Comparison]:
+def comparisons(out: Path, metric: str = "mse") -> list[BesidePublished]:
     """Return every comparison that the results in a folder allow, over the published runs."""
     found = []
     for figure in MAIN:
         for summary in summaries(out, figure, most=PUBLISHED_RUNS):
             theirs = published(figure, metric, summary.estimator, summary.x)
             if theirs is not None:
-                found.append(Comparison(figure, summary, theirs, metric))
+                found.append(BesidePublished(figure, summary, theirs, metric))
     return found
 
 
-def verdict(found: Sequence[Comparison], names: Iterable[str], share: float) -> str:
+def verdict(found: Sequence[BesidePublished], names: Iterable[str], share: float) -> str:
     """Return a sentence: at how many points these estimators agree, and how far the others are."""
     wanted = set(names)
     these = [c for c in found if c.summary.estimator in wanted]
@@ -261,7 +263,7 @@ def verdict(found: Sequence[Comparison], names: Iterable[str], share: float) -> 
     return text
 
 
-def cell(comparison: Comparison) -> str:
+def cell(comparison: BesidePublished) -> str:
     """Return ours, then the published value and the ratio with its interval in brackets."""
     c = comparison
     ours = c.summary.metrics[c.metric]
@@ -272,11 +274,11 @@ def _span(interval: tuple[float, float]) -> str:
     return f"{interval[0]:.2f} to {interval[1]:.2f}"
 
 
-def _point(c: Comparison) -> str:
+def _point(c: BesidePublished) -> str:
     return f"{figures.get(c.figure).parameter} = {c.summary.x:g}"
 
 
-def grid(title: str, found: Sequence[Summary], show: Callable[[Summary], str]) -> str:
+def grid(title: str, found: Sequence[PointSummary], show: Callable[[PointSummary], str]) -> str:
     """Return a Markdown table, a line an estimator and a column a value of the figure."""
     values = sorted({s.x for s in found})
     head = f"| {title} | {' | '.join(f'{x:g}' for x in values)} |"
@@ -287,7 +289,7 @@ def grid(title: str, found: Sequence[Summary], show: Callable[[Summary], str]) -
     return "\n".join(lines) + "\n"
 
 
-def accuracy_tables(experiment: Experiment, found: Sequence[Summary], *, compare: bool) -> str:
+def accuracy_tables(experiment: Experiment, found: Sequence[PointSummary], *, compare: bool) -> str:
     """Return a table of MSE, one of squared bias and one of variance."""
     return "\n".join(
         accuracy_table(experiment, found, compare=compare, metric=metric) for metric in METRICS
@@ -295,7 +297,7 @@ def accuracy_tables(experiment: Experiment, found: Sequence[Summary], *, compare
 
 
 def accuracy_table(
-    experiment: Experiment, found: Sequence[Summary], *, compare: bool, metric: str = "mse"
+    experiment: Experiment, found: Sequence[PointSummary], *, compare: bool, metric: str = "mse"
 ) -> str:
     """Return a metric / V^2 by estimator and value.
 
@@ -304,13 +306,13 @@ def accuracy_table(
     return grid(TITLES[metric], found, lambda s: _cell(experiment, s, metric, compare))
 
 
-def _cell(experiment: Experiment, summary: Summary, metric: str, compare: bool) -> str:
+def _cell(experiment: Experiment, summary: PointSummary, metric: str, compare: bool) -> str:
     ours = summary.metrics[metric]
     theirs = published(experiment.name, metric, summary.estimator, summary.x) if compare else None
     return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
 
 
-def as_csv(found: Sequence[Summary]) -> str:
+def as_csv(found: Sequence[PointSummary]) -> str:
     """Return every number of the summaries as CSV."""
     columns = [f"{m}{end}" for m in METRICS for end in ("", "_low", "_high")]
     lines = [",".join(["x", "estimator", "seeds", *columns, "coverage", "width", "seconds"])]
@@ -371,7 +373,7 @@ def save(fig: Any, folder: Path, name: str) -> list[Path]:
 
 
 def plot_accuracy(
-    experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str
+    experiment: Experiment, summaries: Sequence[PointSummary], folder: Path, preset: str
 ) -> list[Path]:
     """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the published values.
 
@@ -387,7 +389,7 @@ def plot_accuracy(
 
 
 def _picture(
-    experiment: Experiment, summaries: Sequence[Summary], folder: Path, preset: str, file: str
+    experiment: Experiment, summaries: Sequence[PointSummary], folder: Path, preset: str, file: str
 ) -> list[Path]:
     fig, axes = figure_and_axes(3)
     names = list(dict.fromkeys(s.estimator for s in summaries))
@@ -416,7 +418,9 @@ def _picture(
     return save(fig, folder, file)
 
 
-def _draw_line(axis: Any, points: Sequence[Summary], metric: str, look: tuple[str, str]) -> None:
+def _draw_line(
+    axis: Any, points: Sequence[PointSummary], metric: str, look: tuple[str, str]
+) -> None:
     x = [s.x for s in points]
     axis.plot(
         x,

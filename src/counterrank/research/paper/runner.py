@@ -10,7 +10,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,14 +22,14 @@ from counterrank.inference import normal_interval, variance
 from counterrank.progress import reporter
 from counterrank.research import simulate
 from counterrank.research.paper import figures, results, special, times
-from counterrank.research.paper.algorithm1 import Assigned, Oracle
+from counterrank.research.paper.algorithm1 import Assigned, PublishedOracle
 from counterrank.research.paper.columns import column
 from counterrank.research.paper.figures import (
-    DEFAULTS,
     FIGURES,
     ON_REQUEST,
     Experiment,
     OracleForm,
+    Setting,
 )
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import read_seed, seed_file
@@ -81,9 +80,9 @@ def reproduce(
 def on_logs(experiment: Experiment, logs: tuple[str, ...]) -> Experiment:
     """Return the A/B protocol on logs; a file of real pages is read before any seed runs."""
     if len(logs) > 1:
-        return replace(experiment, fixed={"pair": logs})
+        return replace(experiment, logs=logs)
     special.real_pair(logs[0])
-    return replace(experiment, fixed={"log": logs[0]})
+    return replace(experiment, logs=logs)
 
 
 def folder_of(out: Path, log: str) -> Path:
@@ -242,15 +241,12 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
 @cache
 def _warm(preset: str, estimators: tuple[str, ...]) -> None:
     """Run a small trial, once in a process: loading compiled code is no part of a run time."""
-    run_trial(draw_trial(preset, {**DEFAULTS, "n": 400}, 0), estimators)
+    run_trial(draw_trial(preset, Setting(n=400), 0), estimators)
 
 
 def _one_thread() -> None:
     # One process a core: threads inside would only get in each other's way.
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
-
-_PARAMETERS = ("K", "delta", "sigma", "epsilon", "lam")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,37 +258,42 @@ class Trial:
     truth: float
     seed: int
     noise: float
-    oracle: Oracle
+    oracle: PublishedOracle
     #: CPU seconds of drawing the log.
     drawing: float
 
 
-def draw_trial(preset: str, setting: dict[str, Any], seed: int) -> Trial:
+def draw_trial(preset: str, setting: Setting, seed: int) -> Trial:
     """Return trial `seed`: of the published preset, the published run with that number; otherwise fresh draws.
 
     In `random` and `paper` the parameters of the world are drawn afresh for every seed.
     """
-    options = {name: setting[name] for name in _PARAMETERS if setting.get(name) is not None}
     started = time.process_time()
     if preset == "published":
-        env = _published(**options)
-        found = replay_run(env, setting["n"], seed)
+        env = _published(setting)
+        found = replay_run(env, setting.n, seed)
         log, drawing = found.log.to_log(), time.process_time() - started
         values = tuple(found.value())
         return Trial(
-            env, log, sum(values), seed, setting["noise"], Oracle(env, seed, values, found), drawing
+            env,
+            log,
+            sum(values),
+            seed,
+            setting.noise,
+            PublishedOracle(env, seed, values, found),
+            drawing,
         )
-    env = simulate.preset(preset, seed=seed, **options)
-    log = simulate.draw(env, setting["n"], np.random.default_rng([seed, 7])).to_log()
+    env = simulate.preset(preset, seed=seed, **setting.world)
+    log = simulate.draw(env, setting.n, np.random.default_rng([seed, 7])).to_log()
     drawing = time.process_time() - started
     truth = simulate.true_value(env)
-    oracle = Oracle(env, seed, tuple(truth.by_position))
-    return Trial(env, log, truth.value, seed, setting["noise"], oracle, drawing)
+    oracle = PublishedOracle(env, seed, tuple(truth.by_position))
+    return Trial(env, log, truth.value, seed, setting.noise, oracle, drawing)
 
 
 @cache
-def _published(**options: Any) -> Environment:
-    return simulate.published(**options)
+def _published(setting: Setting) -> Environment:
+    return simulate.published(**setting.world)
 
 
 def run_trial(trial: Trial, names: tuple[str, ...]) -> list[dict[str, object]]:

@@ -37,11 +37,11 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
         return _behavior_shares(experiment, preset, seed)
     if experiment.kind == "toy":
         return toy_rows()
-    if "log" in experiment.fixed:
-        found = real_pair(experiment.fixed["log"])
+    if len(experiment.logs) == 1:
+        found = real_pair(experiment.logs[0])
         rows = ab_trial(found.log, found.value, real.TARGET, experiment.estimators, seed)
         return [{**row, "truth_stderr": found.stderr} for row in rows]
-    log_a, value_b, target = ab_pair(experiment.fixed.get("pair"))
+    log_a, value_b, target = ab_pair(experiment.logs)
     return ab_trial(log_a, value_b, target, experiment.estimators, seed)
 
 
@@ -65,10 +65,7 @@ def table(experiment: Experiment, rows: dict[str, NDArray[Any]]) -> str:
 def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
     found = []
     for x in experiment.values:
-        setting = experiment.setting(x)
-        options = {
-            key: setting[key] for key in ("K", "delta", "lam") if setting.get(key) is not None
-        }
+        options = experiment.setting(x).world
         env = simulate.preset(
             preset, **options, **({} if preset == "published" else {"seed": seed})
         )
@@ -117,7 +114,7 @@ PRINTED = {"bias": 0.1, "true_variance": 0.5, "wrong_variance": 0.3}
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ToyWorld:
     """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation sigma."""
 
     p: float
@@ -127,7 +124,7 @@ class World:
     sigma: float = 1.0
 
 
-def bias_and_variance(world: World, *, both: bool) -> tuple[float, float]:
+def bias_and_variance(world: ToyWorld, *, both: bool) -> tuple[float, float]:
     """Return bias and variance of V_1 by enumeration, weighing both positions or the first alone."""
     first = second = value = 0.0
     for a1, a2 in product((0, 1), repeat=2):
@@ -140,7 +137,7 @@ def bias_and_variance(world: World, *, both: bool) -> tuple[float, float]:
     return first - value, (second - first**2) / world.n
 
 
-def solve() -> World:
+def solve() -> ToyWorld:
     """Return the world in which the table's numbers hold.
 
     >>> world = solve()
@@ -152,7 +149,7 @@ def solve() -> World:
     def off(unknown: NDArray[np.float64]) -> list[float]:
         # Between .5 and 1 whatever the solver tries: p and 1 - p trade places otherwise, and p may
         # leave [0, 1].
-        world = World(0.5 + 0.5 / (1 + np.exp(-unknown[0])), unknown[1], unknown[2])
+        world = ToyWorld(0.5 + 0.5 / (1 + np.exp(-unknown[0])), unknown[1], unknown[2])
         bias, wrong = bias_and_variance(world, both=False)
         return [
             bias - PRINTED["bias"],
@@ -162,7 +159,7 @@ def solve() -> World:
 
     found = optimize.root(off, [0.0, 1.0, -0.5], tol=1e-13)
     p, mu, delta = found.x
-    return World(float(0.5 + 0.5 / (1 + np.exp(-p))), float(mu), float(delta))
+    return ToyWorld(float(0.5 + 0.5 / (1 + np.exp(-p))), float(mu), float(delta))
 
 
 def toy_rows() -> list[dict[str, object]]:
@@ -238,15 +235,16 @@ def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
 
 
 @cache
-def ab_pair(paths: tuple[str, str, str] | None) -> tuple[RankingLog, float, str]:
+def ab_pair(paths: tuple[str, ...] = ()) -> tuple[RankingLog, float, str]:
     """Return log A, what B's policy earned on log B, and the target's name: from files, or simulated.
 
     The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
     = 2, K = 6, d = 5, clicks.
     """
-    if paths is not None:
-        log_a, log_b = read_log(paths[0], targets=[paths[2]]), read_log(paths[1])
-        return log_a, log_b.value, paths[2]
+    if paths:
+        first, second, target = paths
+        log_a, log_b = read_log(first, targets=[target]), read_log(second)
+        return log_a, log_b.value, target
     env = simulate.real_world()
     rows_a, rows_b = ROWS
     drawn_a = simulate.draw(env, rows_a, np.random.default_rng(1))
@@ -271,8 +269,10 @@ def cvar(errors: Floats, alpha: float) -> float:
 
 
 def ab_table(rows: dict[str, NDArray[Any]]) -> str:
-    """Return the share of trials each estimator wins, and in which its error is below that of the
-    paper's AIPS (the CDF of relative errors at one); its mean squared error and CVaR.
+    """Return the share of trials that each estimator wins, its mean squared error and CVaR.
+
+    Beside the wins: in which share its error is below that of the paper's AIPS, the CDF of relative
+    errors at one.
     """
     errors, won = _errors(rows), wins(rows)
     lines = [

@@ -13,7 +13,9 @@ Rows = dict[str, NDArray[Any]]
 _PUBLISHED = {"ips": "ips", "aips (oracle)": "aips"}
 
 
-def published_seconds(parameter: str, estimator: str, x: float) -> tuple[float, float] | None:
+def published_seconds(
+    parameter: str | None, estimator: str, x: float
+) -> tuple[float, float] | None:
     """Return the published run time, mean and deviation over 100 seeds; None where there is none.
 
     >>> published_seconds("K", "aips", 14)
@@ -23,13 +25,13 @@ def published_seconds(parameter: str, estimator: str, x: float) -> tuple[float, 
     return None if found is None else (float(found[0]), float(found[1]))
 
 
-def published_relative(parameter: str, x: float) -> float | None:
+def published_relative(parameter: str | None, x: float) -> float | None:
     """Return the published run time of AIPS divided by that of IPS."""
     found = _at(parameter, "relative", x)
     return None if found is None else float(found)
 
 
-def _at(parameter: str, row: str, x: float) -> Any:
+def _at(parameter: str | None, row: str, x: float) -> Any:
     table = published_table()["runtime"].get(parameter, {})
     return table[row][table["x"].index(x)] if row in table and x in table["x"] else None
 

@@ -141,7 +141,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parameters:
+class WorldParameters:
     """What a world's seed decides: scorers and traits of the A items, and how users look at K positions."""
 
     appeal: Linear
@@ -159,7 +159,7 @@ class Parameters:
     mood: Floats  # (6, CONTEXT) which kind of user, given the context, in a mixed world
 
 
-def parameters(world: World) -> Parameters:
+def parameters(world: World) -> WorldParameters:
     """Return the parameters of a world: those of its seed, at its size.
 
     Streams are apart, so that two worlds of one seed that differ in logger or target share their
@@ -200,7 +200,7 @@ def parameters(world: World) -> Parameters:
     if world.target != "blind":
         new = _scaled(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
     appeal = Linear(appeal.coef, appeal.bias - users.uniform(0.6, 1.8))
-    return Parameters(
+    return WorldParameters(
         appeal, bend, old, new, feature, group, hold, price, curve, gaps, pull, go, mood
     )
 
@@ -379,7 +379,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | Policy
     return DrawnWorld(world, context, ids, old, new, choice, reward, q, kind, made.feature, policy)
 
 
-def _kinds(world: World, made: Parameters, context: Floats, rng: np.random.Generator) -> Ints:
+def _kinds(world: World, made: WorldParameters, context: Floats, rng: np.random.Generator) -> Ints:
     """Return the kind of user of each row: the world's, or in a mixed world one drawn given the context."""
     if world.behavior != "mixed":
         return np.full(len(context), KINDS.index(world.behavior))

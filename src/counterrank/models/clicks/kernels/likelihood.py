@@ -1,37 +1,36 @@
 """The click-history likelihood: a linear map and its transpose, derivatives by slot, Newton steps on them.
 
-A slot k of a ranking with last click at l is clicked with probability s(u) s(v), where u
+Slot k of a ranking with the last click at l is clicked with probability s(u) s(v), where u
 (examination) and v (attraction) are linear in one flat vector of parameters. Its parts stand in
 this order:
 
-    position (K) | clicked (1) | distance (K) | cell (K K) | item after click (I + 1) |
-    constant (1) | context (d) | columns (p) | item (I + 1) | item x context ((I + 1) d)
+    position (K) | clicked (1) | reading (1) | distance (K - 1) | cell (K K) |
+    item after click (I + 1) | constant (1) | context (d) | columns (p) | item (I + 1) |
+    item x context ((I + 1) d)
 
-Item number I stands for all that were not seen: its parameters have no data and stay where their
-prior is.
+`Parts` says where each begins; its `distance` is that of a distance of zero, which no slot has.
+
+Item number I stands for all items that were not seen: its parameters have no data and stay at their
+prior means.
 
 The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential
 (GAMMA: positive amounts with a variance in proportion to the squared mean); their dispersion scales
-the likelihood. Families from CHOICE on speak of whole pages (`pages`).
+the likelihood. Families from CHOICE on are likelihoods of whole pages (`pages`).
 
-Shown slots stand one after the other (N,): `cell` = k (K + 1) + l + 1 (l = -1: nothing clicked
-above), `last` the item clicked last (I + 1: none), `own` the slot's item, `row` of x (n, 1 + d),
-whose first column is 1, `columns` (., N): by column, so that loops run along the slots. `read` (N,)
-is what skipping the items since the last click says of still reading (`recursion.skipped`); its
-coefficient stands where a distance of zero would, which no slot has.
-
-Products of features and context are columns that nobody writes down: `context` (n, C) times the
-`bent` columns from `at` on, feature by feature, whose parameters stand after those of the features.
-A row's slots follow each other, so that a product with the context is taken once a row. Features
-that an item has in every row are its `traits` (I + 1, bent): they and their products only add to the
-item's own intercept and slopes, at no cost by slot; x then begins with 1 and the context. Without
-rows, traits are not known and the columns are read.
+`LinearMap` holds what the map reads. Products of features and context are columns that nobody writes
+down: `context` (n, C) times the `bent` columns from `at` on, feature by feature. Their parameters
+stand after those of the features. A row's slots follow each other, so that a product with the context
+is taken once a row. Features that an item has in every row are its `traits`: they and their products
+only add to the item's own intercept and slopes, at no cost by slot; x then begins with 1 and the
+context.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import helper, jit, vector_jit
 from counterrank.models.clicks.kernels.pages import (
     CHOICE,
     page_derivatives,
@@ -44,17 +43,109 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CLICKS, NORMAL, GAMMA = 0, 1, 2
-#: Chances are kept this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
+#: Chances stay this far from 0 and 1 in the likelihood, so that no single slot decides a fit.
 _LEAST = 1e-9
-#: Steps that promise more (nats) use the Fisher matrix, which is never indefinite; then the exact
-#: Hessian converges.
+#: Steps that promise more nats use the Fisher matrix, which is never indefinite. Later steps use the
+#: exact Hessian, which converges faster.
 _NEAR = 10.0
-#: Conjugate gradients end at this part of the first squared residual in the norm of the scaling,
-#: which is about twice the nats that are left, or of twice the nats that are `enough`.
+#: Conjugate gradients end when the squared residual, in the norm of the scaling, falls to _ROUGH of the
+#: first one or to _SLIGHT of twice the nats that are `enough`. It is about twice the nats left.
 _ROUGH, _SLIGHT = 1e-2, 0.02
-#: A full step near the maximum leaves about a fiftieth of what it promised (a tenth at worst, seen
-#: over the folds of development worlds): below this many times `enough` no further one is asked.
+#: A full step near the maximum leaves about a fiftieth of what it promised (at worst a tenth, over the
+#: folds of development worlds). A step that promised less than this many times `enough` is the last.
 _LAST = 5.0
+
+
+class LinearMap(NamedTuple):
+    """What `linear` and `adjoint` read besides parameters: N shown slots, one after the other."""
+
+    #: Positions of a ranking, and number of items I.
+    K: int
+    items: int
+    #: (N,): k (K + 1) + l + 1 for slot k after a last click at l; l = -1 where nothing was clicked.
+    cell: Ints
+    #: (N,): the item clicked last, I + 1 where there is none; the slot's own item; its row of x.
+    last: Ints
+    own: Ints
+    row: Ints
+    #: (N,): what skipping the items since the last click says of still reading (`recursion.skipped`).
+    read: Floats
+    #: (n, 1 + d): 1 and the context in which items have slopes.
+    x: Floats
+    #: (., N): by column, so that loops run along the slots.
+    columns: Floats
+    #: (n, C): the context that multiplies the `bent` columns from `at` on.
+    context: Floats
+    at: int
+    bent: int
+    #: (I + 1, bent): features of items; without rows they are not known and the columns are read.
+    traits: Floats
+
+
+class Observed(NamedTuple):
+    """What the slots showed (N,), and the family and dispersion of its likelihood."""
+
+    y: Floats
+    family: int
+    dispersion: float
+
+
+class NormalPrior(NamedTuple):
+    """Mean and precision (P,) of the parameters."""
+
+    mean: Floats
+    precision: Floats
+
+
+class RoughInverse(NamedTuple):
+    """The rough inverse of the Hessian that scales steps.
+
+    The Fisher `diagonal` (P,) and, for the parameters `common` to many slots, the `inverse` of their
+    block; both may be empty.
+    """
+
+    diagonal: Floats
+    common: Ints
+    inverse: Floats
+
+
+class Effort(NamedTuple):
+    """At most so many Newton `steps` of `inner` products each, until one promises `enough` nats or less.
+
+    `near` says that the start is close to the maximum.
+    """
+
+    steps: int
+    inner: int
+    enough: float
+    near: bool
+
+
+class Parts(NamedTuple):
+    """First entries of the parts of the parameters; the positions begin at 0."""
+
+    clicked: int
+    reading: int
+    distance: int
+    cell: int
+    after: int
+    constant: int
+    context: int
+    columns: int
+    item: int
+    slope: int
+
+
+@helper
+def parts_of(K: int, items: int, d: int, p: int) -> Parts:
+    """Return where the parts begin: K positions, `items` items, d context columns, p columns."""
+    after = 2 * K + 1 + K * K
+    constant = after + items + 1
+    columns = constant + 1 + d
+    item = columns + p
+    return Parts(
+        K, K + 1, K + 1, 2 * K + 1, after, constant, constant + 1, columns, item, item + items + 1
+    )
 
 
 @jit
@@ -76,30 +167,44 @@ def slots_of(item: Ints, click: Floats, lengths: Ints, items: int, cell: Ints, l
 
 
 @jit
-def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats, x: Floats,
-           columns: Floats, context: Floats, at: int, bent: int, traits: Floats, u: Floats,
-           v: Floats) -> None:  # fmt: skip
+def linear(theta: Floats, given: LinearMap, u: Floats, v: Floats) -> None:
     """Write the linear predictors (N,) of all slots."""
-    d, C = x.shape[1] - 1, context.shape[1]
-    p = len(columns) + bent * C
-    after = 2 * K + 1 + K * K
-    base = after + items + 1
-    start = base + 1 + d + p
+    K, items, cell, last, row, read = (
+        given.K,
+        given.items,
+        given.cell,
+        given.last,
+        given.row,
+        given.read,
+    )
+    columns, context, at, bent, traits = (
+        given.columns,
+        given.context,
+        given.at,
+        given.bent,
+        given.traits,
+    )
+    d, C = given.x.shape[1] - 1, context.shape[1]
+    start = parts_of(K, items, d, len(columns) + bent * C)
     # Position, distance and cell are added up once per cell (k, l), not once per slot.
     t = np.zeros(K * (K + 1))
     for k in range(K):
         t[k * (K + 1)] = theta[k]
         for before in range(k):
-            cells = theta[K] + theta[K + 1 + k - before] + theta[2 * K + 1 + k * K + before]
+            cells = (
+                theta[start.clicked]
+                + theta[start.distance + k - before]
+                + theta[start.cell + k * K + before]
+            )
             t[k * (K + 1) + before + 1] = theta[k] + cells
     h = np.zeros(items + 2)
     table = np.empty((items + 1, d + 1))
     for a in range(items + 1):
-        h[a] = theta[after + a]
-        table[a, 0] = theta[base] + theta[start + a]
+        h[a] = theta[start.after + a]
+        table[a, 0] = theta[start.constant] + theta[start.item + a]
         for j in range(d):
-            table[a, j + 1] = theta[base + 1 + j] + theta[start + items + 1 + a * d + j]
-    beta = theta[base + 1 + d : start]
+            table[a, j + 1] = theta[start.context + j] + theta[start.slope + a * d + j]
+    beta = theta[start.columns : start.item]
     along(columns, beta, at, bent, C, v)
     for a in range(len(traits)):
         for j in range(bent):
@@ -113,8 +218,8 @@ def linear(theta: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
             for s in range(len(cell)):
                 v[s] += columns[at + j, s] * slope[j, row[s]]
     for s in range(len(cell)):
-        u[s] = t[cell[s]] + h[last[s]] + theta[K + 1] * read[s]
-    _of_items(table, own, row, x, v)
+        u[s] = t[cell[s]] + h[last[s]] + theta[start.reading] * read[s]
+    _of_items(table, given.own, row, given.x, v)
 
 
 @vector_jit
@@ -172,15 +277,21 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 @jit
-def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints, row: Ints, read: Floats,
-            x: Floats, columns: Floats, context: Floats, at: int, bent: int, traits: Floats,
-            out: Floats) -> None:  # fmt: skip
+def adjoint(u: Floats, v: Floats, given: LinearMap, out: Floats) -> None:
     """Write the transpose of `linear` applied to u and v (N,) into out (P,)."""
+    K, items, cell, last, own, row = (
+        given.K,
+        given.items,
+        given.cell,
+        given.last,
+        given.own,
+        given.row,
+    )
+    read, x, columns, context = given.read, given.x, given.columns, given.context
+    at, bent, traits = given.at, given.bent, given.traits
     d, C = x.shape[1] - 1, context.shape[1]
     p = len(columns) + bent * C
-    after = 2 * K + 1 + K * K
-    base = after + items + 1
-    start = base + 1 + d + p
+    start = parts_of(K, items, d, p)
     t, h, table, beta = (
         np.zeros(K * (K + 1)),
         np.zeros(items + 2),
@@ -219,32 +330,32 @@ def adjoint(u: Floats, v: Floats, K: int, items: int, cell: Ints, last: Ints, ow
             beta[j + bent * C] = _dot(columns[j], v)
     for j in range(len(out)):
         out[j] = 0.0
-    out[K + 1] = reading
+    out[start.reading] = reading
     for k in range(K):
         out[k] += t[k * (K + 1)]
         for before in range(k):
             own_cell = t[k * (K + 1) + before + 1]
             out[k] += own_cell
-            out[K] += own_cell
-            out[K + 1 + k - before] += own_cell
-            out[2 * K + 1 + k * K + before] = own_cell
+            out[start.clicked] += own_cell
+            out[start.distance + k - before] += own_cell
+            out[start.cell + k * K + before] = own_cell
     for a in range(items + 1):
-        out[after + a] = h[a]
-        out[base] += table[a, 0]
-        out[start + a] = table[a, 0]
+        out[start.after + a] = h[a]
+        out[start.constant] += table[a, 0]
+        out[start.item + a] = table[a, 0]
         for j in range(d):
-            out[base + 1 + j] += table[a, j + 1]
-            out[start + items + 1 + a * d + j] = table[a, j + 1]
+            out[start.context + j] += table[a, j + 1]
+            out[start.slope + a * d + j] = table[a, j + 1]
     for j in range(p):
-        out[base + 1 + d + j] = beta[j]
+        out[start.columns + j] = beta[j]
 
 
 @jit
 def likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, su: Floats,
                sv: Floats) -> float:  # fmt: skip
-    """Return the log likelihood of the slots (N,).
+    """Return the log likelihood of the slots (N,) and fill su and sv.
 
-    Su and sv receive s(u) and s(v), su the mean of numbers, or both what `pages` says.
+    For clicks they receive s(u) and s(v); for numbers su receives the mean; for pages see `pages`.
     """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
@@ -276,7 +387,7 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
         # 1.
         own = chance if y[s] > 0.0 else (1.0 - su[s]) + su[s] * (1.0 - sv[s])
         product *= own if own > _LEAST else _LEAST
-        # One logarithm for many slots: it costs more than all the rest.
+        # One logarithm for many slots, because it costs more than all the rest.
         if product < 1e-280:
             total += np.log(product)
             product = 1.0
@@ -286,9 +397,9 @@ def _of_clicks(u: Floats, v: Floats, y: Floats, su: Floats, sv: Floats) -> float
 @jit
 def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool, ru: Floats,
                 rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
-    """Write slopes in u and v, and minus the second derivatives: the exact ones, or their mean (the Fisher matrix).
+    """Write slopes in u and v, and minus the second derivatives: exact, or their mean (the Fisher matrix).
 
-    Families of whole pages have their own part in huu, what slots share in huv and hvv.
+    Families of whole pages write the diagonal into huu and what slots share into huv and hvv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
@@ -358,20 +469,19 @@ def scaled(residual: Floats, scale: Floats, common: Ints, inverse: Floats, out: 
 
 
 @jit
-def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, cell: Ints, last: Ints, own: Ints,
-           row: Ints, read: Floats, x: Floats, columns: Floats, context: Floats, at: int, bent: int, traits: Floats,
-           y: Floats, family: int, dispersion: float, most: int, enough: float, inner: int, near: bool,
-           diagonal: Floats, common: Ints, inverse: Floats) -> tuple[float, int]:  # fmt: skip
+def newton(theta: Floats, prior: NormalPrior, given: LinearMap, observed: Observed, rough: RoughInverse,
+           effort: Effort) -> tuple[float, int]:  # fmt: skip
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
-    Each step solves (H + precision) step = slope by conjugate gradients, scaled by the Fisher
-    diagonal and, for the parameters `common` to many slots, by the `inverse` of their block, which
-    moves what diagonals take many products for (examination against attraction); none where both
-    are empty. It is halved until the objective rises. The first step that promises less than
-    `enough` nats is the last. `near` says that the start is close. Returns the objective before the
-    last step and the number of steps.
+    Each step solves (H + precision) step = slope by conjugate gradients, scaled by `rough`. The block
+    of common parameters moves what a diagonal takes many products for: examination against
+    attraction. A step is halved until the objective rises. The first step that promises less than
+    `enough` nats is the last. Returns the objective before the last step and the number of steps.
     """
-    N, P = len(cell), len(theta)
+    mean, precision, row = prior.mean, prior.precision, given.row
+    y, family, dispersion = observed.y, observed.family, observed.dispersion
+    enough, near = effort.enough, effort.near
+    N, P = len(row), len(theta)
     u, v, du, dv, su, sv = (
         np.empty(N),
         np.empty(N),
@@ -382,41 +492,38 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
     )
     ru, rv, huu, huv, hvv = np.empty(N), np.empty(N), np.empty(N), np.empty(N), np.empty(N)
     slope, scale, image, moved = np.empty(P), np.empty(P), np.empty(P), np.empty(P)
-    linear(theta, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, u, v)
+    linear(theta, given, u, v)
     value = likelihood(u, v, y, row, family, dispersion, su, sv) - _penalty(theta, mean, precision)
     exact = near
-    for taken in range(most):
+    for taken in range(effort.steps):
         derivatives(su, sv, y, row, family, dispersion, exact, ru, rv, huu, huv, hvv)
-        adjoint(ru, rv, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, slope)  # fmt: skip
+        adjoint(ru, rv, given, slope)
         for j in range(P):
             slope[j] -= precision[j] * (theta[j] - mean[j])
-            scale[j] = 1.0 / (diagonal[j] + precision[j])
+            scale[j] = 1.0 / (rough.diagonal[j] + precision[j])
         step, residual = np.zeros(P), slope.copy()
-        scaled(residual, scale, common, inverse, moved)
+        scaled(residual, scale, rough.common, rough.inverse, moved)
         direction = moved.copy()
         energy = _dot(residual, direction)
         first = energy
-        for c in range(inner):
+        for c in range(effort.inner):
             if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
                 break
-            linear(direction, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
-                   du, dv)  # fmt: skip
+            linear(direction, given, du, dv)
             if family >= CHOICE:
                 page_product(huu, huv, hvv, su, y, row, du, dv)
             for s in range(0 if family >= CHOICE else N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
-            adjoint(du, dv, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits,
-                    image)  # fmt: skip
+            adjoint(du, dv, given, image)
             for j in range(P):
                 image[j] += precision[j] * direction[j]
             curve, flat = _dot(direction, image), 0.0
             for j in range(P):
                 flat += direction[j] * direction[j] / scale[j]
             if curve <= 1e-3 * flat:
-                # Far from the maximum the Hessian may bend the other way: go no further than it is
-                # trusted.
+                # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
                 for j in range(P if c == 0 else 0):
                     step[j] = direction[j]
                 break
@@ -425,7 +532,7 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
                 step[j] += length * direction[j]
                 residual[j] -= length * image[j]
             before = energy
-            scaled(residual, scale, common, inverse, moved)
+            scaled(residual, scale, rough.common, rough.inverse, moved)
             energy = _dot(residual, moved)
             for j in range(P):
                 direction[j] = moved[j] + energy / before * direction[j]
@@ -434,12 +541,12 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
         settled = exact and promise < _LAST * enough
         exact = near or promise < _NEAR
         done = not promise > enough
-        # Where slots speak together a small promise may come from a long step: it is tried like others.
+        # With likelihoods of pages a small promise may come from a long step, which is tried as well.
         if done and family < CHOICE:
             for j in range(P):
                 theta[j] += step[j]
             return value, taken + 1
-        linear(step, K, items, cell, last, own, row, read, x, columns, context, at, bent, traits, du, dv)  # fmt: skip
+        linear(step, given, du, dv)
         size, reached = 1.0, value
         for _ in range(30):
             for s in range(N):
@@ -462,4 +569,4 @@ def newton(theta: Floats, mean: Floats, precision: Floats, K: int, items: int, c
             return value, taken + 1
         for s in range(N):
             u[s], v[s] = ru[s], rv[s]
-    return value, most
+    return value, effort.steps

@@ -1,16 +1,16 @@
-"""Likelihoods in which the slots of a page speak together: a choice among its items, or one number of the whole page.
+"""Likelihoods of whole pages: a choice among the items of a page, or one number for the page.
 
-With h = u + v of slot s and y by slot, Y its sum over the page:
+With h = u + v of slot s, y by slot and Y its sum over the page:
 
-    CHOICE   shares y of a budget: sum_s y_s h_s + (1 - Y) log(1 + R) - log(1 + L), L = sum_s e^h_s over
-             all slots, R over those beside the page, whose y is -1: not known; one is what else there
-             is to do
+    CHOICE   shares y of a budget: sum_s y_s h_s + (1 - Y) log(1 + R) - log(1 + L), with L = sum_s e^h_s
+             over all slots and R over those beside the page, whose y is -1 (not known); the one stands
+             for doing something else
     CHANCE   Y in [0, 1] with mean 1 / (1 + e^-S): Y S - log(1 + e^S), S = sum_s w_s h_s
     TOTAL    Y >= 0 with mean e^S: Y S - e^S (quasi-Poisson)
     NUMBER   any Y with mean S: -(Y - S)^2 / 2
 
-all divided by the dispersion; w falls with the place. But for what is beside a page, all are concave.
-Minus the second derivatives of a page are
+all divided by the dispersion; w falls with the place. All are concave, except for the slots beside a
+page. Minus the second derivatives of a page are
 
     own_s on the diagonal + cross rate_s rate_t + beside rate_s rate_t for s, t both beside the page:
 
@@ -42,7 +42,7 @@ def page_weights(K: int) -> Floats:
 
 
 def page_means(family: int, sums: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of Y and what its variance is in proportion to, from S."""
+    """Return the mean of Y, and its variance up to a factor, from S."""
     if family == CHANCE:
         chance = 1.0 / (1.0 + np.exp(-sums))
         return chance, chance * (1.0 - chance)
@@ -59,10 +59,7 @@ _FAR = 20.0
 @jit
 def page_likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersion: float, rate: Floats,
                     total: Floats) -> float:  # fmt: skip
-    """Return the log likelihood of the slots (N,).
-
-    Rate and total receive what stands above: e^h and L, or w and S.
-    """
+    """Return the log likelihood of the slots (N,); fill rate and total with e^h and L, or w and S."""
     N = len(u)
     for s in range(N):
         rate[s] = u[s] + v[s]
@@ -78,7 +75,7 @@ def page_likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dis
                     rest += rate[end]
                 else:
                     earned += y[end]
-                    # As far as the exponential goes: beyond it a step would look better and better.
+                    # Cut where the exponential is cut: else ever longer steps would look better.
                     chosen += y[end] * min(max(u[end] + v[end], -_FURTHEST), _FURTHEST)
             else:
                 sums += (1.0 + end - start) ** -PLACE * rate[end]
@@ -103,9 +100,9 @@ def page_likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dis
 @jit
 def page_derivatives(rate: Floats, total: Floats, y: Floats, row: Ints, family: int, dispersion: float, exact: bool,
                      slope: Floats, own: Floats, cross: Floats, beside: Floats) -> None:  # fmt: skip
-    """Write slopes and minus the second derivatives (N,), cross and beside the same for all slots of a page.
+    """Write slopes and minus the second derivatives (N,): exact, or their mean.
 
-    The exact ones, or their mean.
+    `cross` and `beside` are the same for all slots of a page.
     """
     N, start = len(rate), 0
     while start < N:

@@ -1,9 +1,11 @@
-"""Click histories of a shown ranking, exactly: forwards for what is expected, backwards for what is still to come.
+"""Exact expectations over click histories of a ranking: forwards for clicks, backwards for what is to come.
 
-The state before slot k is the place of the last click, none or 0..k-1: k + 1 states, so that both
-passes cost O(K^2) where the click sequences are 2^K. Column l + 1 of a table of chances stands for
-the last click at l, column 0 for none.
+The state before slot k is the place of the last click: none, or 0..k-1. With k + 1 states both passes
+cost O(K^2), although there are 2^K click sequences. Column l + 1 of a table of chances stands for the
+last click at l, column 0 for no click.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,42 @@ from counterrank.models.clicks.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Shown(NamedTuple):
+    """Rankings of items by number (m, K), their lengths (m,) and the fit that each is asked of (m,)."""
+
+    item: Ints
+    lengths: Ints
+    fold: Ints
+
+
+class Examination(NamedTuple):
+    """Parameters of examination by fit: exp(-t_kl) (F, K, K + 1), exp(-h) (F, I + 1), power of reading (F,)."""
+
+    odds: Floats
+    after: Floats
+    power: Floats
+
+
+class Attraction(NamedTuple):
+    """What the logit of attraction is made of.
+
+    `table` (F, I + 1, 1 + d) are intercepts and slopes of items in `x` (n, d), whose row each ranking
+    has (m,). `beta` (F, p) are coefficients of the `columns` (m, K, .), of which `bent` from `at` on are
+    multiplied by the `context` (n, C), and of `others` (m, K, r). Columns beyond the size of beta are not
+    read.
+    """
+
+    table: Floats
+    beta: Floats
+    x: Floats
+    row: Ints
+    columns: Floats
+    others: Floats
+    context: Floats
+    at: int
+    bent: int
 
 
 @jit
@@ -33,9 +71,9 @@ def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
 
 @jit
 def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
-    """Write V_k(l), the gains still to come from slot k on, into ahead (K + 1, K + 1).
+    """Write V_k(l), the expected gains from slot k on, into ahead (K + 1, K + 1).
 
-    Gain (K,) is that of a click.
+    `gain` (K,) is that of a click.
     """
     for s in range(length + 1):
         ahead[length, s] = 0.0
@@ -48,13 +86,13 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 @jit
 def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, skip: Floats, power: float,
              held: Floats, chance: Floats) -> None:  # fmt: skip
-    """Write s(v_k) s(t_kl + h + power read) into chance.
+    """Write s(v_k) s(t_kl + h + power read) into chance (K, K + 1).
 
-    Odds (K, K + 1) are exp(-t_kl), after (I + 1,) exp(-h), skip (K, 2) as `skipped` has it; `held`
-    is room for K numbers.
+    `odds` (K, K + 1) are exp(-t_kl), `after` (I + 1,) is exp(-h), `skip` (K, 2) comes from `skipped`, and
+    `held` is room for K numbers.
     """
     for k in range(length):
-        # Models without competition read nothing off skipped items: power is zero.
+        # Models without competition have a power of zero: skipped items tell them nothing.
         gone = np.exp(power * skip[k, 0]) if power != 0.0 else 1.0
         since = np.exp(power * skip[k, 1]) if power != 0.0 else 1.0
         if k > 0:
@@ -66,37 +104,35 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 
 
 @jit
-def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
-                   lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into out.
-
-    Odds (F, K, K + 1), after (F, I + 1) and power (F,) by fold, zero in the padding.
-    """
+def click_expected(
+    attraction: Floats, skip: Floats, seen: Examination, shown: Shown, out: Floats
+) -> None:
+    """Write P(click at k) (m, K) into out, zero in the padding."""
+    item, lengths = shown.item, shown.lengths
     m, K = item.shape
     chance, state, held = np.zeros((K, K + 1)), np.zeros(K + 1), np.zeros(K)
     for i in range(m):
-        f = fold[i]
-        _chances(
-            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
-        )
+        f = shown.fold[i]
+        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
+                 held, chance)  # fmt: skip
         forward(chance, lengths[i], state, out[i])
 
 
 @jit
-def click_history(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
-                  lengths: Ints, fold: Ints, gain: Floats, click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into q and V_k at the observed last click (m, K + 1) into out.
+def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: Shown, gain: Floats,
+                  click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
+    """Write P(click at k) (m, K) into q, and V_k at the observed last click (m, K + 1) into out.
 
-    Gain (m, K) is what a click at k is worth.
+    `gain` (m, K) is what a click at k is worth.
     """
+    item, lengths = shown.item, shown.lengths
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
     state, held = np.zeros(K + 1), np.zeros(K)
     for i in range(m):
-        f = fold[i]
-        _chances(
-            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
-        )
+        f = shown.fold[i]
+        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
+                 held, chance)  # fmt: skip
         forward(chance, lengths[i], state, q[i])
         backward(chance, gain[i], lengths[i], ahead)
         _observed(ahead, click[i], lengths[i], out[i])
@@ -112,19 +148,16 @@ def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
 
 
 @jit
-def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, others: Floats,
-                context: Floats, at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write the logit attraction (m, K) into out.
-
-    Table (F, I + 1, 1 + d) of items, beta (F, p) of columns (m, K, .), of which `bent` from `at` on
-    bend with the context (`likelihood`), and of `others` (m, K, r). Columns that beta has no room
-    for are not read.
-    """
+def attractions(given: Attraction, shown: Shown, out: Floats) -> None:
+    """Write the logit of attraction (m, K) into out."""
+    table, beta, x, columns, others = given.table, given.beta, given.x, given.columns, given.others
+    context, at, bent = given.context, given.at, given.bent
+    item, lengths = shown.item, shown.lengths
     d, more = x.shape[1], bent * context.shape[1]
     width = beta.shape[1] - more - others.shape[2]
     slope = np.empty(bent)
     for i in range(len(item)):
-        f, r = fold[i], row[i]
+        f, r = shown.fold[i], given.row[i]
         bend(beta[f], context[r], at, slope)
         for k in range(lengths[i]):
             a = item[i, k]
@@ -147,7 +180,7 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
     """Write (m, K, 4): strengths summed above, of the item before, at most above, summed below."""
     for i in range(len(strength)):
         below, above, most = 0.0, 0.0, 0.0
-        # Added up from the end: what is left of a difference is noise that trees would read.
+        # Summed from the end: a difference of sums would leave rounding noise, which trees would read.
         for k in range(lengths[i] - 1, -1, -1):
             out[i, k, 3] = below
             below += strength[i, k]
@@ -162,16 +195,17 @@ def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
 
 @jit
 def skipped(strength: Floats, least: float, lengths: Ints, out: Floats) -> None:
-    """Write what skipping items says of having left the page (m, K, 2).
+    """Write the log odds that the reader has left the page, from the items skipped (m, K, 2).
 
-    Log odds before slot k where nothing was clicked, and where something was, those of a click just
-    above the page, of which the part up to the last click is to be taken away.
+    The first column is for rankings without a click above slot k. The second is for a last click just
+    above the page; the difference of its values at two slots is what skipping the items between them
+    adds.
 
     A reader who goes on with probability g has left with odds D_k = (1/g - 1) + D_k-1 / (g (1 -
-    s_k-1)), s the strengths (Chapelle & Zhang 2009): skipping what attracts means having left. From
-    D_0 = 0 and as g -> 1 these are in proportion to L_k = 1 + L_k-1 / (1 - s_k-1), k for strengths
-    of zero; after a click, which ends many visits, D_0 is large and the products of 1 / (1 - s)
-    remain. 1 - s is at least `least`.
+    s_k-1)), s the strengths (Chapelle & Zhang 2009): who skips attractive items has probably left.
+    From D_0 = 0 and as g -> 1 the odds are in proportion to L_k = 1 + L_k-1 / (1 - s_k-1), which is k
+    for strengths of zero. After a click, which ends many visits, D_0 is large and only the products of
+    1 / (1 - s) remain. 1 - s is at least `least`.
     """
     for i in range(len(strength)):
         left, log = 0.0, 0.0
@@ -195,15 +229,16 @@ def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
 
 
 @jit
-def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
-                  click: Floats, slope: Floats, bend: Floats) -> None:  # fmt: skip
-    """Add, for each pair (own item, item above) and fold, the likelihood's slope and curvature in the own logit.
+def pair_evidence(attraction: Floats, seen: Examination, shown: Shown, click: Floats, slope: Floats,
+                  bend: Floats) -> None:  # fmt: skip
+    """Add the likelihood's slope and curvature in the own logit for each pair (own item, item above) and fold.
 
-    slope and bend are (F, I + 1, I + 1); a ranking of fold f is read by the parameters that leave f
+    `slope` and `bend` are (F, I + 1, I + 1). The parameters of a ranking's fold are those that leave it
     out.
     """
+    item, lengths, odds, after = shown.item, shown.lengths, seen.odds, seen.after
     for i in range(len(item)):
-        f, last = fold[i], -1
+        f, last = shown.fold[i], -1
         for k in range(lengths[i]):
             a, own = item[i, k], attraction[i, k]
             # s(u) = 1 / (1 + hidden): examination given the last observed click.
@@ -241,10 +276,7 @@ def similar_above(
 
 @jit
 def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> None:
-    """Write the sum of cosines between each slot's features (m, K, p) and those above into out (m, K).
-
-    Zero in the padding.
-    """
+    """Write the sum of cosines between each slot's features (m, K, p) and those above, zero in the padding."""
     m, K, p = features.shape
     above = np.zeros(p)
     for i in range(m):
@@ -261,16 +293,6 @@ def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> No
             out[i, k] = total / size
             for j in range(p):
                 above[j] += features[i, k, j] / size
-
-
-@jit
-def standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
-    """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
-    for i in range(len(values)):
-        for j in range(len(mean)):
-            value = (values[i, j] - mean[j]) * scale[j]
-            value = 0.0 if np.isnan(value) else value
-            out[i, j] = min(max(value, -far), far)
 
 
 @jit

@@ -1,0 +1,82 @@
+"""The estimate between the tree's models and the pairs: how far it moves from one to the other.
+
+V_c is the estimate of the chosen models, V_2 the value from all pairs (`pairs`), D = V_2 - V_c their
+difference at each position. V = V_c + share D, summed over positions, has the MSE
+
+    Var(V_c) + 2 share Cov(V_c, D) + share^2 Var(D) + (1 - share)^2 B^2
+
+where B is the bias of V_c if that of V_2 is small. B^2 is not known. Its estimate is e Var(D), with
+
+    e = max(t^2 - 1 - s, 0),  t^2 = mean over positions of D_k^2 / Var(D_k).
+
+Without effects t^2 has mean 1 and standard deviation s = sqrt(2 sum of R_kl^2) / K, R the correlations
+of the D_k: e is what the log shows beyond chance by more than one standard deviation. The minimum is
+
+    share = (e - Cov(V_c, D) / Var(D)) / (e + 1),
+
+cut to 0 and 1. No number in it was tuned.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.behavior.pairs import PairEstimate
+from counterrank.weights.ratios import Ratios
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blend:
+    """A share of the value from `pairs` in the estimate; the rest is the chosen models'."""
+
+    share: float
+    pairs: PairEstimate
+
+    def contributions(self, ratios: Ratios, own: Floats) -> tuple[Floats, Floats]:
+        """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
+        of_pairs = self.pairs.weights(ratios)
+        weights = own + self.share * (of_pairs - own)
+        # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
+        centred = self.share * self.pairs.centre * (1.0 - of_pairs)
+        return weights * ratios.batch.reward + centred, weights
+
+
+def share_of(
+    own: Floats, difference: Floats, stretched: Floats, alpha: Floats, n_apply: int
+) -> float:
+    """Return the share of the value from pairs that minimises the estimated MSE.
+
+    own, difference (n, T) are rows of V_c and of D; `stretched` rows of D with the spread that its
+    tails have; alpha (T,) weighs their means. The evidence is that of n rows, the variances are those
+    of an estimate on `n_apply`.
+    """
+    n = len(own)
+    if n < 2:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = stretched @ alpha
+        spread = float(total.var())
+        together = float(np.mean((own @ alpha) * (total - total.mean())))
+    if not (spread > 0 and np.isfinite(spread) and np.isfinite(together)):
+        return 0.0
+    beyond, smaller = beyond_chance(difference, stretched, alpha != 0), n / n_apply
+    return float(np.clip((beyond - smaller * together / spread) / (beyond + smaller), 0.0, 1.0))
+
+
+def beyond_chance(difference: Floats, stretched: Floats, counted: Bools) -> float:
+    """Return e: how far the means of the rows (n, T) at the counted positions are from zero, beyond chance."""
+    covariance = np.atleast_2d(np.cov(stretched[:, counted].T, ddof=0)) / len(stretched)
+    variance = np.diag(covariance)
+    known = (variance > 0) & np.isfinite(variance)
+    if not known.any():
+        return 0.0
+    error = np.sqrt(variance[known])
+    correlation = covariance[np.ix_(known, known)] / np.outer(error, error)
+    t = float(np.mean((difference.mean(axis=0)[counted][known] / error) ** 2))
+    # Squares of normal numbers with correlation R have the covariance 2 R^2.
+    chance = float(np.sqrt(2.0 * (correlation**2).sum())) / len(error)
+    return max(t - 1.0 - chance, 0.0)

@@ -1,0 +1,73 @@
+"""Gradient boosting: the one place that names its libraries and their options.
+
+scikit-learn's histogram boosting fits models that are used once, inside an evaluation. LightGBM fits
+trees that are kept, because its text format is data that needs no library to be read.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.errors import require
+from counterrank.records import Json
+
+Floats = NDArray[np.float64]
+
+#: Rows from which on several threads are worth their start: below, they mostly wait for each other.
+_FOR_THREADS = 20_000
+
+
+def regressor(seed: int) -> Any:
+    """Return an unfitted regressor of scikit-learn."""
+    return _histogram("Regressor", max_iter=100, learning_rate=0.1, random_state=seed)
+
+
+def classifier(seed: int) -> Any:
+    """Return an unfitted classifier of scikit-learn: shallow trees, whose defaults are nearly calibrated."""
+    return _histogram(
+        "Classifier",
+        max_iter=60,
+        learning_rate=0.1,
+        max_leaf_nodes=8,
+        l2_regularization=1.0,
+        random_state=seed,
+    )
+
+
+def _histogram(kind: str, **options: Any) -> Any:
+    ensemble = require("sklearn.ensemble", extra="models")
+    return getattr(ensemble, f"HistGradientBoosting{kind}")(**options)
+
+
+def threads_for(rows: int) -> Any:
+    """Return a context in which libraries use one thread where there are few rows.
+
+    On a busy machine the threads of a small fit took fifty times as long as one.
+    """
+    pools = require("threadpoolctl", extra="models")
+    return pools.threadpool_limits(limits=1 if rows < _FOR_THREADS else None)
+
+
+def kept_options(value: Floats, *, leaves: int, leaf_rows: int, rate: float, seed: int) -> Json:
+    """Return LightGBM's options for values (N,): the same rows give the same trees."""
+    return {
+        "objective": "binary" if np.isin(value, (0.0, 1.0)).all() else "regression",
+        "num_leaves": leaves,
+        "min_data_in_leaf": leaf_rows,
+        "learning_rate": rate,
+        "deterministic": True,
+        # `deterministic` rests on it: LightGBM else times both layouts and takes the faster.
+        "force_row_wise": True,
+        "num_threads": 1,
+        "seed": seed,
+        "verbose": -1,
+    }
+
+
+def kept_trees(columns: Floats, value: Floats, options: Json, rounds: int) -> str:
+    """Return LightGBM's trees of values (N,) on columns (N, p), as its text."""
+    lightgbm = require("lightgbm", extra="boosting")
+    data = lightgbm.Dataset(columns, value)
+    text: str = lightgbm.train(options, data, num_boost_round=rounds).model_to_string()
+    return text

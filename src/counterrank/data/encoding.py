@@ -1,0 +1,215 @@
+"""Columns as a model reads them: labels become indicators, numbers are brought to one scale.
+
+Every fitted model of the package encodes its columns here: reward models, models of propensities
+and, through `label_codes` and the same numbers, the ONNX graphs of learned policies.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.kernels.jit import jit
+
+Floats = NDArray[np.float64]
+
+#: Labels of a category that have an indicator each; more share hashed columns or stay codes.
+MOST_LABELS = 20
+#: Fibonacci hashing multiplies by this and spreads neighbouring codes.
+GOLDEN = 0.6180339887498949
+#: Standard deviations: outliers of a column are moved here, since a ridge is no guard against them.
+FAR = 8.0
+
+
+class LabelCodes(NamedTuple):
+    """Codes first..last - 1 that have an indicator each; `hashed` says that labels share them."""
+
+    first: int
+    last: int
+    hashed: bool
+
+
+def label_codes(labels: int) -> LabelCodes:
+    """Return the indicators of a category with so many labels.
+
+    >>> label_codes(3), label_codes(500)
+    (LabelCodes(first=1, last=3, hashed=False), LabelCodes(first=0, last=20, hashed=True))
+    """
+    # Few labels: the first is the baseline, because all indicators would add up to the intercept.
+    many = labels > MOST_LABELS
+    return LabelCodes(0, MOST_LABELS, hashed=True) if many else LabelCodes(1, labels, hashed=False)
+
+
+def one_hot(codes: Floats, first: int, last: int) -> Floats:
+    """Return indicators (..., last - first) of the codes first..last - 1."""
+    return np.asarray(codes[..., None] == np.arange(first, last), dtype=np.float64)
+
+
+def encoded_features(
+    values: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Floats:
+    """Return item features (..., p) as numbers: few labels become indicators, many share hashed ones.
+
+    >>> encoded_features(np.array([[2.0, 1.0]]), ("price", "shop"), {"shop": "abc"}).tolist()
+    [[2.0, 1.0, 0.0]]
+    """
+    columns = []
+    for j, name in enumerate(names):
+        labels, own = categories.get(name, ()), values[..., j]
+        if not labels:
+            columns.append(own[..., None])
+            continue
+        codes = label_codes(len(labels))
+        own = np.floor((own * GOLDEN) % 1.0 * MOST_LABELS) if codes.hashed else own
+        columns.append(one_hot(own, codes.first, codes.last))
+    return np.concatenate(columns, axis=-1) if columns else np.zeros((*values.shape[:-1], 0))
+
+
+def encoded_context(
+    context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> Floats:
+    """Return a context (n, d) of named columns as numbers; categories of many labels stay codes."""
+    few = {n: labels for n, labels in categories.items() if 1 < len(labels) <= MOST_LABELS}
+    return encoded_features(context, names, few)
+
+
+def context_columns(batch: RankingLog) -> Floats:
+    """Return the context of a batch as numbers (n, d)."""
+    if batch.context is None:
+        return np.empty((batch.n, 0))
+    return encoded_context(batch.context, batch.context_names, batch.categories)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMoments:
+    """Additive first and second moments of the context (d,); NaN counts as missing."""
+
+    count: Floats
+    first: Floats
+    second: Floats
+
+    @classmethod
+    def of(cls, batch: RankingLog) -> "ContextMoments":
+        """Return the moments of a batch."""
+        values = context_columns(batch)
+        known = ~np.isnan(values)
+        filled = np.where(known, values, 0.0)
+        return cls(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
+
+    def __add__(self, other: "ContextMoments") -> "ContextMoments":
+        return ContextMoments(
+            self.count + other.count, self.first + other.first, self.second + other.second
+        )
+
+    def standardised(self, values: Floats) -> Floats:
+        """Return [1, (x - mean) / sd] (n, d + 1); a missing value becomes the mean."""
+        count = np.maximum(self.count, 1.0)
+        mean = self.first / count
+        spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
+        sd = np.where(spread > 1e-12, spread, 1.0)
+        out = np.ones((len(values), values.shape[1] + 1))
+        out[:, 1:] = np.nan_to_num((values - mean) / sd, nan=0.0)
+        return out
+
+
+def mean_and_spread(values: Floats) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of each column (p,); NaN counts as missing."""
+    known = ~np.isnan(values)
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, values, 0.0).sum(axis=0) / count
+    away = np.where(known, values - mean, 0.0)
+    return mean, np.sqrt((away**2).sum(axis=0) / count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Mean and spread of columns, which make them comparable for a ridge; missing becomes zero."""
+
+    mean: Floats
+    spread: Floats
+    #: The least value (p,) of columns that are read as logarithms, NaN of others; empty: of all.
+    least: Floats = field(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(cls, values: Floats, *, logs: bool = False) -> "Scaling":
+        """Return the scaling of values (N, p); with `logs`, columns like prices become logarithms."""
+        least = _orders(values) if logs else np.empty(0)
+        mean, spread = mean_and_spread(_logged(values, least))
+        # A spread of rounding errors is a constant column.
+        flat = spread <= 1e-9 * np.maximum(np.abs(mean), 1.0)
+        return cls(mean, np.where(flat, np.inf, spread), least)
+
+    def apply(self, values: Floats) -> Floats:
+        """Return (values - mean) / spread, zero where missing or constant, at most FAR from zero."""
+        out = np.empty(values.shape)
+        shape = (values.size // max(len(self.mean), 1), len(self.mean))
+        table = np.ascontiguousarray(_logged(values, self.least), dtype=np.float64).reshape(shape)
+        _standardise(table, self.mean, 1.0 / self.spread, FAR, out.reshape(shape))
+        return out
+
+
+def _orders(values: Floats) -> Floats:
+    """Return the least value (p,) of columns that are positive, span more than a decade and lean to the right.
+
+    Prices and counts do; their ratios matter, not their differences. Other columns have NaN.
+
+    >>> _orders(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [40.0, 4.0]]))
+    array([ 1., nan])
+    """
+    out = np.full(values.shape[1], np.nan)
+    for j, one in enumerate(values.T):
+        known = one[~np.isnan(one)]
+        if len(known) and known.min() > 0.0 and known.max() > 10.0 * known.min():
+            away = known - known.mean()
+            if (away**3).mean() > (away**2).mean() ** 1.5:
+                out[j] = known.min()
+    return out
+
+
+def _logged(values: Floats, least: Floats) -> Floats:
+    """Return values (..., p) with logarithms in the columns that have a least value."""
+    columns = np.flatnonzero(~np.isnan(least))
+    if not len(columns):
+        return values
+    out = values.copy()
+    out[..., columns] = np.log(np.maximum(values[..., columns], least[columns]))
+    return out
+
+
+@jit
+def _standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
+    """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
+    for i in range(len(values)):
+        for j in range(len(mean)):
+            value = (values[i, j] - mean[j]) * scale[j]
+            value = 0.0 if np.isnan(value) else value
+            out[i, j] = min(max(value, -far), far)
+
+
+@dataclass(frozen=True, slots=True)
+class GapScales:
+    """How raw columns become features where a missing value is a fact of its own.
+
+    Numbers are scaled by `mean` and `scale`; `categories` are pairs (column, number of labels); the
+    columns `missing` have an indicator of their gaps.
+    """
+
+    mean: Floats
+    scale: Floats
+    categories: tuple[tuple[int, int], ...]
+    missing: tuple[int, ...]
+
+    def encode(self, raw: Floats) -> Floats:
+        """Return (m, d): numbers on one scale, then categories, then gaps."""
+        gaps = np.isnan(raw)
+        scaled = np.where(np.isfinite(raw), (raw - self.mean) / self.scale, 0.0)
+        coded = {j for j, _ in self.categories}
+        columns = [scaled[:, [j for j in range(raw.shape[1]) if j not in coded]]]
+        for j, size in self.categories:
+            codes = np.where(gaps[:, j], -1, np.minimum(np.nan_to_num(raw[:, j]), size - 1))
+            columns.append(one_hot(codes, 0, size))
+        columns.append(gaps[:, list(self.missing)].astype(np.float64))
+        return np.concatenate(columns, axis=1)
