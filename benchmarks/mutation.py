@@ -27,28 +27,38 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
 #: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a
 #: file.
-CORE, ESTIMATORS = "tests/hard/test_survivors.py", "tests/hard/test_survivors_estimators.py"
-INFERENCE, BOUNDS = "tests/hard/test_survivors_inference.py", "tests/inference/test_exact_bounds.py"
+MOMENTS, BOUNDS = "tests/weights/test_moments_exact.py", "tests/inference/test_exact_bounds.py"
+CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
     "weights/kernels/weights.py": (
-        CORE,
+        "tests/weights/test_ordered_weights.py",
+        MASKED,
         "tests/weights/test_kernels.py",
         "tests/estimators/exact/test_order.py",
     ),
-    "weights/kernels/accumulate.py": (CORE, ESTIMATORS, "tests/weights/test_moments.py"),
-    "estimators/kernels/orders.py": (INFERENCE, "tests/models/test_linear_kernels.py"),
+    "weights/kernels/accumulate.py": (
+        MOMENTS,
+        CONTRIBUTION,
+        MASKED,
+        "tests/weights/test_moments.py",
+    ),
+    "estimators/kernels/orders.py": (
+        "tests/estimators/test_order_moments.py",
+        "tests/models/test_linear_kernels.py",
+    ),
     "weights/moments.py": (
-        CORE,
+        MOMENTS,
         "tests/weights/test_moments.py",
         "tests/inference/test_standard_errors.py",
     ),
     "weights/ratios.py": (
-        CORE,
+        "tests/weights/test_ratios.py",
+        MASKED,
         "tests/data/test_propensity_kinds.py",
         "tests/estimators/exact/test_without_replacement.py",
     ),
-    "behavior/masks.py": (INFERENCE, "tests/behavior/test_masks.py"),
+    "behavior/masks.py": ("tests/behavior/test_random_masks.py", "tests/behavior/test_masks.py"),
     "behavior/objective.py": (
         "tests/behavior/test_splitting_confirm.py",
         "tests/behavior/test_mse.py",
@@ -60,25 +70,39 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/behavior/test_tree.py",
     ),
     "behavior/forest.py": ("tests/behavior/test_tree.py", "tests/behavior/test_cross_fitting.py"),
-    "estimators/contribution.py": (CORE, ESTIMATORS, "tests/inference/test_standard_errors.py"),
+    "estimators/contribution.py": (
+        "tests/estimators/test_aggregates.py",
+        CONTRIBUTION,
+        "tests/inference/test_standard_errors.py",
+    ),
     "estimators/masked.py": (
-        ESTIMATORS,
+        MASKED,
+        "tests/estimators/test_clip.py",
         "tests/data/test_propensity_kinds.py",
         "tests/behavior/test_masks.py",
         "tests/estimators/test_one_weight.py",
     ),
-    "estimators/doubly_robust.py": (ESTIMATORS, "tests/models/test_linear_exact.py"),
-    "estimators/clip.py": (ESTIMATORS,),
-    "estimators/marginal.py": (CORE, ESTIMATORS),
+    "estimators/doubly_robust.py": (
+        "tests/estimators/test_doubly_robust.py",
+        "tests/models/test_linear_exact.py",
+    ),
+    "estimators/clip.py": ("tests/estimators/test_clip.py",),
+    "estimators/marginal.py": (
+        "tests/estimators/test_marginal.py",
+        "tests/estimators/test_item_groups.py",
+    ),
     "inference/intervals.py": (
-        INFERENCE,
+        "tests/inference/test_intervals.py",
         "tests/inference/test_methods.py",
         "tests/inference/test_standard_errors.py",
         BOUNDS,
         "tests/learning/test_bounds.py",
-        CORE,
+        MOMENTS,
     ),
-    "inference/multiplicity.py": (INFERENCE, "tests/inference/test_sequential.py"),
+    "inference/multiplicity.py": (
+        "tests/inference/test_multiplicity.py",
+        "tests/inference/test_sequential.py",
+    ),
     "weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
     "weights/diagnostics.py": ("tests/weights/test_diagnostics.py",),
     "evaluation/exploration.py": (

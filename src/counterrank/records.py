@@ -128,12 +128,12 @@ class Result:
         """Return the JSON form."""
 
     @abstractmethod
-    def _view(self) -> View:
-        """Return the module of the report that shows it; imported when it is first needed."""
+    def _view(self) -> tuple[View, object]:
+        """Return the module of the report that shows it, and what that is given.
 
-    def _shown(self) -> object:
-        """Return what the report is given: the result, or the part of it that is written down."""
-        return self
+        The module is imported when it is first needed; it is given the result, or the part of it that
+        is written down.
+        """
 
     def to_json(self, path: Path | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -141,16 +141,29 @@ class Result:
 
     def to_html(self, path: Path | None = None) -> str:
         """Return one self-contained page, and write it to `path` if one is given."""
-        text = self._view().page(self._shown())
+        view, shown = self._view()
+        text = view.page(shown)
         if path is not None:
             atomic.write_text(path, text)
         return text
 
     def _repr_html_(self) -> str:
-        return self._view().fragment(self._shown())
+        view, shown = self._view()
+        return view.fragment(shown)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self._view().terminal(self._shown())
+        view, shown = self._view()
+        yield from view.terminal(shown)
+
+    def __str__(self) -> str:
+        """Return what a terminal shows."""
+        import io
+
+        from rich.console import Console
+
+        stream = io.StringIO()
+        Console(file=stream, width=110, color_system=None).print(self)
+        return stream.getvalue()
 
     @classmethod
     def check_schema(cls, found: Mapping[str, Any]) -> None:

@@ -157,6 +157,8 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
         ('log = "a"\nlearn = "p.json"', "'learn' is a table, [learn]"),
         ('log = "a"\nseed = 1\n[learn]\nseed = 2', "'seed' stands both inside and outside"),
         ('log = "a"\ntarget = "new"\n[learn]\nout = "p.json"', "'target' is no option of learn"),
+        ('log = "a"\ncommand = "plan"', "the options of plan are keys of a table, [plan]"),
+        ('log = "a"\ncommand = ["plan"]', "'command' is no option of evaluate"),
         ('log = "a"\n[learn]\ngrad = "free"', "did you mean 'grade'"),
         ('log = "a"\n[learn]\nout = "job.toml"', "job.toml"),
     ],

@@ -5,15 +5,13 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
-    hand_over,
-    html_option,
-    json_option,
+    arm_option,
     level_option,
     log_argument,
     opened,
-    quiet_option,
-    reading_options,
-    seed_option,
+    picked,
+    result_options,
+    sequential_option,
     showing_progress,
 )
 
@@ -32,43 +30,27 @@ usage or bad input.
 
 @click.command("abtest", epilog=_ABTEST)
 @log_argument
-@click.option(
-    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
-)
+@arm_option
 @click.option(
     "--baseline",
     metavar="ARM",
     help="The arm that others are compared with (default: the first by name).",
 )
 @level_option("level of the intervals")
-@click.option(
-    "--sequential",
-    is_flag=False,
-    flag_value=10_000,
-    type=click.IntRange(min=1),
-    metavar="[ROWS]",
-    help="Intervals that hold at every look at a growing test; shortest at about ROWS rankings "
-    "(10000).",
-)
+@sequential_option("test")
 @click.option(
     "--top-down",
     is_flag=True,
     help="What stands below a place does not change its reward; dropped where the log shows that it "
     "does.",
 )
-@seed_option
-@json_option
-@html_option
-@quiet_option
-@reading_options
+@result_options
 def abtest(log: Any, **options: Any) -> None:
     """Read an A/B test with its log: every row tells about every ranker that could have shown it."""
     from counterrank import evaluation
 
-    read, piped = opened(log, options)
-    asked = {
-        name: options[name] for name in ("baseline", "level", "sequential", "top_down", "seed")
-    }
-    with showing_progress(enabled=not options["quiet"]):
-        result = evaluation.abtest(log, options["arm"], **asked, **read)
-    hand_over(result, options, result.to_json, piped=piped)
+    told = opened(log, options)
+    asked = picked(options, "baseline", "level", "sequential", "top_down", "seed")
+    with showing_progress(enabled=not told.quiet):
+        result = evaluation.abtest(log, options["arm"], **asked, **told.reading)
+    told.hand_over(result)

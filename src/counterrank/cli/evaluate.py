@@ -7,21 +7,22 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
-    asked_metrics,
+    Options,
+    arm_option,
     guardrail_option,
-    hand_over,
-    html_option,
     json_option,
     level_option,
     log_argument,
     opened,
+    picked,
     policy_names,
     primary_option,
-    quiet_option,
     reading_options,
+    result_options,
     reward_option,
     seed_option,
     segment_option,
+    sequential_option,
     showing_progress,
     time_option,
     write,
@@ -136,15 +137,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     metavar="DATE",
     help="When training of the targets ended: only rows later than that by --time count.",
 )
-@click.option(
-    "--sequential",
-    is_flag=False,
-    flag_value=10_000,
-    type=click.IntRange(min=1),
-    metavar="[ROWS]",
-    help="Intervals that hold at every look at a growing log; shortest at about ROWS rankings "
-    "(10000).",
-)
+@sequential_option("log")
 @time_option
 @click.option(
     "--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks."
@@ -159,9 +152,6 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     show_default=True,
     help="Where files are summed.",
 )
-@seed_option
-@json_option
-@html_option
 @click.option(
     "--weights-out",
     type=click.Path(dir_okay=False),
@@ -176,8 +166,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     type=click.Choice(["ship", "reliable", "directional", "insufficient"]),
     help="Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
 )
-@quiet_option
-@reading_options
+@result_options
 def evaluate(log: Any, **options: Any) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
@@ -189,7 +178,8 @@ def evaluate(log: Any, **options: Any) -> None:
     from counterrank.errors import require
     from counterrank.estimators import with_position_curve
 
-    read, piped = opened(log, options, **{"--weights-out": options["weights_out"]})
+    told = opened(log, options, **{"--weights-out": options["weights_out"]})
+    read = told.reading
     if options["mlflow"]:
         # Before the evaluation, not after it.
         require("mlflow", extra="mlflow")
@@ -199,21 +189,21 @@ def evaluate(log: Any, **options: Any) -> None:
         read["target_lists"] = lists
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
-    with showing_progress(enabled=not options["quiet"]):
+    with showing_progress(enabled=not told.quiet):
         result = evaluation.evaluate(
             log,
             targets,
             estimators=with_position_curve(options["estimators"], options["position_curve"]),
             command=shlex.join(["counterrank", *sys.argv[1:]]),
-            **{name: options[name] for name in _AS_GIVEN},
+            **picked(options, *_AS_GIVEN),
             **_asked_for(options),
-            **asked_metrics(options, "rewards", "primary", "guardrails", "baseline"),
+            **told.metrics("rewards", "primary", "guardrails", "baseline"),
             **read,
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
-    hand_over(result, options, result.to_json, piped=piped)
+    told.hand_over(result)
     if options["mlflow"]:
         click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
     _suggest_a_word(options, read.get("columns"))
@@ -260,7 +250,7 @@ _REWARD_WORDS = {
 }
 
 
-def _suggest_a_word(options: dict[str, Any], columns: Any) -> None:
+def _suggest_a_word(options: Options, columns: Any) -> None:
     """Say how the report could speak of clicks, where the reward's column is called so."""
     if options["quiet"] or options["reward_name"] or not options["html_path"]:
         return
@@ -281,9 +271,9 @@ def _reward_word(columns: Any) -> str | None:
     return _REWARD_WORDS.get(str(pairs.get("reward", "")).strip().lower())
 
 
-def _asked_for(options: dict[str, Any]) -> dict[str, Any]:
+def _asked_for(options: Options) -> Options:
     """Return the options that change how the log is opened, where they were given."""
-    found: dict[str, Any] = {}
+    found: Options = {}
     named = (
         "estimate_propensity", "audit", "independent_rows", "sequential", "target_is_fresh",
         "target_trained_until", "item_groups", "behavior_candidates", "behavior_mse",
@@ -325,15 +315,15 @@ def check(log: Any, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
 
-    read, piped = opened(log, options)
-    asked = {"targets": options["targets"], "segments": options["segments"]}
-    if "rewards" in options["in_file"]:
+    told = opened(log, options)
+    asked, read = picked(options, "targets", "segments"), told.reading
+    if "rewards" in told.measured:
         from counterrank.metrics import Metrics
 
-        read["rewards"] = Metrics.of(options["in_file"]["rewards"]).operands
+        read = {**read, "rewards": Metrics.of(told.measured["rewards"]).operands}
     with showing_progress():
         found = audit_file(log, **asked, time=options["time_column"], **read)
-    hand_over(found, options, found.to_json, piped=piped)
+    told.hand_over(found)
     if found.failed:
         raise click.exceptions.Exit(2)
 
@@ -351,30 +341,23 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 
 @click.command("validate", epilog=_VALIDATE)
 @log_argument
-@click.option(
-    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
-)
+@arm_option
 @click.option(
     "--estimators", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
 )
 @reward_option
 @primary_option
 @level_option("level of the intervals")
-@seed_option
-@json_option
-@html_option
-@quiet_option
-@reading_options
+@result_options
 def validate(log: Any, **options: Any) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank import evaluation
 
-    read, piped = opened(log, options)
-    asked = {name: options[name] for name in ("estimators", "level", "seed")}
-    measured = asked_metrics(options, "rewards", "primary")
-    with showing_progress(enabled=not options["quiet"]):
-        result = evaluation.validate(log, options["arm"], **asked, **measured, **read)
-    hand_over(result, options, result.to_json, piped=piped)
+    told = opened(log, options)
+    asked = {**picked(options, "estimators", "level", "seed"), **told.metrics("rewards", "primary")}
+    with showing_progress(enabled=not told.quiet):
+        result = evaluation.validate(log, options["arm"], **asked, **told.reading)
+    told.hand_over(result)
 
 
 _CURVE = """Example:
@@ -402,7 +385,7 @@ def curve(log: Any, **options: Any) -> None:
     """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
     from counterrank import evaluation
 
-    read, _ = opened(log, options, **{"--out": options["out"]})
+    told = opened(log, options, **{"--out": options["out"]})
     with showing_progress():
-        found = evaluation.position_curve(log, seed=options["seed"], **read)
+        found = evaluation.position_curve(log, seed=options["seed"], **told.reading)
     write(options["out"], found.to_json())

@@ -7,19 +7,14 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
-    asked_metrics,
     guardrail_option,
-    hand_over,
-    html_option,
-    json_option,
     level_option,
     log_argument,
     opened,
+    picked,
     primary_option,
-    quiet_option,
-    reading_options,
+    result_options,
     reward_option,
-    seed_option,
     segment_option,
     showing_progress,
 )
@@ -95,11 +90,7 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     type=click.Path(file_okay=False),
     help="Keep draws in this folder, and go on from them after an interruption.",
 )
-@seed_option
-@json_option
-@html_option
-@quiet_option
-@reading_options
+@result_options
 def learn(log: Any, **options: Any) -> None:
     """Learn a policy that is better than today's with stated confidence.
 
@@ -115,17 +106,17 @@ def learn(log: Any, **options: Any) -> None:
     out, onnx_path = options["out"], options["onnx_path"]
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    read, piped = opened(log, options, **{"--out": out, "--onnx": onnx_path})
+    told = opened(log, options, **{"--out": out, "--onnx": onnx_path})
     # Before the learning, not after it.
     if onnx_path:
         require("onnx", extra="onnx")
-    with showing_progress(enabled=not options["quiet"]):
+    with showing_progress(enabled=not told.quiet):
         result = learning.learn(
             log,
             reward_range=_range(options["reward_range"]),
-            **{name: options[name] for name in _AS_GIVEN},
-            **asked_metrics(options, "rewards", "primary", "guardrails"),
-            **read,
+            **picked(options, *_AS_GIVEN),
+            **told.metrics("rewards", "primary", "guardrails"),
+            **told.reading,
         )
     certified = result.certificate.certified
     if certified:
@@ -135,7 +126,7 @@ def learn(log: Any, **options: Any) -> None:
         if onnx_path:
             write_bytes(onnx_path, graph)
     written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
-    hand_over(result, options, written, piped=piped)
+    told.hand_over(result, written)
     if not certified:
         click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)

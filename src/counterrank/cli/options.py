@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+#: What click makes of a command line or a job file, and what a function is called with.
+Options = dict[str, Any]
 
 
 def log_argument(function: Function) -> Function:
@@ -78,6 +81,24 @@ def level_option(of: str) -> Callable[[Function], Function]:
     return click.option("--level", default=0.95, show_default=True, help=f"Confidence {of}.")
 
 
+def sequential_option(of: str) -> Callable[[Function], Function]:
+    """Return the option of intervals that hold at every look at a growing log or test."""
+    return click.option(
+        "--sequential",
+        is_flag=False,
+        flag_value=10_000,
+        type=click.IntRange(min=1),
+        metavar="[ROWS]",
+        help=f"Intervals that hold at every look at a growing {of}; shortest at about ROWS "
+        "rankings (10000).",
+    )
+
+
+arm_option = click.option(
+    "--arm", required=True, metavar="COLUMN", help="Column that says which arm served a row."
+)
+
+
 def segment_option(help_: str) -> Callable[[Function], Function]:
     """Return the option that names columns of segments."""
     return click.option("--segment", "segments", multiple=True, metavar="COLUMN", help=help_)
@@ -104,13 +125,13 @@ guardrail_option = click.option(
 )
 
 
-def named_rewards(given: Sequence[str], in_file: Any = None) -> dict[str, Any] | None:
-    """Return the metrics of --reward by name, else those of the configuration file; None without any.
+def named_rewards(given: Sequence[str]) -> dict[str, str]:
+    """Return the metrics of --reward by name.
 
     >>> named_rewards(["clicks=click", "any=any(click)", "revenue"])
     {'clicks': 'click', 'any': 'any(click)', 'revenue': 'revenue'}
     """
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for text in given:
         name, sign, written = text.partition("=")
         name, written = name.strip(), (written if sign else name).strip()
@@ -119,15 +140,12 @@ def named_rewards(given: Sequence[str], in_file: Any = None) -> dict[str, Any] |
         if name in found:
             raise click.UsageError(f"--reward gives '{name}' twice")
         found[name] = written
-    return found or in_file
+    return found
 
 
-def asked_metrics(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the metrics and what goes with them, as given here or in the configuration file."""
-    in_file = options["in_file"]
-    found = {name: options.get(name) or in_file.get(name) for name in names}
-    found["rewards"] = named_rewards(options["rewards"], in_file.get("rewards"))
-    return {name: given for name, given in found.items() if given}
+def picked(options: Options, *names: str) -> Options:
+    """Return some of the options."""
+    return {name: options[name] for name in names}
 
 
 time_option = click.option(
@@ -236,29 +254,31 @@ def reading_options(function: Function) -> Function:
     return function
 
 
-def reading(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the reader's keyword arguments from a command's options, taking them out of `options`.
+def result_options(function: Function) -> Function:
+    """Add what commands with a result have: a seed, where it goes, and how the log is read."""
+    for option in (reading_options, quiet_option, html_option, json_option, seed_option):
+        function = option(function)
+    return function
+
+
+def reading(options: Options, in_file: Options | None = None) -> Options:
+    """Return the reader's keyword arguments from a command's options.
 
     What is said on the command line goes before the configuration file, whose [log] table (or the
     whole file) has the same names.
     """
-    config = options.pop("config", None)
-    given = {name: options.pop(option, None) for option, name in _ARGUMENTS.items()}
-    in_file = _from_file(config)
-    # What is measured is no matter of reading; commands that measure look there.
-    options["in_file"] = {name: in_file.pop(name) for name in _MEASURED if name in in_file}
+    said = _from_file(options.get("config")) if in_file is None else in_file
+    given = {name: options.get(option) for option, name in _ARGUMENTS.items()}
     return {
-        **in_file,
+        # What is measured is no matter of reading.
+        **{name: value for name, value in said.items() if name not in _MEASURED},
         # An option that was not given must not hide what the file says.
         **{name: value for name, value in given.items() if value not in (None, ())},
     }
 
 
-def inputs(log: Any, options: dict[str, Any]) -> list[str | None]:
-    """Return the files a command reads: no result may be written there.
-
-    Called before `reading` takes their options away.
-    """
+def inputs(log: Any, options: Options) -> list[str | None]:
+    """Return the files a command reads: no result may be written there."""
     policies = [text.partition("=")[2] for text in options.get("policies") or ()]
     files = [
         options.get(name) for name in ("config", "items", "position_curve", "behavior_candidates")
@@ -306,7 +326,7 @@ _ARGUMENTS = {
 }
 
 
-def _from_file(path: str | None) -> dict[str, Any]:
+def _from_file(path: str | None) -> Options:
     if path is None:
         return {}
     from counterrank.io import log_table
@@ -366,32 +386,53 @@ def printing_to_stdout(*paths: str | None) -> bool:
     return used == 1
 
 
-def opened(log: Any, options: dict[str, Any], **more: str | None) -> tuple[dict[str, Any], bool]:
-    """Return the reader's arguments, and whether a result goes to stdout.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A command whose options were checked: how its log is read, and where its result goes."""
 
-    It is checked first that no result would be written over an input, nor two into one place.
+    options: Options
+    #: The reader's arguments.
+    reading: Options
+    #: What the configuration file says of metrics and the baseline.
+    measured: Options
+    #: A result goes to stdout, which then holds nothing else.
+    piped: bool
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing but errors is printed."""
+        return bool(self.options.get("quiet"))
+
+    def metrics(self, *names: str) -> Options:
+        """Return the metrics and what goes with them, as given here or in the configuration file."""
+        found = {name: self.options.get(name) or self.measured.get(name) for name in names}
+        found["rewards"] = named_rewards(self.options["rewards"]) or self.measured.get("rewards")
+        return {name: given for name, given in found.items() if given}
+
+    def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
+        """Write a result where it was asked for, and print it where stdout is free."""
+        if path := self.options["json_path"]:
+            write(path, (to_json or result.to_json)())
+        if path := self.options.get("html_path"):
+            write(path, result.to_html())
+        if not (self.quiet or self.piped):
+            results_console().print(result)
+
+
+def opened(log: Any, options: Options, **more: str | None) -> Opened:
+    """Return what a command was asked, once it is sure that its result can be written.
+
+    No result may be written over an input, nor two into one place. This is found out before the work,
+    not after it.
     """
     from counterrank.io import check_outputs
 
     outputs = {"--json": options.get("json_path"), "--html": options.get("html_path")}
     piped = printing_to_stdout(*outputs.values())
-    # Before the evaluation, not after it. `inputs` first: `reading` empties options.
-    read_from = inputs(log, options)
-    read = reading(options)
-    check_outputs(read_from, {**more, **outputs})
-    return read, piped
-
-
-def hand_over(
-    result: Any, options: Mapping[str, Any], to_json: Callable[[], str], *, piped: bool
-) -> None:
-    """Write a result where it was asked for, and print it where stdout is free."""
-    if options["json_path"]:
-        write(options["json_path"], to_json())
-    if options.get("html_path"):
-        write(options["html_path"], result.to_html())
-    if not (options.get("quiet") or piped):
-        results_console().print(result)
+    in_file = _from_file(options.get("config"))
+    check_outputs(inputs(log, options), {**more, **outputs})
+    measured = {name: in_file[name] for name in _MEASURED if name in in_file}
+    return Opened(options, reading(options, in_file), measured, piped)
 
 
 class _Bar:

@@ -5,16 +5,12 @@ from typing import Any
 import click
 
 from counterrank.cli.options import (
-    hand_over,
-    html_option,
-    json_option,
     level_option,
     log_argument,
     opened,
+    picked,
     policy_names,
-    quiet_option,
-    reading_options,
-    seed_option,
+    result_options,
     showing_progress,
     time_option,
 )
@@ -69,11 +65,7 @@ _AS_GIVEN = ("detect", "budget", "level", "rows_per_week", "seed", "ask_auto")
     help="Draw logs of the chosen option and ask `auto` what it would say.",
 )
 @level_option("of the intervals")
-@seed_option
-@json_option
-@html_option
-@quiet_option
-@reading_options
+@result_options
 def plan(log: Any, **options: Any) -> None:
     """Say what to randomise so that next rankers can be evaluated, and what it costs."""
     from counterrank import exploration
@@ -81,11 +73,11 @@ def plan(log: Any, **options: Any) -> None:
     out = options["out"]
     if out is not None and not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    read, piped = opened(log, options, **{"--out": out})
-    asked = {name: options[name] for name in _AS_GIVEN}
-    names = policy_names(read.get("policies"))
-    with showing_progress(enabled=not options["quiet"]):
-        result = exploration.plan(log, names, time=options["time_column"], **asked, **read)
+    told = opened(log, options, **{"--out": out})
+    asked = {**picked(options, *_AS_GIVEN), "time": options["time_column"]}
+    names = policy_names(told.reading.get("policies"))
+    with showing_progress(enabled=not told.quiet):
+        result = exploration.plan(log, names, **asked, **told.reading)
     if out is not None:
         result.save(out)
-    hand_over(result, options, result.to_json, piped=piped)
+    told.hand_over(result)

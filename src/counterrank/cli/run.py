@@ -117,6 +117,9 @@ def _arguments(command: click.Command, content: Mapping[str, Any], job: str) -> 
                 if near
                 else f"; known: log, {', '.join(sorted(options))}"
             )
+            # A value that names another command shows what was meant.
+            if isinstance(value, str) and value in _TABLES:
+                hint = f"; the options of {value} are keys of a table, [{value}]"
             raise ConfigError(f"{job}: '{name}' is no option of {command.name}{hint}")
         yield from _option(options[key], name, value, folder, job)
     if log is not None:

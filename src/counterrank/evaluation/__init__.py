@@ -6,21 +6,19 @@ from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Note
-from counterrank.evaluation.metric_tables import (
-    Decision,
-    DecisionReason,
-    GuardrailResult,
-    JointLift,
-    MetricResult,
-)
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
     LEVELS,
     MORE_ROWS,
     Comparison,
+    Decision,
+    DecisionReason,
     Diagnostics,
+    GuardrailResult,
+    JointLift,
     LogSummary,
+    MetricResult,
     OrderPoint,
     Reason,
     SamplePlan,

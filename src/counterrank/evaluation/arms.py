@@ -14,9 +14,9 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
-from counterrank.evaluation.metric_tables import MetricResult
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
+from counterrank.evaluation.tables import MetricResult
 from counterrank.inference import check_level, critical_value
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.records import Json, Record, Result, View, optional
@@ -220,13 +220,10 @@ class Validation(Result):
 
         return validating.picture(self.report)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import validating
 
-        return validating
-
-    def _shown(self) -> ValidationReport:
-        return self.report
+        return validating, self.report
 
     def __repr__(self) -> str:
         """Return the summary in a line."""

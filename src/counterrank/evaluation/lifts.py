@@ -127,10 +127,10 @@ class ABTest(RecordResult):
 
         return abtesting.picture(self)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import abtesting
 
-        return abtesting
+        return abtesting, self
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""

@@ -605,7 +605,7 @@ def metrics_of(
         if is_read(log)
         else []
     )
-    given: dict[str, Any] = {name: name for name in known}
+    given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
     if rewards is not None:
         given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
     if not given and primary is None and not guardrails:

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import quantities
 from counterrank.evaluation.deciding import (
     HOLD,
     SHIP,
@@ -20,25 +19,22 @@ from counterrank.evaluation.deciding import (
     status_of,
 )
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.metric_tables import (
+from counterrank.evaluation.passing import Pairing, RowTotals, enough_rows, lift_over
+from counterrank.evaluation.tables import (
+    LEVELS,
+    Comparison,
     Decision,
     DecisionReason,
     GuardrailResult,
     JointLift,
     MetricResult,
-)
-from counterrank.evaluation.passing import Pairing, RowTotals, enough_rows, lift_over
-from counterrank.evaluation.quantities import Quantity
-from counterrank.evaluation.tables import (
-    LEVELS,
-    Comparison,
     Reason,
     Segment,
     Skipped,
     Verdict,
     weakest,
 )
-from counterrank.inference import Looks, bias_aware_half, together
+from counterrank.inference import Looks, bias_aware_half, correlation_of, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
 from counterrank.texts import in_percent
@@ -48,6 +44,79 @@ Floats = NDArray[np.float64]
 #: A denominator whose error is more than these shares of it: a ratio's interval by the delta method
 #: begins to be wrong at the first (Hayya, Armstrong & Gressis 1975), and means nothing at the second.
 NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """A value whose error is the mean of a combination of row totals.
+
+    `gradient` (T,) says how each column of the totals moves it; `allowance` bounds its bias;
+    `inflation` is how many times larger its standard error is known to be than rows alone say. The
+    gradient of a ratio a / b is (g_a - (a / b) g_b) / b.
+    """
+
+    value: float
+    gradient: Floats
+    allowance: float = 0.0
+    inflation: float = 1.0
+
+    def __sub__(self, other: Self) -> Self:
+        return replace(
+            self,
+            value=self.value - other.value,
+            gradient=self.gradient - other.gradient,
+            # The two biases may point in opposite ways.
+            allowance=self.allowance + other.allowance,
+            inflation=max(self.inflation, other.inflation),
+        )
+
+    def __truediv__(self, other: Self) -> Self:
+        if other.value == 0 or not math.isfinite(other.value):
+            return replace(self, value=math.nan, gradient=np.full_like(self.gradient, np.nan))
+        ratio = self.value / other.value
+        return replace(
+            self,
+            value=ratio,
+            gradient=(self.gradient - ratio * other.gradient) / other.value,
+            allowance=(self.allowance + abs(ratio) * other.allowance) / abs(other.value),
+            inflation=max(self.inflation, other.inflation),
+        )
+
+    def relative_to(self, other: Self) -> Self:
+        """Return this value over another, less one; unknown where the other is not above zero."""
+        ratio = self / other
+        return replace(ratio, value=ratio.value - 1.0 if other.value > 0 else math.nan)
+
+
+def covariance(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
+    """Return the covariance of estimated quantities (m, m), from rows or from units."""
+    gradients = np.stack([one.gradient for one in quantities])
+    scale = np.array([one.inflation for one in quantities])
+    found: Floats = totals.covariance(gradients) * np.outer(scale, scale)
+    return found
+
+
+def stderr(quantity: Quantity, totals: RowTotals) -> float:
+    """Return the standard error of a quantity."""
+    if not np.isfinite(quantity.gradient).all():
+        return math.nan
+    return quantity.inflation * math.sqrt(totals.variance(quantity.gradient))
+
+
+def ends(quantity: Quantity, totals: RowTotals, level: float) -> tuple[float, float]:
+    """Return the interval of a quantity, with room for its bias."""
+    half = bias_aware_half(
+        stderr(quantity, totals), quantity.allowance, level, max(totals.units - 1, 1)
+    )
+    return quantity.value - half, quantity.value + half
+
+
+def correlations_of(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
+    """Return the correlations of estimated quantities (m, m); 0 where nothing is known."""
+    gradients = [
+        replace(one, gradient=np.nan_to_num(one.gradient), inflation=1.0) for one in quantities
+    ]
+    return correlation_of(covariance(gradients, totals))
 
 
 def against(
@@ -77,7 +146,7 @@ def _over(job: Job, one: Estimate, base_job: Job, base: Estimate, pairs: Pairing
         return one.without_evidence(f"the baseline is {base.not_estimable}")
     left, right = (quantity(job_, one_, pairs) for job_, one_ in ((job, one), (base_job, base)))
     both = (left - right, left.relative_to(right))
-    errors = [quantities.stderr(found, pairs.totals) for found in both]
+    errors = [stderr(found, pairs.totals) for found in both]
     df = max(pairs.totals.units - 1, 1)
     return replace(one, lift=lift_over(one, base, errors[0], errors[1], df))
 
@@ -205,8 +274,7 @@ class Together:
         below = metric.expression.denominator
         parts = [self.value(below, name) for name in (target, self.baseline)]
         return max(
-            quantities.stderr(one, self.totals) / abs(one.value) if one.value else math.inf
-            for one in parts
+            stderr(one, self.totals) / abs(one.value) if one.value else math.inf for one in parts
         )
 
     def stretch(self, lift: Lift, allowance: float, level: float) -> float:
@@ -249,7 +317,7 @@ def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ..
 
 def _correlations(metrics: Metrics, all_of: Together, target: str) -> Floats:
     lifts = [all_of.lifts(metric, target)[0] for metric in metrics.every]
-    return quantities.correlations(lifts, all_of.totals)
+    return correlations_of(lifts, all_of.totals)
 
 
 def correlations(metrics: Metrics, all_of: Together) -> dict[str, tuple[tuple[float, ...], ...]]:
@@ -268,7 +336,7 @@ def _joint(
     for target in all_of.targets:
         one = result.estimate(target)
         relative = all_of.lifts(metric, target)[1]
-        error = quantities.stderr(relative, all_of.totals)
+        error = stderr(relative, all_of.totals)
         ends = all_of.wider(one, levels[target])
         rows.append(JointLift(target, one.estimator, error, *ends))
     return tuple(rows)
@@ -284,7 +352,7 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
         verdict = _weakest(metric, [one.verdict for one in found], all_of)
         return MetricResult(
             metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
-            quantities.stderr(own, all_of.totals), estimates, dict(first.recommended),
+            stderr(own, all_of.totals), estimates, dict(first.recommended),
             verdict=verdict, skipped=first.skipped,
         )  # fmt: skip
     asked = tuple(
@@ -292,7 +360,7 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
     )
     return MetricResult(
         metric.name, metric.name == metrics.primary, metric.text, "page" if first.page else "position",
-        metric.unit, metric.lower_is_better, own.value, quantities.stderr(own, all_of.totals), asked,
+        metric.unit, metric.lower_is_better, own.value, stderr(own, all_of.totals), asked,
         dict(first.recommended), verdict=first.verdict, segments=first.segments,
         comparisons=first.comparisons, skipped=first.skipped,
     )  # fmt: skip
@@ -304,14 +372,14 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     value = all_of.metric(metric, target)
     n, level = all_of.totals.n, all_of.looks.level(all_of.level, all_of.totals.n)
     lift, relative = all_of.lifts(metric, target)
-    error = quantities.stderr(lift, all_of.totals)
+    error = stderr(lift, all_of.totals)
     made = Lift(
         lift.value,
         error,
-        *quantities.ends(lift, all_of.totals, level),
+        *ends(lift, all_of.totals, level),
         (),
         relative.value,
-        *quantities.ends(relative, all_of.totals, level),
+        *ends(relative, all_of.totals, level),
     )
     flags: tuple[str, ...] = ()
     share = all_of.shaky(metric, target)
@@ -325,9 +393,9 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
         target=target, estimator=top.estimator, value=value.value,
-        stderr=quantities.stderr(value, all_of.totals), by_position=(), ess=top.ess, n=n,
+        stderr=stderr(value, all_of.totals), by_position=(), ess=top.ess, n=n,
         level=all_of.level, lift=made, flags=flags, allowance=lift.allowance, basis=top.basis,
-        interval_at=lambda wanted: quantities.ends(
+        interval_at=lambda wanted: ends(
             value, all_of.totals, all_of.looks.level(wanted, n)
         ),
     )  # fmt: skip
@@ -420,7 +488,7 @@ def _family(rails: Sequence[_Rail], all_of: Together) -> Floats:
     known = [index for index, rail in enumerate(rails) if rail.quantity is not None]
     if known:
         every = [rails[index].quantity for index in known]
-        inside = quantities.correlations([one for one in every if one is not None], all_of.totals)
+        inside = correlations_of([one for one in every if one is not None], all_of.totals)
         found[np.ix_(known, known)] = inside
     return found
 

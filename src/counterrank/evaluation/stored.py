@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from counterrank.audit import Audit, Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
-from counterrank.evaluation.metric_tables import JointLift, MetricResult
-from counterrank.evaluation.tables import Diagnostics, LogSummary
+from counterrank.evaluation.tables import Diagnostics, JointLift, LogSummary, MetricResult
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
 
@@ -29,10 +28,10 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
         "estimates": estimates_from(found),
         "metrics": tuple(
             _metric(one, found)
-            for one in value_of(tuple[dict[str, Any], ...], found.get("metrics") or [], "metrics")
+            for one in value_of(tuple[Json, ...], found.get("metrics") or [], "metrics")
         ),
         "diagnostics": Diagnostics.from_dict(
-            value_of(dict[str, Any], found.get("diagnostics") or {}, "diagnostics")
+            value_of(Json, found.get("diagnostics") or {}, "diagnostics")
         ),
         "audit": Audit(value_of(tuple[Finding, ...], found.get("audit") or [], "audit")),
     }
@@ -52,9 +51,7 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
 
 def estimates_from(found: Row) -> tuple[Estimate, ...]:
     """Return all estimates of a result, each with its lift."""
-    rows, lifts = (
-        value_of(tuple[dict[str, Any], ...], found[name], name) for name in ("estimates", "lift")
-    )
+    rows, lifts = (value_of(tuple[Json, ...], found[name], name) for name in ("estimates", "lift"))
     by_name = {(str(one.get("target")), str(one.get("estimator"))): one for one in lifts}
     n = value_of(LogSummary, found["log"], "log").n
     return tuple(
@@ -76,7 +73,7 @@ def _metric(found: Row, whole: Row) -> MetricResult:
         for name in ("recommended", "verdict", "segments", "comparisons", "skipped")
         if found.get(name) is not None
     }
-    lifts = value_of(tuple[dict[str, Any], ...], found.get("lift") or [], "metrics.lift")
+    lifts = value_of(tuple[Json, ...], found.get("lift") or [], "metrics.lift")
     return MetricResult(
         **texts,
         **rows,
@@ -115,7 +112,7 @@ def _estimate(found: Row, lift: Row, n: int) -> Estimate:
         level=level,
         lift=Lift.from_dict(lift),
         flags=_flags(found),
-        details=value_of(dict[str, Any], found.get("details") or {}, "details"),
+        details=value_of(Json, found.get("details") or {}, "details"),
         interval_at=written,
         not_estimable=value_of(str, found.get("not_estimable") or "", "not_estimable"),
     )

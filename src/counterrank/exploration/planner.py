@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def plan(  # noqa: PLR0913 - each is a question of its own
 
     _check(detect, budget, rows_per_week)
     check_level(level)
-    given: dict[str, Any] = {"require_propensity": False, **reading}
+    given: OpenOptions = {"require_propensity": False, **reading}
     segments = () if time is None else (time,)
     with opened(log, tuple(targets), needs_targets=False, segments=segments, **given) as (
         source,

@@ -139,10 +139,10 @@ class ExplorationPlan(RecordResult):
 
         return plan.picture(self)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import plan
 
-        return plan
+        return plan, self
 
     def __repr__(self) -> str:
         """Return the choice in a line."""

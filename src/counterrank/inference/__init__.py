@@ -14,9 +14,16 @@ from counterrank.inference.intervals import (
     normal_interval,
     unavailable,
 )
-from counterrank.inference.multiplicity import Looks, benjamini_hochberg, holm, two_sided
+from counterrank.inference.multiplicity import (
+    Looks,
+    benjamini_hochberg,
+    correlation_of,
+    ellipse,
+    holm,
+    together,
+    two_sided,
+)
 from counterrank.inference.power import detectable, rows_for, sensible
-from counterrank.inference.simultaneous import correlation_of, ellipse, together
 from counterrank.weights.variance import (
     clustered_variances,
     degrees_of_freedom,

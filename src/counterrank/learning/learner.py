@@ -631,7 +631,7 @@ def _guarded(
 def _measured(
     log: LogLike,
     segments: Sequence[str],
-    rewards: Mapping[str, Any] | Sequence[str] | None,
+    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
     reading: Mapping[str, Any],
@@ -640,7 +640,7 @@ def _measured(
     from counterrank.io import in_memory
 
     known = list(log.rewards) if isinstance(log, RankingLog) else []
-    given: dict[str, Any] = {name: name for name in known}
+    given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
     if rewards is not None:
         given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
     if not given and primary is None and not guardrails:

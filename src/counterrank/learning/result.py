@@ -323,13 +323,10 @@ class Learned(Result):
 
         return learning.picture(self.report(), kind)
 
-    def _view(self) -> View:
+    def _view(self) -> tuple[View, object]:
         from counterrank.report import learning
 
-        return learning
-
-    def _shown(self) -> LearningReport:
-        return self.report()
+        return learning, self.report()
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

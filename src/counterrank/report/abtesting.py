@@ -169,9 +169,7 @@ def picture(test: "ABTest") -> "Figure":
 
 def terminal(test: "ABTest") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
-    from rich.table import Table
-
-    from counterrank.report.terminal import LOOK, safe
+    from counterrank.report.terminal import safe, titled
 
     for index, line in enumerate(sentences(test)):
         yield safe(line, "bold" if index == 0 else "")
@@ -179,7 +177,7 @@ def terminal(test: "ABTest") -> "Iterator[RenderableType]":
         ("Lifts per ranking", LIFTS, lift_lines(test)),
         ("Arms", ARMS, arm_lines(test)),
     ):
-        shown = Table(title=title, **LOOK)
+        shown = titled(title)
         for name in head:
             shown.add_column(name)
         for cells in lines:

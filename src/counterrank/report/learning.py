@@ -216,13 +216,11 @@ def picture(found: "LearningReport", kind: str) -> "Figure":
 
 def terminal(found: "LearningReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
-    from rich.table import Table
-
-    from counterrank.report.terminal import LOOK, safe
+    from counterrank.report.terminal import safe, titled
 
     yield safe(found.sentence, "bold")
     yield safe(_rows_in_words(found), "dim")
-    shown = Table(title=_path_words(found)[2], **LOOK)
+    shown = titled(_path_words(found)[2])
     for name in (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")
     for step in found.path:

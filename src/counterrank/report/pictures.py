@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
 from counterrank.report.charts import Axis, AxisScale, Plot, PlotFrame, Row, RowChart, Series
@@ -28,25 +29,22 @@ if TYPE_CHECKING:
 
 Drawing = RowChart | Plot
 
-
-def _each(
-    make: Callable[[Reading, str], Drawing | None],
-) -> Callable[[Reading], Sequence[Drawing | None]]:
-    return lambda reading: [make(reading, target) for target in reading.targets]
-
-
-#: What can be drawn: one panel for all targets, or one a target.
-KINDS: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
-    "values": lambda reading: [values_drawing(reading)],
+#: What is drawn once for all targets ...
+FOR_ALL: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
     "lifts": lambda reading: [lifts_drawing(reading)],
-    "agreement": _each(agreement_drawing),
-    "order-path": _each(path_drawing),
-    "positions": _each(positions_drawing),
-    "segments": _each(segments_drawing),
-    "weights": _each(weights_drawing),
+    "values": lambda reading: [values_drawing(reading)],
     "metrics": lambda reading: [metrics_drawing(reading)],
     "trade-offs": trades,
 }
+#: ... and what is drawn for each.
+FOR_EACH: dict[str, Callable[[Reading, str], Drawing | None]] = {
+    "agreement": agreement_drawing,
+    "order-path": path_drawing,
+    "positions": positions_drawing,
+    "segments": segments_drawing,
+    "weights": weights_drawing,
+}
+KINDS = (*FOR_ALL, *FOR_EACH)
 #: Why there may be nothing to draw.
 _ABSENT = {
     "segments": "there are no segments; name some with evaluate(..., segments=[...])",
@@ -68,13 +66,22 @@ def draw(result: "Evaluation", kind: str) -> "Figure":
     """
     if kind not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(KINDS)}")
-    drawings = [one for one in KINDS[kind](Reading(result)) if one is not None and _filled(one)]
+    drawings = [one for one in drawn(Reading(result), kind) if _filled(one)]
     if not drawings:
         raise ConfigError(
             f"nothing to draw for '{kind}': "
             f"{_ABSENT.get(kind, 'this evaluation has no such numbers')}"
         )
     return figure_of(drawings)
+
+
+def drawn(reading: Reading, kind: str) -> list[Drawing]:
+    """Return the charts of a kind: one for all targets, or one for each."""
+    if kind in FOR_ALL:
+        found = FOR_ALL[kind](reading)
+    else:
+        found = [FOR_EACH[kind](reading, target) for target in reading.targets]
+    return [one for one in found if one is not None]
 
 
 def figure_of(drawings: Sequence[Drawing]) -> "Figure":
@@ -104,13 +111,23 @@ def _colours() -> dict[str, str]:
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", daylight))
 
 
-def _look(names: str) -> dict[str, Any]:
-    """Return matplotlib's words for a look of the page, such as "t0 hollow dash1"."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look of the page, such as "t0 hollow dash1", in matplotlib's words."""
+
+    colour: str
+    line: "str | tuple[int, tuple[float, ...]]"
+    hollow: bool
+
+
+def _look(names: str) -> _Look:
     words = names.split()
-    colour = _colours().get(words[0], _colours()["t0"])
     dash = next((_DASHES[word] for word in words if word in _DASHES), None)
-    style = (0, dash) if dash is not None else "-"
-    return {"color": colour, "linestyle": style, "hollow": "hollow" in words}
+    return _Look(
+        _colours().get(words[0], _colours()["t0"]),
+        (0, dash) if dash is not None else "-",
+        "hollow" in words,
+    )
 
 
 def _filled(one: Drawing) -> bool:
@@ -168,23 +185,21 @@ def _label(row: Row) -> str:
 
 def _draw_row(axes: "Axes", place: int, row: Row, scale: AxisScale) -> None:
     look = _look(row.look)
-    fade = {"color": look["color"], "alpha": 0.45 if row.faded else 1.0}
+    plot = partial(axes.plot, color=look.colour, alpha=0.45 if row.faded else 1.0)
     if row.outer is not None and all(map(known, row.outer)):
-        axes.plot(row.outer, [place, place], linewidth=1, **fade)
+        plot(row.outer, [place, place], linewidth=1)
     if known(row.low) and known(row.high):
-        axes.plot(
-            [row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round", **fade
-        )
+        plot([row.low, row.high], [place, place], linewidth=3.5, solid_capstyle="round")
         for end, mark in ((row.low, "<"), (row.high, ">")):
             if not scale.inside(end):
                 edge = scale.low if mark == "<" else scale.high
-                axes.plot([edge], [place], mark, markersize=6, clip_on=False, **fade)
+                plot([edge], [place], mark, markersize=6, clip_on=False)
     if row.limit is not None:
         axes.plot(
             [row.limit], [place], "|", markersize=14, color=_colours()["bad"], markeredgewidth=2
         )
     value = min(max(row.value, scale.low), scale.high)
-    axes.plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8, **fade)
+    plot([value], [place], _SHAPES[row.shape % len(_SHAPES)], markersize=8)
 
 
 def _draw_plot(axes: "Axes", one: Plot) -> None:
@@ -222,14 +237,14 @@ def _label_axes(axes: "Axes", frame: PlotFrame) -> None:
 
 def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:
     look = _look(series.look)
-    _draw_uncertainty(axes, series, look["color"])
+    _draw_uncertainty(axes, series, look.colour)
     axes.plot(
         [p.x for p in series.points],
         [p.y for p in series.points],
-        color=look["color"],
-        linestyle=look["linestyle"] if series.joined else "none",
+        color=look.colour,
+        linestyle=look.line if series.joined else "none",
         marker=_SHAPES[series.shape % len(_SHAPES)] if series.dots else "none",
-        markerfacecolor=_colours()["card"] if look["hollow"] else look["color"],
+        markerfacecolor=_colours()["card"] if look.hollow else look.colour,
         markersize=7,
         label=name,
     )

@@ -213,13 +213,11 @@ class _Options:
     plan: ExplorationPlan
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.table import Table
-
-        from counterrank.report.terminal import LOOK, WIDE, safe
+        from counterrank.report.terminal import WIDE, safe, titled
 
         hidden = {SPEC} if options.max_width >= WIDE else {SPEC, INTERVAL}
         targets = [one.target for one in self.plan.options[0].detectable]
-        shown = Table(title="What could be randomised, its cost, and the lifts it shows", **LOOK)
+        shown = titled("What could be randomised, its cost, and the lifts it shows")
         for index, name in enumerate(("option", "spec", "cost", "interval", *targets, "")):
             if index not in hidden:
                 shown.add_column(

@@ -37,9 +37,18 @@ MARKS = {
 MOST_SEGMENTS, MOST_KINDS = 14, 6
 #: A terminal at least this wide gets every column.
 WIDE = 96
-LOOK: dict[str, Any] = {
-    "title_justify": "left", "title_style": "bold", "header_style": "bold", "box": box.SIMPLE_HEAD, "pad_edge": False,
-}  # fmt: skip
+
+
+def titled(title: "str | Text") -> Table:
+    """Return an empty table of the report's look."""
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
 
 
 def renderables(result: "Evaluation") -> Iterator[RenderableType]:
@@ -76,7 +85,7 @@ def _metrics(reading: Reading) -> Iterator[RenderableType]:
     why = [Padding(safe(f"→ {line}"), (0, 0, 0, 2)) for line in metrics.reasons(reading)]
     yield Padding(Group(head, *why), (1, 0, 0, 0))
     over = "" if reading.over_logger else f" over {reading.result.baseline}"
-    shown = Table(title=safe(f"Metrics: lift{over}"), **LOOK)
+    shown = titled(safe(f"Metrics: lift{over}"))
     for name in ("metric", "value", "lift", f"{sentences.level(reading)} interval", "evidence"):
         shown.add_column(name.replace(NARROW, " "), no_wrap=True)
     railed = bool(reading.result.guardrails)
@@ -146,7 +155,7 @@ class _Estimates:
         """Return the table with some of its columns, and flags where there are more than two."""
         unit, numbers = _unit(self.reading), _flag_numbers(self.reading)
         interval = f"{sentences.level(self.reading)} interval".replace(NARROW, " ")
-        shown = Table(title=f"Estimates{unit.words} (★ recommended)", **LOOK)
+        shown = titled(f"Estimates{unit.words} (★ recommended)")
         shown.add_column("estimator", no_wrap=True)
         names = ("lift", "± se", interval, "rel.", "value", "eff. rows")
         for column in columns:
@@ -275,7 +284,7 @@ def _segments(reading: Reading) -> Table:
     if len(found) > MOST_SEGMENTS:
         shown = [*found[: MOST_SEGMENTS // 2], *found[-MOST_SEGMENTS // 2 :]]
         title += f" (top and bottom of {len(found)})"
-    result = Table(title=title, **LOOK)
+    result = titled(title)
     for name in ("target", "segment"):
         result.add_column(name)
     for name in ("rows", "lift", f"{sentences.level(reading)} interval".replace(NARROW, " ")):

@@ -163,15 +163,13 @@ def picture(report: "ValidationReport") -> "Figure":
 
 def terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
-    from rich.table import Table
-
-    from counterrank.report.terminal import LOOK, safe
+    from counterrank.report.terminal import safe, titled
 
     for one in report.metrics or (report,):
         for index, line in enumerate(sentences(one)):
             yield safe(line, "bold" if index == 0 else "")
         of = f" in {one.name}" if one.name else ""
-        shown = Table(title=safe(f"Each arm{of}, predicted from each other"), **LOOK)
+        shown = titled(safe(f"Each arm{of}, predicted from each other"))
         for name in HEAD:
             shown.add_column(name)
         for cells in lines_of(one):

@@ -1,0 +1,99 @@
+"""From contributions of rows to estimates, lifts and evidence, in plain NumPy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.estimators.dozen_rows import ACTION, ALPHA, LOG, P0, P1, REWARD, RHO, K, Known, N, shown
+
+import counterrank as cr
+from counterrank.data.source import MemorySource
+from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.clip import _Rows as Rows
+from counterrank.estimators.clip import rows_of
+from counterrank.estimators.doubly_robust import DM
+
+
+@pytest.mark.parametrize("units", [None, np.arange(N) // 2])
+@pytest.mark.parametrize("aggregate", ["mean", "ratio"])
+def test_lift_and_evidence(aggregate, units):
+    log = cr.RankingLog(
+        action=ACTION, reward=REWARD + 2, propensity=shown(P0), position_weights=ALPHA, unit=units,
+        targets={"new": cr.Propensity("factored", shown(P1))},
+    )  # fmt: skip
+    found = cr.IIPS(aggregate=aggregate).estimate(log, "new", level=0.9)
+    r, w = REWARD + 2, RHO
+    base = r @ ALPHA
+    mean_w = w.mean(0) if aggregate == "ratio" else np.ones(K)
+    values = (w * r).mean(0) / mean_w
+    centred = w * r / mean_w - (
+        values * w / mean_w if aggregate == "ratio" else values
+    )  # (n, K), mean zero
+    score = centred @ ALPHA
+    value = ALPHA @ values
+
+    def error(scores):
+        scores = scores - scores.mean()
+        if units is None:
+            return np.sqrt((scores**2).sum() / (N - 1) / N)
+        sums = np.bincount(units, weights=scores)
+        return np.sqrt(len(sums) / (len(sums) - 1) * (sums**2).sum()) / N
+
+    df = (N if units is None else N // 2) - 1
+    t = stats.t.ppf(0.95, df)
+    assert found.value == pytest.approx(value, rel=1e-12) and found.stderr == pytest.approx(
+        error(score), rel=1e-9
+    )
+    np.testing.assert_allclose(
+        [p.stderr for p in found.by_position], [error(c) for c in centred.T], rtol=1e-9
+    )
+    lift, gain = found.lift, value - base.mean()
+    paired = error(score - base)
+    assert (lift.value, lift.stderr) == pytest.approx((gain, paired), rel=1e-9)
+    assert (lift.low, lift.high) == pytest.approx((gain - t * paired, gain + t * paired), rel=1e-9)
+    ratio = error(score / base.mean() - value / base.mean() ** 2 * base)
+    relative = gain / base.mean()
+    expected = (relative, relative - t * ratio, relative + t * ratio)
+    assert (lift.relative, lift.relative_low, lift.relative_high) == pytest.approx(
+        expected, rel=1e-9
+    )
+    np.testing.assert_allclose([p.value for p in lift.by_position], values - r.mean(0), rtol=1e-10)
+    pairs = [error(c) for c in (w * r - r).T]
+    np.testing.assert_allclose([p.stderr for p in lift.by_position], pairs, rtol=1e-9)
+    assert found.evidence.linear == (aggregate == "mean") and found.evidence.clustered == (
+        units is not None
+    )
+    doubled = found.evidence.value_at(2 * (w * r).mean(0)[None], w.mean(0)[None])
+    assert doubled == pytest.approx([2 * value], rel=1e-12)
+
+
+def test_rows_summed_one_by_one_are_not_clustered():
+    assert not cr.IIPS().estimate(LOG, "new", by_unit=True).evidence.clustered
+    assert not cr.IIPS().estimate(LOG, "new").evidence.clustered
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "ratio"])
+@pytest.mark.parametrize("full", [False, True])
+def test_row_totals_combine_to_the_estimate(aggregate, full):
+    workspace = Workspace(MemorySource(LOG, threads=1), "new", full=full)
+    plan = cr.IIPS(aggregate=aggregate).plan(workspace)
+    part = plan.partial(View(LOG, "new"))
+    scores = part.totals @ plan.combination(part.state)
+    spread = scores.std(ddof=1) / np.sqrt(N)
+    assert spread == pytest.approx(plan.finish(part.state).stderr, rel=1e-9)
+    assert part.totals.shape == (N, 1 if aggregate == "mean" and not full else 1 + 2 * K)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_products_of_columns_are_made_only_when_asked_for(full):
+    plan = DM(model=Known()).plan(Workspace(MemorySource(LOG, threads=1), "new", full=full))
+    part = plan.partial(View(LOG, "new"))
+    assert (part.state.gram is not None) == full and part.state.buckets is None
+    assert part.totals.shape == (N, 1 + 2 * K if full else 1)
+
+
+def test_rows_are_counted_where_they_are_not_known():
+    class Unknown(MemorySource):
+        n = None
+
+    assert rows_of(Unknown(LOG, threads=1)) == N == rows_of(MemorySource(LOG, threads=1))
+    assert (Rows(2) + Rows(3)).count == 5
