@@ -1,7 +1,7 @@
 """The rule of `auto`: a pure function of means and covariances, and the `Estimate` that it makes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue,
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
 from counterrank.messages import Message
-from counterrank.records import Json, Record
+from counterrank.records import Json
 from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
@@ -288,7 +288,7 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRow(Record):
+class MemberRow:
     """A member in the details of an estimate."""
 
     member: str
@@ -314,7 +314,7 @@ def _details(summary: Summary, decision: Decision) -> Json:
         for j, name in enumerate(summary.members)
     ]
     return {
-        "members": [row.to_dict() for row in table],
+        "members": [asdict(row) for row in table],
         "combination": {row.member: row.share for row in table if abs(row.share) > 1e-9},
         "models": [float(v) for v in summary.value[1 + J :]],
         "interval_base": decision.basis,
