@@ -103,7 +103,7 @@ class Record:
         return getattr(self, key)
 
 
-class View(Protocol):
+class ResultView(Protocol):
     """How a kind of result is shown: a module of `counterrank.report`."""
 
     def page(self, result: Any) -> str:
@@ -128,7 +128,7 @@ class Result:
         """Return the JSON form."""
 
     @abstractmethod
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         """Return the module of the report that shows it, and what that is given.
 
         The module is imported when it is first needed; it is given the result, or the part of it that
