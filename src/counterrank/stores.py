@@ -42,7 +42,7 @@ def is_url(path: PathLike) -> bool:
 def store_of(url: str) -> tuple[Any, str]:
     """Return the file system of an address and the path inside it."""
     _refuse_secrets(url)
-    with guard(url):
+    with clear_errors(url):
         scheme, host, path, query = _parts(url)
         if scheme in NATIVE:
             return _native(f"{scheme}://{host}", query, _environment()), _inside(host, path, scheme)
@@ -163,7 +163,7 @@ def _by_fsspec(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def guard(url: PathLike, *, writing: bool = False) -> Iterator[None]:
+def clear_errors(url: PathLike, *, writing: bool = False) -> Iterator[None]:
     """Turn what a store answers into one message about the address."""
     try:
         yield
@@ -222,7 +222,7 @@ def kind_of(path: str) -> str:
     from pyarrow import fs
 
     system, inside = store_of(path)
-    with guard(path):
+    with clear_errors(path):
         found = system.get_file_info(inside).type
     return {fs.FileType.NotFound: "", fs.FileType.Directory: "folder"}.get(found, "file")
 
@@ -233,7 +233,7 @@ def stamp(path: PathLike) -> Stamp:
     if not is_url(text):
         state = os.stat(text)
         return state.st_size, state.st_mtime_ns, str(state.st_ino)
-    with opened(text) as file, guard(text):
+    with opened(text) as file, clear_errors(text):
         return _stamp(text, file)
 
 
@@ -243,7 +243,7 @@ def glance(path: PathLike, count: int) -> tuple[Stamp, bytes]:
     if not is_url(text):
         with open(text, "rb") as local:
             return stamp(text), local.read(count)
-    with opened(text) as file, guard(text):
+    with opened(text) as file, clear_errors(text):
         return _stamp(text, file), bytes(file.read(count))
 
 
@@ -269,8 +269,20 @@ def opened(path: PathLike) -> Any:
     if not is_url(text):
         return pa.OSFile(text)
     system, inside = store_of(text)
-    with guard(text):
+    with clear_errors(text):
         return system.open_input_file(inside)
+
+
+def kept_open(url: str, version: Stamp | None) -> Any:
+    """Return an open file of a store, one for all who read this version of it: opening asks the store."""
+    if version is None or _parts(url)[0] not in NATIVE:
+        return opened(url)
+    return _kept_open(url, version, _environment())
+
+
+@lru_cache(maxsize=128)
+def _kept_open(url: str, version: Stamp, environment: tuple[tuple[str, str], ...]) -> Any:
+    return opened(url)
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -278,14 +290,14 @@ def read_bytes(path: PathLike) -> bytes:
     if not is_url(path):
         with open(path, "rb") as file:
             return file.read()
-    with opened(path) as source, guard(path):
+    with opened(path) as source, clear_errors(path):
         return bytes(source.read())
 
 
 def write_bytes(url: str, data: bytes) -> None:
     """Write an object; stores show it whole or not at all."""
     system, inside = store_of(url)
-    with guard(url, writing=True):
+    with clear_errors(url, writing=True):
         with system.open_output_stream(inside) as out:
             out.write(data)
 
@@ -293,7 +305,7 @@ def write_bytes(url: str, data: bytes) -> None:
 def upload(source: PathLike, url: str) -> None:
     """Copy a file of this machine to an address."""
     system, inside = store_of(url)
-    with guard(url, writing=True), open(source, "rb") as file:
+    with clear_errors(url, writing=True), open(source, "rb") as file:
         with system.open_output_stream(inside) as out:
             while chunk := file.read(8 << 20):
                 out.write(chunk)
@@ -308,7 +320,7 @@ def refuse_unwritable(url: str) -> None:
         raise OutputError(f"cannot write {url}: name an object in a bucket")
     if _parts(url)[0] not in NATIVE:
         return
-    with guard(url, writing=True):
+    with clear_errors(url, writing=True):
         bucket = system.get_file_info(inside.partition("/")[0])
     if bucket.type == fs.FileType.NotFound:
         raise OutputError(f"cannot write {url}: there is no such bucket")
@@ -333,7 +345,7 @@ def _listed(url: str) -> list[str]:
     from pyarrow import fs
 
     system, inside = store_of(url)
-    with guard(url):
+    with clear_errors(url):
         found = system.get_file_info(fs.FileSelector(inside, recursive=True))
     return sorted(one.path[len(inside) :].lstrip("/") for one in found if one.is_file)
 

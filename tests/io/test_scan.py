@@ -253,6 +253,25 @@ def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):
     assert sample.n == 150
 
 
+def test_samples_to_look_at_come_from_parts_that_lie_evenly_in_a_long_log(many_parts, monkeypatch):
+    """20 parts of 50: about 250 rankings are read for a small sample, all for a larger one."""
+    monkeypatch.setattr("counterrank.io.scanning._READ_ROWS", 250)
+    monkeypatch.setattr("counterrank.io.scanning._KEPT_ROWS", 100)
+    source, whole = many_parts
+    starts = set()
+    for seed in range(40):
+        sample = source.sample(100, np.random.default_rng(seed))
+        assert sample.n == len(np.unique(sample.rows)) == 100
+        np.testing.assert_array_equal(sample.action, whole.action[sample.rows])
+        # A part with none of 100 of 250: chance below 5 * 0.8 ** 100 a sample.
+        parts = np.unique(sample.rows // 50)
+        assert len(parts) == 5 and set(np.diff(parts)) == {4}
+        starts.add(int(parts[0]))
+    # Each of four starts is missed with chance 0.75 ** 40 = 1e-5.
+    assert starts == {0, 1, 2, 3}
+    assert len(np.unique(source.sample(400, np.random.default_rng(0)).rows // 50)) == 20
+
+
 def test_long_rankings_make_small_batches(kit, tmp_path):
     source = scan_log(kit.write(kit.make(), tmp_path / "log.parquet"))
     from dataclasses import replace

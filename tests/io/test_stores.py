@@ -91,6 +91,19 @@ def test_only_the_columns_that_are_used_are_fetched(tmp_path, bucket, object_sto
     assert 0 < sum(fetched) < size / 4
 
 
+def test_a_pass_asks_a_store_once_a_part(tmp_path, bucket, monkeypatch):
+    """Whether the object has changed; opening it again would ask as often once more."""
+    n = 200_000
+    columns = {"action": [[0]] * n, "reward": [[1.0]] * n, "propensity": [[0.5]] * n}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet", row_group_size=65_536)
+    source = scan_log(bucket.put(tmp_path / "log.parquet", "log.parquet"))
+    assert source.first.n
+    asked, opened = [], stores.opened
+    monkeypatch.setattr(stores, "opened", lambda path: asked.append(path) or opened(path))
+    assert source.reduce(lambda log: log.n) == n
+    assert len(asked) == len(source.parts) == 4
+
+
 class Counting(pa.PythonFile):
     """A file that counts the bytes it hands out."""
 

@@ -12,6 +12,8 @@ from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL
 from counterrank.models.clicks.kernels.recursion import (
+    Examination,
+    Shown,
     backward,
     click_expected,
     click_history,
@@ -105,10 +107,12 @@ def _table(i, item, attraction, odds, after, skip, power, fold):
 
 def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     rng, lengths, item, attraction, *parts, fold = _random(1)
+    odds, after, skip, power = parts
+    seen, shown = Examination(odds, after, power), Shown(item, lengths, fold)
     m, K = item.shape
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
-    click_expected(attraction, *parts, item, lengths, fold, one)
+    click_expected(attraction, skip, seen, shown, one)
     for i in range(m):
         forward(chances[i], lengths[i], np.zeros(K + 1), two[i])
     np.testing.assert_allclose(one, two, atol=1e-14)
@@ -117,7 +121,7 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
     first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
     again = np.zeros((m, K))
-    click_history(attraction, *parts, item, lengths, fold, gain, click, again, first)
+    click_history(attraction, skip, seen, shown, gain, click, again, first)
     np.testing.assert_array_equal(again, one)
     for i in range(m):
         ahead, state = np.zeros((K + 1, K + 1)), 0
@@ -269,7 +273,7 @@ def _by_hand(model, rankings, numbers, fold):
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
         skipped(strong[None], SETTINGS.missed, np.array([length]), skip[i : i + 1])
-    read = model.odds, model.after, skip, model.power, fold
+    read = model.seen.odds, model.seen.after, skip, model.seen.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 
 
@@ -281,7 +285,7 @@ def test_a_fitted_page_is_the_sum_over_all_its_click_sequences(part, monkeypatch
     for asked, fold in ((ALL, np.full(4, 2)), (np.array([0, 1, 1, 0]), np.array([0, 1, 1, 0]))):
         chance = _by_hand(model, rankings, numbers, fold)
         reward = np.where(rankings.item >= 0, np.array([0.0, 3.0, 0.0]), 0.0)
-        found = model.along(rankings, reward, worth, asked, alpha)
+        found = model.history(rankings, reward, asked, alpha, worth)
         plain = model.history(rankings, reward, asked)
         for i, length in enumerate(rankings.lengths):
             expected, later = np.zeros(SLOTS), np.zeros((2, SLOTS + 1))

@@ -7,7 +7,12 @@ import pytest
 
 from counterrank.models.base import ALL
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.kernels.recursion import pair_evidence, similar_above
+from counterrank.models.clicks.kernels.recursion import (
+    Examination,
+    Shown,
+    pair_evidence,
+    similar_above,
+)
 from counterrank.models.clicks.model import alike_above
 from counterrank.models.rankings import Rankings, Variant
 
@@ -74,7 +79,8 @@ def test_pair_evidence_equals_its_slow_twin():
         np.exp(rng.normal(size=(folds + 1, 6))),
     )
     slope, bend = np.zeros((folds, 6, 6)), np.zeros((folds, 6, 6))
-    pair_evidence(attraction, odds, after, item, lengths, fold, click, slope, bend)
+    seen = Examination(odds, after, np.zeros(folds + 1))
+    pair_evidence(attraction, seen, Shown(item, lengths, fold), click, slope, bend)
 
     def log_likelihood(i, k, shift, last):
         v = np.log(attraction[i, k] / (1 - attraction[i, k])) + shift

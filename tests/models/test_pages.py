@@ -243,7 +243,7 @@ def test_choices_follow_the_multinomial_exactly():
         q = model.expected(rankings, fold)
         np.testing.assert_allclose(q, 2 * p, rtol=1e-12)
         alpha, worth = np.array([1.0, 0.5, 2.0]), rng.exponential(size=(60, 3))
-        past = model.along(rankings, click * worth, worth, fold, alpha)
+        past = model.history(rankings, click * worth, fold, alpha, worth)
         np.testing.assert_allclose(
             past.delta.sum(axis=1), (alpha * (click * worth - past.q)).sum(axis=1), atol=1e-12
         )

@@ -172,9 +172,7 @@ class RankingLog:
 
     @property
     def n_actions(self) -> int:
-        """Number of actions A: from a distribution or a policy where there is one, else the largest
-        id + 1.
-        """
+        """Number of actions A: from a distribution or a policy, else the largest id + 1."""
         for values in self.dists.values():
             return int(values.shape[-1])
         for policy in (self.propensity, *self.targets.values()):
@@ -205,9 +203,7 @@ class RankingLog:
 
     @property
     def shown(self) -> Ints:
-        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 where it
-        is none.
-        """
+        """The place of each shown item among its row's candidates (n, K): -1 padding, -2 if it is none."""
         if self.candidates is None:
             raise LogError(
                 "this log has no candidates; give RankingLog(candidates=...) what each row could "
@@ -233,9 +229,7 @@ class RankingLog:
         }
 
     def features_of(self, items: Ints) -> Floats:
-        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where unknown or
-        padding.
-        """
+        """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where not known."""
         columns = [] if self.candidates is None else self.candidates.features_of(items)
         parts = [np.stack(columns, axis=-1)] if columns else []
         if self.item_features is not None:
@@ -243,8 +237,9 @@ class RankingLog:
         return np.concatenate(parts, axis=-1) if parts else np.empty((*np.shape(items), 0))
 
     def take(self, rows: Rows) -> Self:
-        """Return the log of the selected rows, which remember where they stood; nothing is
-        validated again.
+        """Return the log of the selected rows, which remember where they stood.
+
+        Nothing is validated again.
         """
         part = object.__new__(type(self))
         put = object.__setattr__
@@ -295,8 +290,10 @@ class RankingLog:
         return part
 
     def with_reward(self, reward: Floats, *, alpha: Floats | None = None) -> Self:
-        """Return the same log with another reward: (n, K), or (n,) for one a ranking; `alpha` are the
-        position weights of the former. Its numbers are finite, and zero in the padding.
+        """Return the same log with another reward: (n, K), or (n,) for one a ranking.
+
+        `alpha` are the position weights of the former. Its numbers are finite, and zero in the
+        padding.
         """
         part = object.__new__(type(self))
         put = object.__setattr__
@@ -319,9 +316,7 @@ class RankingLog:
         return self.targets[name]
 
     def distribution(self, name: str) -> Floats | None:
-        """Return the whole distribution of a policy by name, (n, A) or (n, K, A), or None when
-        unknown.
-        """
+        """Return the whole distribution of a policy by name, (n, A) or (n, K, A); None if unknown."""
         if name in self.dists:
             return self.dists[name]
         policy = self.propensity if name == LOGGING else self.targets.get(name)
@@ -363,8 +358,9 @@ class RankingLog:
         return read_log(path, **options)
 
     def _cut(self, value: Any, rows: Rows, candidates: Candidates | None) -> Any:
-        """Return the selected rows of a field; policies over the log's candidates share the ones
-        cut for it.
+        """Return the selected rows of a field.
+
+        Policies over the log's candidates share the ones cut for it.
         """
         if value is None:
             return None

@@ -24,7 +24,7 @@ from counterrank.records import Json, Record
 from counterrank.weights.diagnostics import ONE_UNIT
 from counterrank.weights.moments import (
     Moments,
-    Rewards,
+    RewardColumns,
     StandardMoments,
     moments_of_ratios,
     rewards_of,
@@ -303,7 +303,7 @@ class View:
         return self.rewards.values
 
     @cached_property
-    def rewards(self) -> Rewards:
+    def rewards(self) -> RewardColumns:
         """Rewards, their sums and what the logger earned: the same for every estimator."""
         return rewards_of(self.batch.reward, self.batch.position_weights)
 

@@ -22,7 +22,7 @@ from counterrank.io.spec import (
     LogLike,
     LogSpec,
     OpenOptions,
-    Options,
+    ReadKeywords,
     ReadOptions,
     load_toml,
     log_table,
@@ -30,7 +30,7 @@ from counterrank.io.spec import (
 )
 from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
-    Part,
+    FilePart,
     Survey,
     batch_rows,
     plan,
@@ -48,8 +48,8 @@ __all__ = [
     "LogLike",
     "LogSpec",
     "OpenOptions",
-    "Options",
-    "Part",
+    "ReadKeywords",
+    "FilePart",
     "Query",
     "ReadOptions",
     "Survey",

@@ -27,7 +27,7 @@ ROWS_OF_A_PARTITION = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """What came of one partition, or of several added: a state, the number of rankings, or the first problem."""
 
     state: Any = None
@@ -53,15 +53,15 @@ class Work(Protocol):
         """Return what a message calls a partition."""
 
 
-def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> Outcome:
+def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> TaskOutcome:
     """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
     try:
         state, rows = work(index, tables)
-        return Outcome(state, rows)
+        return TaskOutcome(state, rows)
     except CounterrankError as problem:
-        return Outcome(problem=f"{work.name(index)}: {problem}")
+        return TaskOutcome(problem=f"{work.name(index)}: {problem}")
     except Exception as problem:
-        return Outcome(problem=f"{work.name(index)}: {one_line(problem)}")
+        return TaskOutcome(problem=f"{work.name(index)}: {one_line(problem)}")
 
 
 def one_line(problem: BaseException) -> str:
@@ -177,7 +177,7 @@ Floats = NDArray[np.float64]
 class Runner(Protocol):
     """An engine: does a piece of work on every partition."""
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         """Yield what came of the partitions, in their order; neighbours may come added."""
 
 
@@ -255,10 +255,10 @@ class _ClusterSource:
     def _columns(self) -> Sequence[str]:
         return ()
 
-    def _total(self, work: Work, label: str, columns: Sequence[str] | None = None) -> Outcome:
+    def _total(self, work: Work, label: str, columns: Sequence[str] | None = None) -> TaskOutcome:
         report = reporter()
         report.begin(label, self._n)
-        total = Outcome()
+        total = TaskOutcome()
         for outcome in self.runner.run(work, self._columns() if columns is None else columns):
             if outcome.problem:
                 raise EngineError(outcome.problem)

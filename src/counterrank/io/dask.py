@@ -13,7 +13,7 @@ from counterrank.errors import EngineError, LogError, require
 from counterrank.io.cluster import (
     FilesOnCluster,
     FrameOnCluster,
-    Outcome,
+    TaskOutcome,
     Work,
     one_line,
     outcome_of,
@@ -32,7 +32,7 @@ Closing = AbstractContextManager[Any] | None
 def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:
     """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
     require("dask.dataframe", extra="dask")
-    source = FrameOnCluster(_FrameRunner(_filtered(frame, options.where), client), options)
+    source = FrameOnCluster(_DaskFrame(_filtered(frame, options.where), client), options)
     _refuse_cut_lists(source)
     return source
 
@@ -41,7 +41,7 @@ def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
     """Return a log in files, read by the workers of `client`; without one, by those of a cluster on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_client()) if client is None else client
-    return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)
+    return FilesOnCluster(files, _DaskFiles(used, len(files.parts)), closing=stack)
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
         yield client
 
 
-class _FrameRunner:
+class _DaskFrame:
     def __init__(self, frame: Any, client: Any) -> None:
         self.frame, self.client = frame, client
 
@@ -78,7 +78,7 @@ class _FrameRunner:
                 return as_table(found)
         raise LogError("the log is empty: the frame has no partitions")
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         import dask
 
         client = self.client or _client()
@@ -92,11 +92,11 @@ class _FrameRunner:
         return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
 
 
-class _FilesRunner:
+class _DaskFiles:
     def __init__(self, client: Any, count: int) -> None:
         self.client, self.count = client, count
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         payloads = [_packed(work)] * self.count
         return _gathered(
             self.client, self.client.map(_of_file, payloads, range(self.count), pure=False)
@@ -117,7 +117,7 @@ def _client() -> Any:
         return None
 
 
-def _here(tasks: Sequence[Any]) -> Iterator[Outcome]:
+def _here(tasks: Sequence[Any]) -> Iterator[TaskOutcome]:
     """Compute without a cluster; after a failure go one by one, to name the partition that failed."""
     import dask
 
@@ -132,7 +132,7 @@ def _here(tasks: Sequence[Any]) -> Iterator[Outcome]:
         raise
 
 
-def _gathered(client: Any, leaves: list[Any]) -> Iterator[Outcome]:
+def _gathered(client: Any, leaves: list[Any]) -> Iterator[TaskOutcome]:
     """Yield outcomes in order. The tree of additions depends on the number of partitions alone."""
     width = ceil(len(leaves) / RESULTS)
     groups = [leaves[first : first + width] for first in range(0, len(leaves), width)]
@@ -153,18 +153,18 @@ def _gathered(client: Any, leaves: list[Any]) -> Iterator[Outcome]:
             client.cancel([*leaves[done:], *futures])
 
 
-def _added(outcomes: Sequence[Outcome]) -> Outcome:
-    total = Outcome()
+def _added(outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
+    total = TaskOutcome()
     for outcome in outcomes:
         total = total + outcome
     return total
 
 
-def _of_frame(payload: bytes, index: int, frame: Any) -> Outcome:
+def _of_frame(payload: bytes, index: int, frame: Any) -> TaskOutcome:
     return outcome_of(_unpacked(payload), index, (as_table(one) for one in [frame] if len(one)))
 
 
-def _of_file(payload: bytes, index: int) -> Outcome:
+def _of_file(payload: bytes, index: int) -> TaskOutcome:
     return outcome_of(_unpacked(payload), index, iter(()))
 
 

@@ -66,8 +66,8 @@ def decode(
     if spec.layout == "long":
         table, spec, ids = long_format.to_lists(table, spec, first_row)
         with naming_rankings(ids, start):
-            return _Rows(table, spec, start).log(bucket)
-    return _Rows(table, spec, start).log(bucket)
+            return _RankingRows(table, spec, start).log(bucket)
+    return _RankingRows(table, spec, start).log(bucket)
 
 
 def without_ties(log: RankingLog) -> RankingLog | None:
@@ -85,7 +85,7 @@ def without_ties(log: RankingLog) -> RankingLog | None:
     return None if tied.all() else log.take(np.flatnonzero(~tied))
 
 
-class _Rows:
+class _RankingRows:
     """Rows of a table, one a ranking: how long each is, and what its fields hold.
 
     `raw` and `used` (n,) are the entries and the items of each ranking, None where all have K.

@@ -109,9 +109,15 @@ class DataFile:
 
 @contextmanager
 def steady(file: DataFile) -> Iterator[None]:
-    """Check before and after the block that the file is the one that was found."""
-    file.refuse_change()
-    yield
+    """Check that the file is the one that was found, also after the block, whatever happened in it."""
+    if not stores.is_url(file.path):
+        file.refuse_change()
+    # A store is asked once: what was replaced before is still another after.
+    try:
+        yield
+    except (CounterrankError, OSError, pa.ArrowException):
+        file.refuse_change()
+        raise
     file.refuse_change()
 
 

@@ -23,9 +23,9 @@ from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.long_format import whole_rankings
 from counterrank.io.schema import resolve
-from counterrank.io.spec import LogLike, LogSpec, Options, ReadOptions, refuse_unread
+from counterrank.io.spec import LogLike, LogSpec, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.survey import (
-    Part,
+    FilePart,
     Survey,
     batch_rows,
     in_folders,
@@ -41,7 +41,9 @@ from counterrank.policies import Candidates, Policy, Scored
 Path = str | os.PathLike[str]
 
 
-def read_log(path: Path, *, format: str | None = None, **options: Unpack[Options]) -> RankingLog:
+def read_log(
+    path: Path, *, format: str | None = None, **options: Unpack[ReadKeywords]
+) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
     Parameters
@@ -138,7 +140,7 @@ class Adapter(Protocol):
     __name__: str
 
     def __call__(
-        self, path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+        self, path: Path, options: ReadOptions | None = None, **named: Unpack[ReadKeywords]
     ) -> RankingLog:
         """Return the log at `path`."""
 
@@ -148,7 +150,7 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
 
     @wraps(convert)
     def read(
-        path: Path, options: ReadOptions | None = None, **named: Unpack[Options]
+        path: Path, options: ReadOptions | None = None, **named: Unpack[ReadKeywords]
     ) -> RankingLog:
         table, own, notes = convert(path, ReadOptions.of(**named) if options is None else options)
         with guard(os.fspath(path), prefix=True):
@@ -173,7 +175,7 @@ def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any])
     return from_frame(log, **options)
 
 
-def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
+def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays.
 
     Parameters
@@ -181,27 +183,7 @@ def from_frame(frame: object, **options: Unpack[Options]) -> RankingLog:
     frame
         The table, one row a ranking or one row a position.
     **options
-        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
-        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
-        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
-        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
-        users, of known behaviour.
-        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
-        columns to carry along.
-        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
-        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
-        targets by name.
-        `items`: a file of features by item.
-        `where`: rows to keep, "country = 'DE'".
-        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
-        `missing_reward`: "error" (default) or "zero".
-        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
-        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
-        and rows in which equal scores decide are left out.
-        `decimal`: "." (default) or ",".
-        `version`: of a Delta table, or a snapshot of an Iceberg one.
-        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
-        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
+        What columns are called and how to read them, as in `read_log`.
 
     Examples
     --------
@@ -375,7 +357,7 @@ Pick = Callable[[int], NDArray[np.int64]]
 
 
 def read_part(
-    part: Part,
+    part: FilePart,
     spec: LogSpec,
     *,
     where: Where | None = None,

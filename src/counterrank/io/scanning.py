@@ -30,10 +30,10 @@ from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
 from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
 from counterrank.io.reading import concat, read_log, read_part
-from counterrank.io.spec import LogSpec, Options, ReadOptions, refuse_unread
+from counterrank.io.spec import LogSpec, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
-    Part,
+    FilePart,
     batch_rows,
     no_match,
     plan,
@@ -46,8 +46,8 @@ from counterrank.progress import reporter
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64
-#: Rankings kept of a large sample, for smaller ones: as many as an evaluation looks at.
-_KEPT_ROWS = 20_000
+#: Rankings of a sample to look at, for which about so many are read; so many are kept of a larger one, to fit on.
+_KEPT_ROWS, _READ_ROWS = 20_000, 1 << 20
 
 
 def scan_log(
@@ -55,7 +55,7 @@ def scan_log(
     *,
     format: str | None = None,
     workers: int = 2,
-    **options: Unpack[Options],
+    **options: Unpack[ReadKeywords],
 ) -> FileSource:
     """Return the log in a file, folder or pattern as a source of batches; only its start is read yet.
 
@@ -119,7 +119,7 @@ class FileSource:
     """A log in files: a `counterrank.data.source.Source`. `parts` are what an engine hands to its workers."""
 
     spec: LogSpec
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     n: int | None
     where: Where | None = None
     workers: int = 2
@@ -135,7 +135,7 @@ class FileSource:
             self._first.append(self._read_first())
         return self._first[0]
 
-    def read_part(self, part: Part, *, rows: int | None = None) -> Iterator[RankingLog]:
+    def read_part(self, part: FilePart, *, rows: int | None = None) -> Iterator[RankingLog]:
         """Yield the rankings of one part in batches."""
         return read_part(part, self.spec, where=self.where, rows=rows)
 
@@ -173,19 +173,23 @@ class FileSource:
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings drawn without replacement, in the order of the log.
 
-        Uniform over all rankings; of a Parquet log with more than 64 parts, uniform over 64
-        randomly drawn ones. Fewer than asked for where a ranking has tens of thousands of numbers.
-        A small sample is drawn from a large one, where there was one: that saves a pass.
+        Uniform over all rankings; of a log with more than 64 parts, or more than a million rankings
+        for a sample of no more than 20,000, uniform over parts that lie evenly in it. Fewer than
+        asked for where a ranking has tens of thousands of numbers. A small sample is drawn from a
+        large one, where there was one: that saves a pass.
         """
         parts, rows = self.parts, sample_rows(self.spec, rows)
         if self._drawn and rows <= self._drawn[0].n:
             return _some(self._drawn[0], rows, rng)
-        # Opening every file of a large folder for a sample would be a pass over the log.
-        if len(parts) > _SAMPLED_PARTS:
-            chosen = np.sort(rng.choice(len(parts), _SAMPLED_PARTS, replace=False))
-            parts = tuple(parts[i] for i in chosen)
-        if self.n is not None and parts is self.parts:
-            sample = self._chosen(_chosen(rows, self.n, rng))
+        # Opening every part of a long log for a sample would be a pass over it.
+        most = _SAMPLED_PARTS
+        if self.n is not None and rows <= _KEPT_ROWS:
+            most = min(most, -(-len(parts) * _READ_ROWS // max(self.n, 1)))
+        if len(parts) > most:
+            spread = (np.arange(most) + rng.random()) * (len(parts) / most)
+            parts = tuple(parts[i] for i in spread.astype(int))
+        if self.n is not None:
+            sample = self._chosen(parts, rows, rng)
         else:
             drawn = _Reservoir(rows, rng)
             for part in parts:
@@ -197,14 +201,18 @@ class FileSource:
             self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
         return sample
 
-    def _chosen(self, rows: NDArray[np.int64]) -> RankingLog:
-        """Return the rankings of these numbers, which every worker knows before it reads."""
+    def _chosen(self, parts: Sequence[FilePart], rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return rankings of parts whose lengths are known, so that workers know theirs before they read."""
+        lengths = np.array([part.rows or 0 for part in parts])
+        wanted = _numbers(rows, int(lengths.sum()), rng)
+        pairs = zip(parts, np.cumsum(lengths) - lengths, strict=True)
 
-        def read(part: Part) -> list[RankingLog]:
-            pick = _Picked(rows, part.start)
+        def read(pair: tuple[FilePart, int]) -> list[RankingLog]:
+            part, start = pair
+            pick = _Picked(wanted, start)
             return list(read_part(part, self.spec, where=self.where, pick=pick))
 
-        found = map_in_order(self.parts, read, threads=self.workers)
+        found = map_in_order(pairs, read, threads=self.workers)
         return concat([log for logs in found for log in logs])
 
     def _read_first(self) -> RankingLog:
@@ -230,7 +238,7 @@ def _give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _chosen(rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _numbers(rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return numbers of rankings, sorted, as they are drawn from a log in memory."""
     return np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
 
@@ -482,7 +490,7 @@ def _read(
     return found
 
 
-def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLog:
+def _as_it_is(log: RankingLog, given: Mapping[str, Any], weights: Any) -> RankingLog:
     """A log that was read: a text names one of its targets, which may get another name here."""
     known = {
         name: log.target(value) if isinstance(value, str) else value
@@ -495,7 +503,7 @@ def _as_it_is(log: RankingLog, given: dict[str, Any], weights: Any) -> RankingLo
 def _beside_arrays(
     read: Callable[..., RankingLog],
     log: Any,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     names: tuple[str, ...],
     reading: dict[str, Any],
 ) -> RankingLog:

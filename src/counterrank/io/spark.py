@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from counterrank.data.source import default_threads
 from counterrank.errors import EngineError, require
-from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, Outcome, Work, outcome_of
+from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, TaskOutcome, Work, outcome_of
 from counterrank.io.scanning import FileSource
 from counterrank.io.spec import ReadOptions
 from counterrank.io.where import Condition, Joined, Missing, Negation, OneOf, Where
@@ -31,7 +31,7 @@ def frame_source(frame: Any, options: ReadOptions) -> FrameOnCluster:
     """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
     require("pyspark", extra="spark")
     _use_this_python(frame.sparkSession)
-    return FrameOnCluster(_FrameRunner(_filtered(frame, options.where)), options)
+    return FrameOnCluster(_SparkFrame(_filtered(frame, options.where)), options)
 
 
 def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
@@ -39,7 +39,7 @@ def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
     stack = ExitStack()
     used = stack.enter_context(local_session()) if session is None else session
     _use_this_python(used)
-    return FilesOnCluster(files, _FilesRunner(used, len(files.parts)), closing=stack)
+    return FilesOnCluster(files, _SparkFiles(used, len(files.parts)), closing=stack)
 
 
 @contextmanager
@@ -81,7 +81,7 @@ _ON_THIS_MACHINE = {
 }
 
 
-class _FrameRunner:
+class _SparkFrame:
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self.partitions = 0
@@ -91,7 +91,7 @@ class _FrameRunner:
             table: pa.Table = self.frame.limit(rows).toArrow()
         return table
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         with _plainly():
             chosen = self.frame.select(*[_quoted(name) for name in columns])
             results = chosen.mapInArrow(_over_rows(_packed(work)), _SCHEMA)
@@ -104,11 +104,11 @@ class _FrameRunner:
         return _outcomes(table)
 
 
-class _FilesRunner:
+class _SparkFiles:
     def __init__(self, session: Any, count: int) -> None:
         self.session, self.count = session, count
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[Outcome]:
+    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         with _plainly():
             ids = self.session.range(0, self.count, 1, min(self.count, RESULTS))
             table = ids.mapInArrow(_over_ids(_packed(work)), _SCHEMA).toArrow().sort_by("partition")
@@ -128,7 +128,7 @@ def _over_rows(payload: bytes) -> Mapper:
 
 def _over_ids(payload: bytes) -> Mapper:
     def over(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        total, first = Outcome(), None
+        total, first = TaskOutcome(), None
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 first = index if first is None else first
@@ -143,7 +143,7 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
     """Add `width` consecutive partitions on the workers."""
 
     def add(table: pa.Table) -> pa.Table:
-        total = Outcome()
+        total = TaskOutcome()
         # Spark hands a group's rows over in any order.
         ordered = table.sort_by("partition")
         for outcome in _outcomes(ordered):
@@ -154,7 +154,7 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
     return groups.groupBy("neighbours").applyInArrow(add, _SCHEMA)
 
 
-def _row(index: int, outcome: Outcome) -> pa.RecordBatch:
+def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
     state = None if outcome.state is None else _packed(outcome.state)
     columns = [
         pa.array([index], pa.int64()),
@@ -165,11 +165,11 @@ def _row(index: int, outcome: Outcome) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=["partition", "rows", "state", "problem"])
 
 
-def _outcomes(table: pa.Table) -> Iterator[Outcome]:
+def _outcomes(table: pa.Table) -> Iterator[TaskOutcome]:
     for row in range(table.num_rows):
         state = table["state"][row].as_py()
         found = None if state is None else _loads(state)
-        yield Outcome(found, table["rows"][row].as_py(), table["problem"][row].as_py())
+        yield TaskOutcome(found, table["rows"][row].as_py(), table["problem"][row].as_py())
 
 
 def _packed(content: Any) -> bytes:

@@ -71,7 +71,7 @@ class CommonOptions(TypedDict, total=False):
     target_lists: Mapping[str, str | os.PathLike[str]] | None
 
 
-class Options(CommonOptions, total=False):
+class ReadKeywords(CommonOptions, total=False):
     """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
 
     segments: Names
@@ -87,7 +87,7 @@ class OpenOptions(CommonOptions, total=False):
     engine: Any
 
 
-class Frame(Protocol):
+class FrameLike(Protocol):
     """A table of pandas, polars, Dask or Spark."""
 
     @property
@@ -116,7 +116,7 @@ LogLike = (
     | str
     | os.PathLike[str]
     | Query
-    | Frame
+    | FrameLike
     | ArrowTable
     | ArrowStream
     | Mapping[str, ArrayLike]

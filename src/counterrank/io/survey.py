@@ -248,7 +248,7 @@ SAMPLE_NUMBERS = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first ranking."""
 
     file: DataFile
@@ -288,15 +288,17 @@ def rows_each(spec: LogSpec) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """A spec for all files, the parts to read and the number of rankings, where known."""
 
     spec: LogSpec
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     n: int | None
 
 
-def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None) -> Plan:
+def plan(
+    path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None
+) -> ReadPlan:
     """Return how to read the files at `path` in parts."""
     found = in_folders(
         expand(path, format, decimal=options.decimal, version=options.version), options.where
@@ -314,11 +316,11 @@ def plan(path: str | os.PathLike[str], options: ReadOptions, *, format: str | No
         spec = survey.finish(sample)
     parts, n = _parts(files, spec, counts)
     if options.where is None:
-        return Plan(spec, parts, n)
+        return ReadPlan(spec, parts, n)
     parts = pruned(parts, options.where)
     if not parts:
         raise no_match(options.where)
-    return Plan(spec, parts, None)
+    return ReadPlan(spec, parts, None)
 
 
 def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
@@ -413,12 +415,12 @@ def no_match(where: Where | None) -> LogError:
     return LogError(f"no ranking matches {where}")
 
 
-def pruned(parts: tuple[Part, ...], where: Where) -> tuple[Part, ...]:
+def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
     """Return the parts that can hold rows of the condition, by Parquet's column statistics."""
     return tuple(part for part in parts if not part.groups or _may_match(part, where))
 
 
-def _may_match(part: Part, where: Where) -> bool:
+def _may_match(part: FilePart, where: Where) -> bool:
     with guard(part.file.path, prefix=True), tables.open_parquet(part.file) as opened:
         schema = opened.schema_arrow
         for key, value in part.file.partitions:
@@ -532,19 +534,19 @@ def _entries_a_row(file: DataFile, name: str) -> float | None:
 
 def _parts(
     files: list[DataFile], spec: LogSpec, counts: list[int | None]
-) -> tuple[tuple[Part, ...], int | None]:
-    parts: list[Part] = []
+) -> tuple[tuple[FilePart, ...], int | None]:
+    parts: list[FilePart] = []
     start = 0
     for file, count in zip(files, counts, strict=True):
         if file.format == "parquet" and spec.layout != "long":
             parts += _groups(file, start)
         elif count != 0:
-            parts.append(Part(file, start, count))
+            parts.append(FilePart(file, start, count))
         start += count or 0
     return tuple(parts), None if None in counts else start
 
 
-def _groups(file: DataFile, start: int) -> Iterator[Part]:
+def _groups(file: DataFile, start: int) -> Iterator[FilePart]:
     """Row groups, small neighbours together."""
     meta = tables.metadata(file)
     sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
@@ -554,5 +556,5 @@ def _groups(file: DataFile, start: int) -> Iterator[Part]:
         group.append(g)
         rows += size
         if rows and (rows >= BATCH_ROWS or g == len(sizes) - 1):
-            yield Part(file, start, rows, tuple(group))
+            yield FilePart(file, start, rows, tuple(group))
             start, group, rows = start + rows, [], 0

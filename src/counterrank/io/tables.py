@@ -137,7 +137,7 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
 
     away, key = stores.is_url(file.path), (file.path, file.stamp)
     opened = pq.ParquetFile(
-        stores.opened(file.path) if away else file.path,
+        stores.kept_open(file.path, file.stamp) if away else file.path,
         metadata=_FOOTERS.get(key),
         pre_buffer=away and ahead,
         buffer_size=_PAGES if away and not ahead else 0,
@@ -161,6 +161,9 @@ _PAGES = 256 << 10
 
 def metadata(file: DataFile) -> Any:
     """Return what a Parquet file says of itself."""
+    known = _FOOTERS.get((file.path, file.stamp))
+    if known is not None:
+        return known
     with guard(file.path, prefix=True), steady(file), open_parquet(file) as opened:
         return opened.metadata
 
@@ -191,9 +194,7 @@ def _checked(table: pa.Table, file: DataFile) -> pa.Table:
 
 
 def _decoded(table: pa.Table, file: DataFile) -> pa.Table:
-    """Text as it was meant: bytes that Arrow could not decode are named, decimal commas become
-    points.
-    """
+    """Return text as it was meant: decimal commas become points, bytes that are no text are named."""
     if file.format == "csv":
         for item in table.schema:
             if pa.types.is_binary(item.type):

@@ -35,7 +35,7 @@ MOST_LEVELS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ColumnComparison:
     """`column sign value`."""
 
     column: str
@@ -144,7 +144,7 @@ class Joined:
             yield from part.columns()
 
 
-Condition = Comparison | OneOf | Missing | Negation | Joined
+Condition = ColumnComparison | OneOf | Missing | Negation | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _from_table(given: Mapping[str, Any]) -> Condition:
             values = tuple(_plain(name, value) for value in wanted)
             parts.append(OneOf(str(name), values))
         else:
-            parts.append(Comparison(str(name), "=", _plain(name, wanted)))
+            parts.append(ColumnComparison(str(name), "=", _plain(name, wanted)))
     return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
 
 
@@ -385,7 +385,7 @@ class _Parser:
         kind, value, _ = self._peek()
         if kind == "sign" and value in _COMPARE:
             self.at += 1
-            return Comparison(column, value, self._literal())
+            return ColumnComparison(column, value, self._literal())
         if self._take("keyword", "is"):
             turned = self._take("keyword", "not")
             if not self._take("keyword", "null"):
@@ -398,7 +398,10 @@ class _Parser:
             low = self._literal()
             if not self._take("keyword", "and"):
                 self._expected("'and' and the upper end")
-            ends = (Comparison(column, ">=", low), Comparison(column, "<=", self._literal()))
+            ends = (
+                ColumnComparison(column, ">=", low),
+                ColumnComparison(column, "<=", self._literal()),
+            )
             found = Joined("and", ends)
         else:
             self._expected("a comparison (=, !=, <, <=, >, >=, in, between, is null)")

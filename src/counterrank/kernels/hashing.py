@@ -110,10 +110,10 @@ def absorb(
     state: Words, one: Words, two: Words, three: Words, integers: int, valid: NDArray[np.int64], keys: Words,
     places: Words,
 ) -> None:  # fmt: skip
-    """Take the first `valid[i]` words of each row of as many of three arrays (n, W) as there are
-    keys (arrays, 2) into the state (2, n); they are floats, but for those of the first `integers`.
+    """Take the first `valid[i]` words of each row of up to three arrays (n, W) into the state (2, n).
 
-    A lane is the sum of hashes of the words, each with the keys of its array and place (2, W).
+    There are as many arrays as keys (arrays, 2). The first `integers` of them hold integers, the others
+    floats. A lane is the sum of hashes of the words, each with the keys of its array and place (2, W).
     """
     n, width = one.shape
     flat_one, flat_two, flat_three = one.reshape(-1), two.reshape(-1), three.reshape(-1)
@@ -160,10 +160,10 @@ class RowHashes:
         self._taken = 0
 
     def absorb(self, valid: NDArray[np.int64] | None, *arrays: NDArray[Any]) -> None:
-        """Take in the first `valid[i]` numbers of each row of up to three arrays (n, W) of one
-        width, integers before floats; None: all of them.
+        """Take in the first `valid[i]` numbers (None: all) of each row of up to three arrays (n, W).
 
-        Together is faster: adding up each row is the larger part of the work.
+        Arrays have one width, integers come before floats. Several at once are faster, because adding
+        up each row is the larger part of the work.
         """
         words = [np.ascontiguousarray(one).view(np.uint64) for one in arrays]
         n, width = arrays[0].shape

@@ -274,10 +274,10 @@ class _Scorer:
         """Return P(click) of each slot (n, K): the chance of each last click, carried down."""
         g, K = self.graph, self.K
         attraction = g.add("Sigmoid", [self._linear(model.predictor)])
-        after = g.add("Gather", [g.constant(model.after[-1]), self._number(model.predictor)])
+        after = g.add("Gather", [g.constant(model.seen.after[-1]), self._number(model.predictor)])
         # exp(0 x): ones of a shape that is not known when the graph is made.
         ones = g.add("Exp", [g.add("Mul", [g.columns(after, 1, 0, 1), g.constant(0.0)])])
-        odds, one = model.odds[-1], g.constant(1.0)
+        odds, one = model.seen.odds[-1], g.constant(1.0)
         factors, state, clicked = [ones], ones, []
         nothing, path = self._left(model, ones)
         for k in range(K):
@@ -302,7 +302,7 @@ class _Scorer:
         Where nothing was clicked, and from the top on (the kernel `skipped`).
         """
         g, first = self.graph, model.predictor.first
-        power = g.constant(float(model.power[-1]))
+        power = g.constant(float(model.seen.power[-1]))
         if first is None:
             return [ones] * self.K, [ones] * self.K
         strength = g.add("Sigmoid", [self._linear(first)])

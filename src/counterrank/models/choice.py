@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
+from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, Training, fit_linear, logged_values
 from counterrank.models.mixture import Frame, MixtureModel, Rows, columns, fitted, rows_of
 from counterrank.models.settings import (
@@ -15,8 +16,6 @@ from counterrank.models.settings import (
     MIXTURE_COLUMNS,
     MIXTURE_LONGEST,
     MIXTURE_ROWS,
-    Stream,
-    stream,
 )
 
 Floats = NDArray[np.float64]

@@ -1,6 +1,7 @@
-"""Rankings drawn from a policy for the rows of a log, the same however rows are chunked."""
+"""Random streams of the models, and rankings drawn for the rows of a log, the same in any chunks."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,30 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 from counterrank.models.columns import whole_distribution
-from counterrank.models.settings import Stream
-from counterrank.policies import Factored, Policy, RowRandom
+from counterrank.policies import Factored, Policy, RowRandom, cut
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Stream(IntEnum):
+    """What random numbers are for: each use has a stream of its own, and all follow the seed."""
+
+    TRAINING_ROWS = 9
+    LEARNER_ROWS = 13
+    NEWTON_ROWS = 17
+    MIXTURE_ROWS = 31
+    CLASSES = 53
+    TARGET_RANKINGS = 101
+
+
+def stream(seed: int, use: Stream) -> np.random.Generator:
+    """Return the random numbers of one use.
+
+    >>> float(stream(0, Stream.CLASSES).random()) == float(stream(1, Stream.CLASSES).random())
+    False
+    """
+    return np.random.default_rng([seed, int(use)])
 
 
 @jit
@@ -64,8 +84,7 @@ def policy_draws(batch: RankingLog, policy: Policy, size: int, stream: Sequence[
     # A policy without context has one row: each row of the log still gets draws of its own.
     each = size * (batch.n // policy.n_rows)
     drawn = policy.sample(batch.K, RowRandom(batch.numbers, list(stream)), size=each)
-    drawn = drawn.reshape(batch.n, size, batch.K)
-    return np.where(np.arange(batch.K) < batch.lengths[:, None, None], drawn, -1)
+    return cut(drawn.reshape(batch.n, size, batch.K), batch.lengths)
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:

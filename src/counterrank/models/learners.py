@@ -13,8 +13,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
 from counterrank.models.base import Prediction
-from counterrank.models.draws import target_draws
-from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS, Stream, stream
+from counterrank.models.draws import Stream, stream, target_draws
+from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
 from counterrank.progress import reporter
 from counterrank.records import Json
 

@@ -26,7 +26,7 @@ from counterrank.models.columns import (
     whole_columns,
     whole_distribution,
 )
-from counterrank.models.draws import factored_draws, target_draws
+from counterrank.models.draws import Stream, factored_draws, stream, target_draws
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -62,8 +62,6 @@ from counterrank.models.settings import (
     TRAINING_ROWS,
     WIDEST_CROSS,
     WIDEST_PAIRS,
-    Stream,
-    stream,
 )
 from counterrank.records import Json
 

@@ -128,11 +128,14 @@ class Rankings:
     def take(self, rows: slice | Ints) -> Self:
         """Return some of the rankings; the requests stay."""
         assert self.row is not None
-        parts: dict[str, Any] = {"item": self.item[rows], "row": self.row[rows]}
-        for name in ("features", "extra", "at"):
-            values = getattr(self, name)
-            parts[name] = None if values is None else values[rows]
-        return replace(self, **parts)
+        return replace(
+            self,
+            item=self.item[rows],
+            row=self.row[rows],
+            features=None if self.features is None else self.features[rows],
+            extra=None if self.extra is None else self.extra[rows],
+            at=None if self.at is None else self.at[rows],
+        )
 
     def parts(self) -> "Iterator[tuple[slice, Rankings]]":
         """Yield the rankings in parts, with the rows of each.
@@ -169,19 +172,21 @@ def with_candidates(rankings: Rankings) -> Rankings:
     # Shown items stay in front, padding goes to the end.
     order = np.argsort(item < 0, axis=1, kind="stable")
     order = order[:, : int((item >= 0).sum(axis=1).max())]
-    parts: dict[str, Any] = {}
-    for name in ("features", "extra"):
-        own, other = getattr(rankings, name), getattr(whole, name)
-        if own is not None:
-            both = np.concatenate([own, other], axis=1)
-            parts[name] = np.take_along_axis(both, order[:, :, None], axis=1)
+
+    def joined(own: Floats | None, other: Floats | None) -> Floats | None:
+        if own is None or other is None:
+            return own
+        both = np.concatenate([own, other], axis=1)
+        return np.take_along_axis(both, order[:, :, None], axis=1)
+
     return replace(
         rankings,
         item=np.take_along_axis(item, order, axis=1),
+        features=joined(rankings.features, whole.features),
+        extra=joined(rankings.extra, whole.extra),
         at=np.minimum(order, K),
         page=K,
         pool=None,
-        **parts,
     )
 
 

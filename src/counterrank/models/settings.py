@@ -1,8 +1,4 @@
-"""Every tuned number of the reward models with its unit and its reason; random streams at the end."""
-
-from enum import IntEnum
-
-import numpy as np
+"""Every tuned number of the closed-form and examination models, with its unit and its reason."""
 
 # The closed-form model: training rows and sizes.
 #: Rankings it is trained on. More cost time and change its last digits.
@@ -188,23 +184,3 @@ TRAIT_SQUARES = 20
 LARGEST_EXPONENT = 20.0
 #: Probability of a class below which a ranking adds nothing to the sums of a step.
 RARE_STEP = 1e-2
-
-
-class Stream(IntEnum):
-    """What random numbers are for: each use has a stream of its own, and all follow the seed."""
-
-    TRAINING_ROWS = 9
-    LEARNER_ROWS = 13
-    NEWTON_ROWS = 17
-    MIXTURE_ROWS = 31
-    CLASSES = 53
-    TARGET_RANKINGS = 101
-
-
-def stream(seed: int, use: Stream) -> np.random.Generator:
-    """Return the random numbers of one use.
-
-    >>> float(stream(0, Stream.CLASSES).random()) == float(stream(1, Stream.CLASSES).random())
-    False
-    """
-    return np.random.default_rng([seed, int(use)])

@@ -1,24 +1,26 @@
-"""Policies that are nothing but named arrays: rows can be taken and the whole can be stored as data.
+"""Policies made of named arrays, whose rows can be taken and which can be stored as data.
 
-And the questions put to them: logged items (n, K) and sets of positions, checked, made distinct,
-enlarged.
+Below them are the questions that policies answer: logged items (n, K) and sets of positions, which are
+checked, made distinct and enlarged.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
 
 EVERYTHING = CAPABILITIES - {"dist"}
+#: What a stored policy is made of: an array or a number, and policies where it mixes some.
+Field = NDArray[Any] | float | Sequence[Policy]
 
 
 class ArrayPolicy(Policy):
@@ -43,7 +45,7 @@ class ArrayPolicy(Policy):
         return chosen
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
+    def from_fields(cls, fields: Mapping[str, Field]) -> Self:
         """Rebuild a policy from its stored fields, checked like a new one."""
         policy = cls.__new__(cls)
         for name in (*cls.row_fields, *cls.shared_fields):
@@ -76,7 +78,7 @@ class ClosedFormPolicy(ArrayPolicy):
         prepared = self.prepare(items)
 
         def evaluate(rows: Ints, mask: Bools) -> Floats:
-            # Of no position nothing is asked: certain, and no formula need think of it.
+            # An empty set is certain.
             if not mask.any():
                 return np.zeros(len(rows))
             with np.errstate(divide="ignore"):

@@ -182,7 +182,7 @@ class Candidates:
         chosen = np.arange(self.n)[rows]
         counts = self.counts[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        # An entry stands as far behind its row's old start as behind its new one: no loop over rows.
+        # An entry is as far from its row's old start as from its new one, so no loop is needed.
         return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(
             offsets[-1]
         )
@@ -246,7 +246,7 @@ class Candidates:
 
 def _built(*fields: Any) -> Candidates:
     """Return candidates from parts of checked ones; nothing is checked again."""
-    # Rows are taken for every batch of every pass: to look for repeats each time is a pass more.
+    # Rows are taken for every batch of every pass, and checking for repeats costs a pass.
     made = object.__new__(Candidates)
     for name, value in zip(Candidates.__dataclass_fields__, fields, strict=True):
         object.__setattr__(made, name, value)

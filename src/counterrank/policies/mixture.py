@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
 from counterrank.policies.plackett_luce import UniformPermutation
@@ -35,8 +35,10 @@ class Mixture(ArrayPolicy):
         self.check()
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields["components"], fields["weights"])
+    def from_fields(cls, fields: Mapping[str, Field]) -> Self:
+        parts = fields["components"]
+        assert isinstance(parts, list)
+        return cls(parts, np.asarray(fields["weights"]))
 
     def check(self) -> None:
         C = len(self.components)
@@ -115,8 +117,8 @@ class Mixture(ArrayPolicy):
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))
         out = np.full((n, size, length), -1, np.int64)
-        # Every component draws for every row: how many random numbers a row takes must not hang on
-        # the coins of others (`RowRandom`).
+        # Every component draws for every row, so that the random numbers of a row do not depend on the
+        # coins of others (`RowRandom`).
         for c, part in enumerate(self.components):
             times = size if part.n_rows == n else n * size
             drawn = part.sample(length, rng, size=times).reshape(n, size, length)

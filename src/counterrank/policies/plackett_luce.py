@@ -1,23 +1,23 @@
 """Plackett-Luce: rankings drawn item by item without replacement, in proportion to exp(score).
 
-Which method answers which set of positions: the cheapest that is exact, else sampling. Empty sets
-and prefixes are sums; a lone item beyond a prefix is a quadrature, all of a row at once; other sets
-run the subset programme while it fits the budget; the rest shares one set of draws a row. Equal
-sets of a row are answered once. Single positions of many rows, which most estimators ask for, go to
-the quadrature straight away.
+A set of positions is answered by the cheapest exact method, else by sampling. Empty sets and prefixes
+are sums. A single item beyond a prefix is a quadrature, for all of a row at once. Other sets use a
+dynamic programme over subsets while it fits the budget; the rest share one set of draws for a row.
+Equal sets of a row are answered once. Single positions of many rows, which most estimators need, go to
+the quadrature directly.
 
-The quadrature looks at a race of exponential clocks at times that `clock_rules` chooses: P(b at
-k+1) is an integral over time, a sum over sets S of k other items of positive terms
-prod_(j in S) (1 - exp(-lam_j t)) exp(-rho t), where rho, the rate of all that is not in S, lies
-between R, the mass of all but the k heaviest items, and the total. A rule that is right for each
-such term is right for their sum, to the same relative error:
+The quadrature integrates over a race of exponential clocks, at times that `clock_rules` chooses. P(b at
+k+1) is an integral over time of a sum over sets S of k other items, with positive terms prod_(j in S)
+(1 - exp(-lam_j t)) exp(-rho t). The rate rho of all that is not in S lies between R, the mass of all but
+the k heaviest items, and the total. A rule with a small relative error for each such term has the same
+relative error for their sum:
 
-- Gauss-Laguerre at the rate sqrt(R total), with the weight t exp(-t) because every place but the
-  first needs a ring: for exp(-rho t) its error falls by q^2 a point, q = (1 - s) / (1 + s) and s^2
-  = R / total. Written-out errors of the terms that are hardest, all mass but R on up to k equal
-  items, say how many points 2e-13 takes (`tests/policies/test_race.py`).
-- where a few items hold nearly everything, and that would take too many points: the trapezoid rule
-  in log t, whose number of points grows with log(total / R).
+- Gauss-Laguerre at the rate sqrt(R total), with the weight t exp(-t), because every place but the first
+  needs a ring. For exp(-rho t) its error falls by q^2 with each point, q = (1 - s) / (1 + s) and s^2 = R /
+  total. The errors of the hardest terms, with all mass but R on up to k equal items, give the number of
+  points for 2e-13 (`tests/policies/test_race.py`).
+- The trapezoid rule in log t where a few items hold nearly all mass and Gauss-Laguerre would need too
+  many points. Its number of points grows with log(total / R).
 """
 
 from __future__ import annotations

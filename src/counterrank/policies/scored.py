@@ -62,8 +62,8 @@ class Scored(Policy):
             some: Bools = np.any(parts, axis=0)
             return some
         options, kind = self.spec.options, self.spec.kind
-        # Between the places `first` and `last`, from 0, and the one below each. Others draw between
-        # equals.
+        # Ties matter between the places `first` and `last`, from 0, and the one below each. Other kinds
+        # draw between equals.
         first, last = 0, length
         if kind == "rand-top-n":
             first, last = int(options["n"]) - 1, int(options["n"])
@@ -145,8 +145,7 @@ class Scored(Policy):
             rows = self.candidates.take(block)
             own = rng.part(block, call) if isinstance(rng, RowRandom) else rng
             places = self._dense(block, rows, length).sample(length, own, size=size)
-            # The column beyond the longest list is nobody's: it is never drawn, being of score
-            # -inf.
+            # The column beyond the longest list has a score of -inf and is never drawn.
             out[block] = rows.global_items(places)
         return out
 
@@ -285,7 +284,7 @@ class CandidateFit:
     @property
     def z(self) -> Floats:
         """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing is expected."""
-        # Choices that were certain leave a variance of roundings only, which no z may rest on.
+        # Certain choices have a variance of rounding errors only, on which no z is based.
         sd = np.sqrt(self.variance)
         return np.divide(self.observed - self.expected, sd, out=np.zeros_like(sd), where=sd > 1e-9)
 

@@ -1,4 +1,4 @@
-"""How scores become a policy, said in one line.
+"""How scores become a policy, in one line of text.
 
 `plackett-luce:temperature=0.5`, `top`, `0.98*top+0.02*shuffle`, `policy.json`.
 
@@ -72,8 +72,9 @@ _FILES = (".json", ".npz")
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """A kind of `KINDS` with its options, the path of a policy file (kind "file"), or several kinds
-    with their shares of the traffic (kind "mixture").
+    """A kind of `KINDS` with its options, the path of a policy file (kind "file"), or a mixture.
+
+    A mixture (kind "mixture") has several kinds with their shares of the traffic.
 
     >>> parse_policy("plackett-luce").options
     {'temperature': 1.0}
@@ -94,7 +95,7 @@ class PolicySpec:
         """Whether the policy always shows one ranking: weights then say nothing."""
         idle = {"epsilon": "epsilon", "swap": "probability"}
         if self.kind == MIXTURE:
-            # Two lists by the same scores are one list; of any other pair one is drawn.
+            # Two deterministic lists by the same scores are the same list.
             return all(part.deterministic for share, part in self.parts if share > 0)
         return self.kind == "top" or (self.kind in idle and self.options[idle[self.kind]] == 0)
 
@@ -127,8 +128,7 @@ class PolicySpec:
             )
         if "swap" not in (self.kind, *(part.kind for _, part in self.parts)):
             return self.dense(table, table.shape[1])
-        # A swap moves the places that are shown, and how many those are is known only when it is
-        # asked.
+        # A swap moves the shown places, and their number is known only when the policy is asked.
         n, A = table.shape
         every = Candidates(np.arange(n + 1) * A, np.tile(np.arange(A, dtype=np.int32), n))
         return Scored(every, table.reshape(-1), self, name=name)
@@ -226,7 +226,7 @@ def parse_policy(text: str) -> PolicySpec:
     if "*" in text:
         return _mixture(text)
     kind, colon, rest = text.partition(":")
-    given: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for part in rest.split(",") if colon else ():
         option, equals, value = (word.strip() for word in part.partition("="))
         if not (option and equals and value):

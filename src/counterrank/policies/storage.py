@@ -11,11 +11,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank import plugins, stores
 from counterrank.atomic import replacing
 from counterrank.errors import ConfigError, PolicyError
-from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.specs import PolicySpec, parse_policy
@@ -110,11 +111,11 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
     >>> import counterrank as cr
     >>> cr.save_policy(cr.PlackettLuce([[2.0, 1.0]]), "policy.npz")  # doctest: +SKIP
     """
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
@@ -239,7 +240,7 @@ def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
         )
 
 
-def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> Json:
+def _describe(policy: Policy, name: str, arrays: dict[str, NDArray[Any]]) -> Json:
     """Return the header entry of a policy and put its arrays under `name`."""
     kind = type(policy).__name__
     if (
@@ -261,7 +262,7 @@ def _describe(policy: Policy, name: str, arrays: dict[str, Any]) -> Json:
 
 
 def _build(entry: Json, archive: Any) -> Policy:
-    fields: Json = {}
+    fields: dict[str, Field] = {}
     for field in entry["fields"]:
         values = archive[f"{entry['name']}.{field}"]
         if values.dtype not in _NUMBERS:

@@ -7,7 +7,7 @@ line in its table; `covering` then brings it together with everything else.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,22 @@ from counterrank.policies import Policy, parse_policy
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rng = np.random.Generator
-Columns = dict[str, Any]
+Columns = dict[str, NDArray[Any] | list[Any]]
+
+
+class LogReading(TypedDict, total=False):
+    """Options that read a log."""
+
+    logger: str
+    policies: dict[str, str]
+    propensity_kind: str
+
+
+class Asks(TypedDict, total=False):
+    """Options of `evaluate` that are not about reading."""
+
+    estimate_propensity: str | bool
+
 
 DAY = np.datetime64("2026-03-01")
 
@@ -254,8 +269,8 @@ class OrdinaryLog:
 
     recipe: Recipe
     table: pa.Table
-    reading: dict[str, Any] = field(default_factory=dict)
-    asks: dict[str, Any] = field(default_factory=dict)
+    reading: LogReading = field(default_factory=LogReading)
+    asks: Asks = field(default_factory=Asks)
 
     def log(self) -> RankingLog:
         """Return it in memory, with its target."""
@@ -266,11 +281,10 @@ class OrdinaryLog:
 
     def arguments(self) -> list[str]:
         """Return the options of the command line that say the same as `reading`."""
-        found: list[str] = []
+        named = self.reading.get("policies", {})
+        found = [f"--policy={key}={spec}" for key, spec in named.items()]
         for name, value in self.reading.items():
-            if name == "policies":
-                found += [f"--policy={key}={spec}" for key, spec in value.items()]
-            else:
+            if name != "policies":
                 found += [f"--{name.replace('_', '-')}={value}"]
         return found
 
@@ -307,8 +321,8 @@ def make(
     page = _Page(n, shape, shown, rng)
     wanted = parse_policy(kind).bind(scores=new)
     columns: Columns = {}
-    reading: dict[str, Any] = {}
-    asks: dict[str, Any] = {}
+    reading: LogReading = {}
+    asks: Asks = {}
     if arms:
         by_new = rng.random(n) < 0.5
         other = parse_policy(spec).bind(scores=new)
@@ -397,7 +411,7 @@ def _written(
     kind: str,
     policies: tuple[Policy, Policy],
     scores: tuple[Floats, Floats],
-) -> tuple[Columns, dict[str, Any], dict[str, Any]]:
+) -> tuple[Columns, LogReading, Asks]:
     """Return columns of what is known of logger and target, and how to read them."""
     names = ("propensity", "new")
     columns: Columns = {}
@@ -409,14 +423,14 @@ def _written(
             for name, one in zip(names, scores, strict=True)
         }
         columns["candidates"] = []
-        reading: dict[str, Any] = {"logger": logger.spec, "policies": {"new": kind}}
+        reading: LogReading = {"logger": logger.spec, "policies": {"new": kind}}
         if logger.written == "unsaid":
             del reading["logger"]
             return columns, reading, {"estimate_propensity": "plackett-luce"}
         return columns, reading, {}
     if logger.written == "nothing":
         numbers = _probabilities(policies[1], page.shown, "prefix")
-        asks = {"estimate_propensity": True}
+        asks: Asks = {"estimate_propensity": True}
         return {"new": page.lists(numbers)}, {"propensity_kind": "prefix"}, asks
     written = "factored" if logger.written == "dist" else logger.written
     for name, one in zip(names, policies, strict=True):

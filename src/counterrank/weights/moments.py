@@ -142,7 +142,9 @@ def moments_of(
     return _moments(tall_w, alpha, sums, gram, table, earned), sums.totals
 
 
-def moments_of_weights(w: Floats, rewards: "Rewards", alpha: Floats) -> tuple[Moments, Floats]:
+def moments_of_weights(
+    w: Floats, rewards: "RewardColumns", alpha: Floats
+) -> tuple[Moments, Floats]:
     """Return the lean moments and row totals of contributions y = w r, without ever storing y.
 
     >>> w, alpha = np.array([[2.0, 6.0]]), np.ones(2)
@@ -227,7 +229,7 @@ def moments_of_ratios(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rewards:
+class RewardColumns:
     """Rewards (n, K) in Fortran order, sums (K, 2) of r and r^2, and b = sum_k alpha_k r_k (n,)."""
 
     values: Floats
@@ -235,7 +237,7 @@ class Rewards:
     base: Floats
 
 
-def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
+def rewards_of(reward: Floats, alpha: Floats) -> RewardColumns:
     """Return what every estimator needs of the rewards (n, K) of a batch.
 
     >>> rewards_of(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5])).base.tolist()
@@ -244,7 +246,7 @@ def rewards_of(reward: Floats, alpha: Floats) -> Rewards:
     tall = np.ascontiguousarray(reward.T)
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
-        return Rewards(tall.T, sums, alpha @ tall)
+        return RewardColumns(tall.T, sums, alpha @ tall)
 
 
 class _Sums(NamedTuple):

@@ -88,7 +88,7 @@ class AmountModel:
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and their surprises."""
-        return self.clicks.along(rankings, reward, self.amount(rankings, fold), fold, alpha)
+        return self.clicks.history(rankings, reward, fold, alpha, self.amount(rankings, fold))
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return attraction x mean amount, in units of the typical amount (m, K)."""

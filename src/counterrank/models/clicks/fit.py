@@ -34,7 +34,7 @@ from counterrank.models.clicks.kernels.pages import (
     page_means,
     page_weights,
 )
-from counterrank.models.clicks.kernels.recursion import reading
+from counterrank.models.clicks.kernels.recursion import Shown, reading
 from counterrank.models.clicks.model import (
     ClickModel,
     Encoding,
@@ -167,7 +167,8 @@ class GroupPrior:
     mean: Floats
     group: Ints
     spread: Floats
-    #: Groups whose spread the rows decide.
+    #: Spreads of the groups at the start, and groups whose spread the rows decide.
+    start: Floats
     free: NDArray[np.bool_]
 
     @property
@@ -188,8 +189,7 @@ class GroupPrior:
         squares = (theta - self.mean) ** 2
         count = np.bincount(self.group, decided, len(self.spread))
         total = np.bincount(self.group, squares, len(self.spread))
-        start = _STARTS**2
-        found = np.sqrt((total + weight * start) / (count + weight))
+        found = np.sqrt((total + weight * self.start**2) / (count + weight))
         found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
         self.spread = np.where(self.free, found, self.spread)
 
@@ -198,8 +198,8 @@ _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
     "rival", "item", "slope", "bend",
 )  # fmt: skip
-_STARTS = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
-_FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
+#: Groups whose spread stays as it is.
+_FIXED = ("position", "clicked", "constant")
 
 
 def _repeated(parts: list[tuple[str, int]]) -> Ints:
@@ -223,7 +223,9 @@ def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPri
     group = _repeated(parts)
     slopes = _repeated([("slope", d - bent), ("bend", bent)])
     group = np.concatenate([group, np.tile(slopes, items + 1)])
-    mean, spread = np.zeros(len(group)), _STARTS.copy()
+    starts = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
+    free = np.array([name not in _FIXED for name in _GROUPS])
+    mean, spread = np.zeros(len(group)), starts.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family == CLICKS:
         examined = SETTINGS.examined
@@ -237,7 +239,7 @@ def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPri
         level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
         spread[0] = SETTINGS.number_sd
     mean[group == _GROUPS.index("constant")] = level
-    return GroupPrior(mean, group, spread, _FREE)
+    return GroupPrior(mean, group, spread, starts, free)
 
 
 def _level(rows: ClickRows) -> float:
@@ -435,8 +437,8 @@ def _similarity(rows: ClickRows, first: Predictor) -> Similarity | None:
     if rows.family != CLICKS or rows.rankings.K < 2:
         return None
     attraction = first.strength(rows.rankings, rows.fold)
-    odds, after = first.parameters.odds, first.parameters.after
-    return learned(attraction, odds, after, rows.numbers, rows.lengths, rows.fold, rows.click)
+    shown = Shown(rows.numbers, rows.lengths, rows.fold)
+    return learned(attraction, first.parameters.examination, shown, rows.click)
 
 
 def _widened(before: Parameters, p: int) -> Floats:

@@ -23,6 +23,9 @@ from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, by_row
 from counterrank.models.clicks.kernels.likelihood import Parts, parts_of
 from counterrank.models.clicks.kernels.recursion import (
+    Attraction,
+    Examination,
+    Shown,
     attractions,
     chances,
     click_expected,
@@ -60,24 +63,18 @@ class Similarity:
 
 
 def learned(
-    attraction: Floats,
-    odds: Floats,
-    after: Floats,
-    numbers: Ints,
-    lengths: Ints,
-    fold: Ints,
-    click: Floats,
+    attraction: Floats, seen: Examination, shown: Shown, click: Floats
 ) -> Similarity | None:
     """Return the similarity that residuals of pairs show, or None where they show only noise.
 
-    `attraction` (m, K), `odds` and `after` are those of a click model. Each ranking is predicted by the
-    fit that left its fold out.
+    `attraction` (m, K) and `seen` are those of a click model. Each ranking is predicted by the fit that
+    left its fold out.
     """
-    folds, size = odds.shape[0] - 1, after.shape[1]
+    folds, size = len(seen.odds) - 1, seen.after.shape[1]
     if not 3 < size <= SETTINGS.similar_items:
         return None
     slope, bend = np.zeros((folds, size, size)), np.zeros((folds, size, size))
-    pair_evidence(attraction, odds, after, numbers, lengths, fold, click, slope, bend)
+    pair_evidence(attraction, seen, shown, click, slope, bend)
     # Similarity is symmetric.
     slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
     # The rank is decided once, on all rows: folds of different rank would be different models. The
@@ -367,6 +364,11 @@ class Parameters:
         return np.exp(-t)
 
     @property
+    def examination(self) -> Examination:
+        """All that examination depends on."""
+        return Examination(self.odds, self.after, self.power)
+
+    @property
     def power(self) -> Floats:
         """How much skipped items say of having left (F + 1,): 0 nothing, 1 as in Chapelle & Zhang."""
         return np.ascontiguousarray(self.theta[:, self.parts.reading])
@@ -426,9 +428,9 @@ class Predictor:
         """Number of folds."""
         return len(self.parameters.theta) - 1
 
-    def arrays(self, rankings: Rankings, fold: int | Ints) -> tuple[Ints, Ints, Ints]:
-        """Return item numbers (m, K), lengths (m,) and the number of each ranking's parameters (m,)."""
-        return (
+    def shown(self, rankings: Rankings, fold: int | Ints) -> Shown:
+        """Return the rankings by item numbers, with the fit that each is asked of."""
+        return Shown(
             rankings.once(("numbers", self.encoding), lambda: self.encoding.numbers(rankings.item)),
             rankings.lengths,
             by_row(fold, self.folds, rankings.m),
@@ -461,7 +463,8 @@ class Predictor:
     def _predict(
         self, rankings: Rankings, folds: Ints, x: Floats, strength: Floats | None, out: Floats
     ) -> None:
-        numbers, lengths, _ = self.arrays(rankings, folds)
+        shown = self.shown(rankings, folds)
+        numbers, lengths = shown.item, shown.lengths
         columns = self.encoding.columns(rankings, x, self.variant.extra)
         others = np.empty((*numbers.shape, 0))
         if self.rivals is not None and strength is not None:
@@ -471,8 +474,10 @@ class Predictor:
             others = self.rivals.apply(self.competition(rankings, strength, alike))
         own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
         assert rankings.row is not None
-        attractions(self.table, self.beta, numbers, own, rankings.row, columns, others, unbent,
-                    *self.encoding.bent, lengths, folds, out)  # fmt: skip
+        given = Attraction(
+            self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
+        )
+        attractions(given, shown, out)
 
     def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
         """Return the columns of competition (m, K, 4 or more).
@@ -529,49 +534,37 @@ class PredictorModel:
 class ClickModel(PredictorModel):
     """A fitted click-history model."""
 
-    odds: Floats = field(init=False)
-    after: Floats = field(init=False)
-    power: Floats = field(init=False)
+    seen: Examination = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "power", self.predictor.parameters.power)
-        object.__setattr__(self, "odds", self.predictor.parameters.odds)
-        object.__setattr__(self, "after", self.predictor.parameters.after)
+        object.__setattr__(self, "seen", self.predictor.parameters.examination)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
         self._fits(rankings)
-        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        shown = self.predictor.shown(rankings, fold)
         attraction, skip = self._page(rankings, fold)
         out = np.zeros(rankings.item.shape)
-        click_expected(
-            attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds, out
-        )
+        click_expected(attraction, skip, self.seen, shown, out)
         return out
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected clicks and their surprises; a reward other than zero is a click."""
-        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
-
-    def along(
         self,
         rankings: Rankings,
         reward: Floats,
-        worth: Floats,
         fold: int | Ints,
-        alpha: Floats | None,
+        alpha: Floats | None = None,
+        worth: Floats | None = None,
     ) -> History:
-        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average."""
+        """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given."""
         self._fits(rankings)
-        numbers, lengths, folds = self.predictor.arrays(rankings, fold)
+        worth = np.ones(rankings.item.shape) if worth is None else worth
+        shown = self.predictor.shown(rankings, fold)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         q, ahead = np.zeros(rankings.item.shape), np.zeros((rankings.m, rankings.K + 1))
         click = np.where(rankings.item >= 0, reward != 0.0, 0.0)
         attraction, skip = self._page(rankings, fold)
-        click_history(attraction, self.odds, self.after, skip, self.power, numbers, lengths, folds,
-                      weights * worth, click, q, ahead)  # fmt: skip
+        click_history(attraction, skip, self.seen, shown, weights * worth, click, q, ahead)
         q *= worth
         # What was earned at the slot, plus what is expected after it, less what was expected before it.
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
@@ -602,10 +595,10 @@ class ClickModel(PredictorModel):
         return values, skips(rankings, strength)
 
     def _fits(self, rankings: Rankings) -> None:
-        if rankings.K > self.odds.shape[1]:
+        if rankings.K > self.seen.odds.shape[1]:
             raise EstimatorError(
                 f"rankings have {rankings.K} slots, the click model was fitted to "
-                f"{self.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
+                f"{self.seen.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
             )
 
 

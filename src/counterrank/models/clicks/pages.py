@@ -109,24 +109,19 @@ class ChoiceModel(PredictorModel):
         return out
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected clicks and their surprises; a reward other than zero is a click."""
-        return self.along(rankings, reward, np.ones(rankings.item.shape), fold, alpha)
-
-    def along(
         self,
         rankings: Rankings,
         reward: Floats,
-        worth: Floats,
         fold: int | Ints,
-        alpha: Floats | None,
+        alpha: Floats | None = None,
+        worth: Floats | None = None,
     ) -> History:
-        """Return the history of rewards (m, K) where a click at a slot is worth (m, K) on average.
+        """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given.
 
         Given the clicks above, each choice that is left goes to a slot in proportion to its share.
         """
         shown = rankings.item >= 0
+        worth = np.ones(rankings.item.shape) if worth is None else worth
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
         share = self.expected(rankings, fold) / self.budget
         click = np.where(shown, reward != 0.0, 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.models.columns import Layout, blocks_of
+from counterrank.models.draws import Stream, stream
 from counterrank.models.mixture.model import Beside, Effects, Link, MixtureModel, Rows
 from counterrank.models.mixture.state import Fit, carried, moved, start
 from counterrank.models.mixture.steps import (
@@ -58,8 +59,6 @@ from counterrank.models.settings import (
     TRIAL_ROUNDS,
     TRIPLE_ROUNDS,
     TRIPLES_WORTH,
-    Stream,
-    stream,
 )
 from counterrank.records import Json
 

@@ -1,5 +1,6 @@
-"""The pass that turns contributions and weights of a batch into additive moments, and the one that
-makes the weights of IPS, RIPS, IIPS and two interaction orders on its way (`standard`): ratios,
+"""The pass that turns contributions and weights of a batch into additive moments.
+
+`standard` also makes the weights of IPS, RIPS, IIPS and two interaction orders on its way: ratios,
 weights and moments of a block never leave the cache.
 
 Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and

@@ -5,6 +5,8 @@ cost O(K^2), although there are 2^K click sequences. Column l + 1 of a table of 
 last click at l, column 0 for no click.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,42 @@ from counterrank.models.clicks.kernels.sigmoid import sigmoid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+class Shown(NamedTuple):
+    """Rankings of items by number (m, K), their lengths (m,) and the fit that each is asked of (m,)."""
+
+    item: Ints
+    lengths: Ints
+    fold: Ints
+
+
+class Examination(NamedTuple):
+    """Parameters of examination by fit: exp(-t_kl) (F, K, K + 1), exp(-h) (F, I + 1), power of reading (F,)."""
+
+    odds: Floats
+    after: Floats
+    power: Floats
+
+
+class Attraction(NamedTuple):
+    """What the logit of attraction is made of.
+
+    `table` (F, I + 1, 1 + d) are intercepts and slopes of items in `x` (n, d), whose row each ranking
+    has (m,). `beta` (F, p) are coefficients of the `columns` (m, K, .), of which `bent` from `at` on are
+    multiplied by the `context` (n, C), and of `others` (m, K, r). Columns beyond the size of beta are not
+    read.
+    """
+
+    table: Floats
+    beta: Floats
+    x: Floats
+    row: Ints
+    columns: Floats
+    others: Floats
+    context: Floats
+    at: int
+    bent: int
 
 
 @jit
@@ -66,37 +104,35 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 
 
 @jit
-def click_expected(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
-                   lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into out, zero in the padding.
-
-    `odds` (F, K, K + 1), `after` (F, I + 1) and `power` (F,) are by fold.
-    """
+def click_expected(
+    attraction: Floats, skip: Floats, seen: Examination, shown: Shown, out: Floats
+) -> None:
+    """Write P(click at k) (m, K) into out, zero in the padding."""
+    item, lengths = shown.item, shown.lengths
     m, K = item.shape
     chance, state, held = np.zeros((K, K + 1)), np.zeros(K + 1), np.zeros(K)
     for i in range(m):
-        f = fold[i]
-        _chances(
-            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
-        )
+        f = shown.fold[i]
+        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
+                 held, chance)  # fmt: skip
         forward(chance, lengths[i], state, out[i])
 
 
 @jit
-def click_history(attraction: Floats, odds: Floats, after: Floats, skip: Floats, power: Floats, item: Ints,
-                  lengths: Ints, fold: Ints, gain: Floats, click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
+def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: Shown, gain: Floats,
+                  click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
     """Write P(click at k) (m, K) into q, and V_k at the observed last click (m, K + 1) into out.
 
     `gain` (m, K) is what a click at k is worth.
     """
+    item, lengths = shown.item, shown.lengths
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
     state, held = np.zeros(K + 1), np.zeros(K)
     for i in range(m):
-        f = fold[i]
-        _chances(
-            attraction[i], odds[f], after[f], item[i], lengths[i], skip[i], power[f], held, chance
-        )
+        f = shown.fold[i]
+        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
+                 held, chance)  # fmt: skip
         forward(chance, lengths[i], state, q[i])
         backward(chance, gain[i], lengths[i], ahead)
         _observed(ahead, click[i], lengths[i], out[i])
@@ -112,19 +148,16 @@ def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
 
 
 @jit
-def attractions(table: Floats, beta: Floats, item: Ints, x: Floats, row: Ints, columns: Floats, others: Floats,
-                context: Floats, at: int, bent: int, lengths: Ints, fold: Ints, out: Floats) -> None:  # fmt: skip
-    """Write the logit of attraction (m, K) into out.
-
-    `table` (F, I + 1, 1 + d) are intercepts and slopes of items. `beta` (F, p) are coefficients of the
-    `columns` (m, K, .), of which `bent` from `at` on are multiplied by the context (`LinearMap`), and of
-    `others` (m, K, r). Columns beyond the size of beta are not read.
-    """
+def attractions(given: Attraction, shown: Shown, out: Floats) -> None:
+    """Write the logit of attraction (m, K) into out."""
+    table, beta, x, columns, others = given.table, given.beta, given.x, given.columns, given.others
+    context, at, bent = given.context, given.at, given.bent
+    item, lengths = shown.item, shown.lengths
     d, more = x.shape[1], bent * context.shape[1]
     width = beta.shape[1] - more - others.shape[2]
     slope = np.empty(bent)
     for i in range(len(item)):
-        f, r = fold[i], row[i]
+        f, r = shown.fold[i], given.row[i]
         bend(beta[f], context[r], at, slope)
         for k in range(lengths[i]):
             a = item[i, k]
@@ -196,15 +229,16 @@ def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
 
 
 @jit
-def pair_evidence(attraction: Floats, odds: Floats, after: Floats, item: Ints, lengths: Ints, fold: Ints,
-                  click: Floats, slope: Floats, bend: Floats) -> None:  # fmt: skip
+def pair_evidence(attraction: Floats, seen: Examination, shown: Shown, click: Floats, slope: Floats,
+                  bend: Floats) -> None:  # fmt: skip
     """Add the likelihood's slope and curvature in the own logit for each pair (own item, item above) and fold.
 
     `slope` and `bend` are (F, I + 1, I + 1). The parameters of a ranking's fold are those that leave it
     out.
     """
+    item, lengths, odds, after = shown.item, shown.lengths, seen.odds, seen.after
     for i in range(len(item)):
-        f, last = fold[i], -1
+        f, last = shown.fold[i], -1
         for k in range(lengths[i]):
             a, own = item[i, k], attraction[i, k]
             # s(u) = 1 / (1 + hidden): examination given the last observed click.

@@ -8,8 +8,8 @@ import pytest
 
 import counterrank.models
 from counterrank.data.source import MemorySource
+from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import _fewer
-from counterrank.models.settings import Stream, stream
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent
@@ -29,7 +29,7 @@ def test_no_other_random_numbers_are_made():
         for path in ROOM.rglob("*.py")
         if "default_rng" in path.read_text() and "clicks" not in path.parts
     ]
-    assert made == ["settings.py"]
+    assert made == ["draws.py"]
 
 
 def test_newton_rows_follow_the_seed():
