@@ -40,3 +40,20 @@ def test_rare_categories_and_unknown_ones_count_as_missing():
     bins = make_bins(x, np.array([True]), most=3, rng=RNG)
     assert bins.edges[0].tolist() == [0.0, 1.0, 7.0]
     assert bins.codes(np.array([[7.0], [3.0], [np.nan], [0.0]]))[:, 0].tolist() == [3, 0, 0, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    values=st.lists(st.integers(-40, 40).map(float), min_size=1, max_size=120),
+    most=st.integers(2, 12),
+)
+def test_edges_are_those_of_the_sorted_values(values, most):
+    """With and without ties at the quantiles: the short way gives what sorting gives."""
+    ordered = np.sort(values)
+    rises = [i for i in range(1, len(ordered)) if ordered[i] > ordered[i - 1]]
+    if len(rises) >= most:
+        wanted = [(j * len(ordered)) // most for j in range(1, most)]
+        rises = sorted({next((i for i in rises if i >= w), rises[-1]) for w in wanted})
+    expected = [(ordered[i - 1] + ordered[i]) / 2 for i in rises]
+    found = make_bins(np.array(values)[:, None], np.array([False]), most=most, rng=RNG)
+    assert found.edges[0].tolist() == expected

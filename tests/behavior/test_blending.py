@@ -32,7 +32,7 @@ def test_the_expectation_lies_between_the_two_by_the_share(share, triples):
     own = ratios.prefix()
     plain = PairEstimate(np.zeros(LENGTH), 1.0, triples)
     blend = Blend(share, replace(plain, centre=rng.normal(size=LENGTH)))
-    y, w = blend.contributions(ratios, own)
+    y, w = blend.contributions(ratios, own, reward)
     expected = (1 - share) * (own * reward).mean(axis=0)
     expected += share * plain.contributions(ratios).mean(axis=0)
     np.testing.assert_allclose(y.mean(axis=0), expected, rtol=1e-12, atol=1e-13)
@@ -112,7 +112,7 @@ def test_only_the_default_estimate_blends_and_streams_agree():
         assert cr.BehaviorTree(mse=name).fit(log, "new").fitted.blend is None
     found = cr.AIPS(behavior=tree).estimate(log, "new")
     ratios = ratios_of(log, "new")
-    y, w = tree.fitted.blend.contributions(ratios, tree.weights(log, ratios))
+    y, w = tree.fitted.blend.contributions(ratios, tree.weights(log, ratios), log.reward)
     assert found.value == pytest.approx(y.sum(axis=1).mean(), rel=1e-12)
     assert w.mean() == pytest.approx(1.0, abs=0.2)
 

@@ -26,7 +26,6 @@ from counterrank.behavior.pairs import PairEstimate
 from counterrank.weights.ratios import Ratios
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +35,16 @@ class Blend:
     share: float
     pairs: PairEstimate
 
-    def contributions(self, ratios: Ratios, own: Floats) -> tuple[Floats, Floats]:
+    def contributions(self, ratios: Ratios, own: Floats, reward: Floats) -> tuple[Floats, Floats]:
         """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
-        of_pairs = self.pairs.weights(ratios)
-        weights = own + self.share * (of_pairs - own)
         # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
-        centred = self.share * self.pairs.centre * (1.0 - of_pairs)
-        return weights * ratios.batch.reward + centred, weights
+        weights, centre = self.pairs.weights(ratios), self.share * self.pairs.centre
+        y = weights * -centre
+        y += centre
+        weights *= self.share
+        weights += (1.0 - self.share) * own
+        y += weights * reward
+        return y, weights
 
 
 def share_of(
@@ -58,25 +60,29 @@ def share_of(
     if n < 2:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        total = stretched @ alpha
-        spread = float(total.var())
-        together = float(np.mean((own @ alpha) * (total - total.mean())))
-    if not (spread > 0 and np.isfinite(spread) and np.isfinite(together)):
+        centred = stretched - stretched.mean(axis=0)
+        covariance = centred.T @ centred / n
+        spread = float(alpha @ covariance @ alpha)
+        together = float((own @ alpha) @ (centred @ alpha)) / n
+    if not (spread > 0 and np.isfinite(covariance).all() and np.isfinite(together)):
         return 0.0
-    beyond, smaller = beyond_chance(difference, stretched, alpha != 0), n / n_apply
+    counted = alpha != 0
+    beyond = beyond_chance(
+        difference.mean(axis=0)[counted], covariance[np.ix_(counted, counted)] / n
+    )
+    smaller = n / n_apply
     return float(np.clip((beyond - smaller * together / spread) / (beyond + smaller), 0.0, 1.0))
 
 
-def beyond_chance(difference: Floats, stretched: Floats, counted: Bools) -> float:
-    """Return e: how far the means of the rows (n, T) at the counted positions are from zero, beyond chance."""
-    covariance = np.atleast_2d(np.cov(stretched[:, counted].T, ddof=0)) / len(stretched)
-    variance = np.diag(covariance)
-    known = (variance > 0) & np.isfinite(variance)
+def beyond_chance(means: Floats, covariance: Floats) -> float:
+    """Return e: how far means (T,) with this covariance (T, T) are from zero, beyond chance."""
+    error = np.sqrt(np.diag(covariance))
+    known = error > 0
     if not known.any():
         return 0.0
-    error = np.sqrt(variance[known])
+    error = error[known]
     correlation = covariance[np.ix_(known, known)] / np.outer(error, error)
-    t = float(np.mean((difference.mean(axis=0)[counted][known] / error) ** 2))
+    t = float(np.mean((means[known] / error) ** 2))
     # Squares of normal numbers with correlation R have the covariance 2 R^2.
     chance = float(np.sqrt(2.0 * (correlation**2).sum())) / len(error)
     return max(t - 1.0 - chance, 0.0)

@@ -107,8 +107,12 @@ class Forest:
         """Return what each row of the log contributes in each tree (n, T) under its model."""
         column = np.concatenate([g.tree[3, : g.count] for g in growers])
         chosen = self._assigned(data.context[: data.log.n], column)
-        rows = np.arange(data.log.n)
-        return np.stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)], axis=1)
+        out, rows = np.empty((len(growers), data.log.n)), np.arange(data.log.n)
+        for t, at in enumerate(chosen.T):
+            one = self._used[t]
+            # Where all leaves have one model there is nothing to pick.
+            out[t] = data.y[t][: data.log.n, at[0]] if len(one) == 1 else data.y[t][rows, at]
+        return out.T
 
     def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
         """Return w (n, K): at row i and position k the weight of the model assigned there."""

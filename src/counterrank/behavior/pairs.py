@@ -31,7 +31,10 @@ class PairEstimate:
 
     def weights(self, ratios: Ratios) -> Floats:
         """Return the weight of each row and position (n, K)."""
-        out: Floats = base_weights(ratios) * (1.0 + self.trust * others(ratios))
+        out = others(ratios)
+        out *= self.trust
+        out += 1.0
+        out *= base_weights(ratios)
         if self.triples > 0:
             out += self.triples * of_three(ratios)
         return out
@@ -56,7 +59,7 @@ def others(ratios: Ratios) -> Floats:
     """Return the sum of rho_l - 1 over the items that have an effect at each position (n, K)."""
     rest = ratios.rho - 1.0
     if ratios.kind == "factored":
-        every: Floats = rest.sum(axis=1, keepdims=True) - rest
+        every: Floats = np.subtract(rest.sum(axis=1, keepdims=True), rest, out=rest)
         return every
     if ratios.kind in ("prefix", "policy"):
         below: Floats = rest.sum(axis=1, keepdims=True) - np.cumsum(rest, axis=1)
@@ -69,10 +72,13 @@ def of_three(ratios: Ratios) -> Floats:
     if ratios.kind != "factored":
         return np.zeros(ratios.rho.shape)
     rest = ratios.rho - 1.0
-    one = rest.sum(axis=1, keepdims=True) - rest
-    two = (rest**2).sum(axis=1, keepdims=True) - rest**2
-    # Products of two of the others: the elementary symmetric polynomial of degree two.
-    out: Floats = ratios.rho * (one**2 - two) / 2.0
+    total, squares = rest.sum(axis=1, keepdims=True), np.einsum("nk,nk->n", rest, rest)[:, None]
+    # Products of two of the others, e_2 = ((t - x)^2 - (q - x^2)) / 2 with the sums t and q over all
+    # items x: x (x - t) + (t^2 - q) / 2.
+    out: Floats = rest - total
+    out *= rest
+    out += (total**2 - squares) / 2.0
+    out *= ratios.rho
     return out
 
 
@@ -80,23 +86,22 @@ def of_three(ratios: Ratios) -> Floats:
 class PairRows:
     """The terms of `PairEstimate` row by row (n, K): single items with the centre, pairs, triples.
 
-    `inflation` (2, K) are the factors by which the log understates the second moments of pairs and
-    triples (`tails`).
+    Of pairs and triples (2, K) each: `mean`, `second` moment, and `inflation`, the factor by which the
+    log understates that moment (`tails`).
     """
 
     centre: Floats
     single: Floats
     pairs: Floats
     triples: Floats
+    mean: Floats
+    second: Floats
     inflation: Floats
 
     @property
     def variances(self) -> Floats:
-        """Variances of the means of pairs and triples (2, K), their tails corrected."""
-        rows = np.stack([self.pairs, self.triples])
-        mean, n = rows.mean(axis=1), max(rows.shape[1], 1)
-        second = np.einsum("enk,enk->ek", rows, rows) / n
-        found: Floats = np.maximum(self.inflation * second - mean**2, 0.0) / n
+        """Variances of the rows of pairs and triples (2, K), their tails corrected."""
+        found: Floats = np.maximum(self.inflation * self.second - self.mean**2, 0.0)
         return found
 
     def estimate(self) -> PairEstimate:
@@ -107,45 +112,62 @@ class PairRows:
         it, as 1 - (c / t^2)^p; that in triples by the evidence for their effects, of which pairs
         may show nothing.
         """
-        # Effects beyond all numbers are not known, and get no trust.
-        with np.errstate(over="ignore", invalid="ignore"):
-            errors = self.variances
-            trust = _trust(evidence(self.pairs.mean(axis=0), errors[0]))
-            triples = _trust(evidence(self.triples.mean(axis=0), errors[1]))
+        errors = self.variances / max(len(self.pairs), 1)
+        trust, triples = (_trust(evidence(m, e)) for m, e in zip(self.mean, errors, strict=True))
         # Where three items matter together, so may two of them: what is left out would be their
         # bias.
         return PairEstimate(self.centre, max(trust, triples), triples)
 
     def summed(self, trust: float, triples: float) -> Floats:
         """Return the contributions (n, K) of the estimate with these shares of pairs and triples."""
-        out: Floats = self.single + trust * self.pairs + triples * self.triples
-        return out
+        return self._added(np.full_like(self.centre, trust), np.full_like(self.centre, triples))
 
     def stretched(self, triples: float) -> Floats:
         """Return contributions (n, K) with every pair, their deviations as large as the corrected variances say."""
-        n = max(len(self.pairs), 1)
-        plain = np.stack([self.pairs.var(axis=0), self.triples.var(axis=0)]) / n
+        plain = np.maximum(self.second - self.mean**2, 0.0)
+        # A corrected variance that is no number stays one: whoever reads it sees that.
         factor = np.sqrt(np.divide(self.variances, plain, out=np.ones_like(plain), where=plain > 0))
-        out: Floats = self.single + factor[0] * self.pairs + triples * factor[1] * self.triples
+        return self._added(factor[0], triples * factor[1])
+
+    def _added(self, pairs: Floats, triples: Floats) -> Floats:
+        out: Floats = self.pairs * pairs
+        out += self.single
+        if triples.any():
+            out += self.triples * triples
         return out
 
 
 def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
     """Return the terms of the estimate from pairs; v is the known `tails.excess` of the ratios, if any."""
-    base, reward = base_weights(ratios), ratios.batch.reward
+    # Position by position in memory, as the ratios are.
+    base, reward = base_weights(ratios), np.asfortranarray(ratios.batch.reward)
     weight = base.sum(axis=0)
     centre = np.divide(
         np.einsum("nk,nk->k", base, reward), weight, out=np.zeros(len(weight)), where=weight > 0
     )
     rest = reward - centre
+    # Effects beyond all numbers are not known: no variance, and no trust.
     with np.errstate(over="ignore", invalid="ignore"):
         two, three = base * others(ratios), of_three(ratios)
-        seen = np.stack([(two**2).mean(axis=0), (three**2).mean(axis=0)])
-        # Effects beyond all numbers are not known.
-        triples = np.nan_to_num(three * rest, nan=0.0, posinf=0.0, neginf=0.0)
+        seen = np.stack([_mean_square(two), _mean_square(three)])
+        two *= rest
+        three *= rest
+        if not np.isfinite(seen).all():
+            three = np.nan_to_num(three, nan=0.0, posinf=0.0, neginf=0.0)
         return PairRows(
-            centre, base * rest + centre, two * rest, triples, effect_inflation(v, seen)
+            centre,
+            base * rest + centre,
+            two,
+            three,
+            np.stack([two.mean(axis=0), three.mean(axis=0)]),
+            np.stack([_mean_square(two), _mean_square(three)]),
+            effect_inflation(v, seen),
         )
+
+
+def _mean_square(rows: Floats) -> Floats:
+    found: Floats = np.einsum("nk,nk->k", rows, rows) / max(len(rows), 1)
+    return found
 
 
 def fit_pairs(ratios: Ratios, v: Floats | None = None) -> PairEstimate:

@@ -98,25 +98,28 @@ def _common(values: Floats, most: int) -> Floats:
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
     """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
+    wanted = (np.arange(1, most) * len(values)) // most
+    if len(values) >= 2 * most:
+        # Where every quantile lies between two different values, only these need their place.
+        some = np.partition(values, np.concatenate([wanted - 1, wanted]))
+        below, above = some[wanted - 1], some[wanted]
+        if (above > below).all():
+            quantiles: Floats = (below + above) / 2
+            return quantiles
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
     if len(rises) >= most:
         # A quantile in the middle of a value repeated many times is moved to where the next value
         # begins.
-        wanted = (np.arange(1, most) * len(ordered)) // most
         rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
     return (ordered[rises - 1] + ordered[rises]) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class TreeModels:
-    """The distinct models of one tree, and which candidate each of them is.
-
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is.
-    """
+    """The distinct models of one tree, and which candidate each of them is."""
 
     models: Ints  # (M,) index into the candidates
-    containing: Bools
     densest: int
     sparsest: int
 
@@ -185,13 +188,9 @@ def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Int
             first[key] = m
     chosen = list(first.values())
     order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
-    inside = (kept[:, None, :] | ~kept[None, :, :]).all(axis=2)
-    containing = inside & (order[:, None] >= order[None, :])
     # Last key first: most items, and among those the highest order.
     by_size = np.lexsort((-order, -kept.sum(axis=1)))
-    return TreeModels(
-        np.array(chosen, dtype=np.int64), containing, int(by_size[0]), int(by_size[-1])
-    )
+    return TreeModels(np.array(chosen, dtype=np.int64), int(by_size[0]), int(by_size[-1]))
 
 
 #: Rows whose contributions are filled at a time.
@@ -258,21 +257,17 @@ def _weights_at(
 class Position:
     """One position (or all as one): M models and what MSE estimates may need to know about them.
 
-    `containing` (M, M): [j, m] whether model j is unbiased whenever m is. `densest` has the most
-    items and the highest order, the reference for bias; `sparsest` the fewest. `tails` (M,) are
-    factors by which the log understates second moments. `moments()` gives mean and second moment of
-    y (M,) each, `pair_value()` the value from pairs (`PairEstimate`). `memory` has the
-    rows.
+    `densest` has the most items and the highest order, the reference for bias; `sparsest` the fewest.
+    `tails` (M,) are factors by which the log understates second moments. `pair_value()` gives the
+    value from pairs (`PairEstimate`). `memory` has the rows.
     """
 
     index: int
-    containing: Bools
     densest: int
     sparsest: int
     tails: Floats
     n_grow: int
     n_apply: int
-    moments: Callable[[], tuple[Floats, Floats]]
     pair_value: Callable[[], float]
     memory: "PositionRows"
     seed: int = 0
@@ -281,11 +276,6 @@ class Position:
     def models(self) -> int:
         """Number of models."""
         return len(self.tails)
-
-    def variance(self) -> Floats:
-        """Return the variance of one contribution (M,), its tail corrected."""
-        mean, second = self.moments()
-        return np.maximum(self.tails * second - mean**2, 0.0)
 
 
 class TreePart(NamedTuple):
@@ -347,13 +337,11 @@ class TrainingSet:
         memory = PositionRows(self, tree, rows)
         return Position(
             index=tree if self.per_position else -1,
-            containing=place.containing,
             densest=place.densest,
             sparsest=place.sparsest,
             tails=tails,
             n_grow=max(int(np.count_nonzero(rows)), 1),
             n_apply=n_apply,
-            moments=memory.moments,
             pair_value=memory.pair_value,
             memory=memory,
             seed=seed,
@@ -437,15 +425,18 @@ class PositionRows:
             self.data.shared[key] = make()
         return cast("T", self.data.shared[key])
 
-    def moments(self) -> tuple[Floats, Floats]:
-        """Return mean and second moment of y (M,) over the rows."""
-        some = self.y[self.rows]
-        return some.mean(axis=0), np.einsum("nm,nm->m", some, some) / len(some)
-
     def pair_value(self) -> float:
         """Return the value from pairs over the rows."""
-        by_pairs = self.data.by_pairs[:, self.tree]
-        return float(by_pairs[self.rows[: len(by_pairs)]].mean())
+        return float(self.once("pairs", self._pair_values)[self.tree])
+
+    def _pair_values(self) -> Floats:
+        """Return the values from pairs of all trees (T,)."""
+        by_pairs = self.data.by_pairs
+        some = self.rows[: len(by_pairs)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: Floats = some.astype(np.float64) @ by_pairs / max(int(np.count_nonzero(some)), 1)
+        # Zero times a row beyond all numbers is no number: such rows are then left out one by one.
+        return found if np.isfinite(found).all() else by_pairs[some].mean(axis=0)
 
 
 def prepare(
@@ -472,8 +463,10 @@ def prepare(
     v = excess(log, target, ratios)
     rows = pair_rows(ratios, v)
     pairs = rows.estimate()
-    # One column a tree.
-    alpha = np.eye(log.K) if per_position else log.position_weights[:, None]
+
+    def by_tree(values: Floats) -> Floats:
+        return values if per_position else values @ log.position_weights[:, None]
+
     return TrainingSet(
         log=log,
         target=target,
@@ -483,10 +476,10 @@ def prepare(
         codes=bins.codes(context),
         y=y,
         pairs=pairs,
-        by_pairs=rows.summed(pairs.trust, pairs.triples) @ alpha,
-        all_pairs=rows.summed(1.0, pairs.triples) @ alpha,
-        stretched=rows.stretched(pairs.triples) @ alpha,
-        more=rows.triples @ alpha,
+        by_pairs=by_tree(rows.summed(pairs.trust, pairs.triples)),
+        all_pairs=by_tree(rows.summed(1.0, pairs.triples)),
+        stretched=by_tree(rows.stretched(pairs.triples)),
+        more=by_tree(rows.triples),
         tails=inflation(v, candidates, seen),
         context=context,
         ratios=ratios,

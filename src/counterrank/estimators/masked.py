@@ -403,7 +403,9 @@ class TreePlan(WeightPlan):
         blend = self.behavior_model.fitted.blend
         if blend is None:
             return super().contributions(view)
-        found: tuple[Floats, Floats] = blend.contributions(view.ratios, self.weigh(view))
+        found: tuple[Floats, Floats] = blend.contributions(
+            view.ratios, self.weigh(view), view.reward
+        )
         return found
 
     def finish(self, state: Moments) -> Estimate:

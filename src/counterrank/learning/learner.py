@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,43 +22,27 @@ from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
-from counterrank.inference import betting_lower_bound, check_level
+from counterrank.inference import check_level
 from counterrank.learning.boosting import fit_trees
-from counterrank.learning.copies import copies_of
-from counterrank.learning.guardrails import (
-    Certifying,
-    GuardrailBound,
-    WatchedRewards,
-    bounds,
-    likely,
-    watched,
+from counterrank.learning.certificates import Asked, certified, units_of
+from counterrank.learning.checks import (
+    range_of,
+    refuse_estimated,
+    refuse_failed_audit,
+    refuse_few,
+    refuse_without_choice,
+    refuse_wrong_sampler,
+    sampler_for,
 )
-from counterrank.learning.paths import (
-    STRENGTHS,
-    DrawnValues,
-    Rewards,
-    Side,
-    Tilted,
-    check_joint,
-    draw,
-    tilted,
-)
-from counterrank.learning.policy import LearnedPolicy, sampler_of, scores_of
-from counterrank.learning.result import (
-    Certificate,
-    Heaviest,
-    Learned,
-    Step,
-    exposure,
-    segments_of,
-)
+from counterrank.learning.guardrails import watched
+from counterrank.learning.paths import STRENGTHS, Draws, Rewards, Side, Tilted, draw, tilted
+from counterrank.learning.policy import LearnedPolicy, scores_of
+from counterrank.learning.result import Certificate, Learned, exposure, segments_of
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
-from counterrank.messages import ESTIMATED, has, say
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
-from counterrank.policies import Policy, cut, drawn_weight
-from counterrank.texts import in_percent
+from counterrank.policies import Policy, cut
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
@@ -162,19 +145,19 @@ def learn(  # noqa: PLR0913 - the options of a run
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
-    _refuse_estimated(whole, grade)
-    logger = _sampler(whole, path)
-    _check_choice(whole)
+    refuse_estimated(whole, grade)
+    logger = sampler_for(whole, path)
+    refuse_without_choice(whole)
     if not despite_audit:
-        _audited(whole)
+        refuse_failed_audit(whole)
     # Draws of the logger have streams of their own (1 to 3): a resumed run skips some of them, and
     # the split must not move.
     rng, keep = np.random.default_rng([seed, 0]), None if resume is None else _folder(resume)
     side = _split(whole, rng)
-    ranges = _range(whole, reward_range, grade)
+    ranges = range_of(whole, reward_range, grade)
     learners, rest = whole.where(side), whole.where(~side)
     if grade == "assumed":
-        _refuse_few(rest)
+        refuse_few(rest)
     fitted, fold = _fitted(learners, model, seed)
     policy = _policy(whole, fitted, path)
     if path == "plackett-luce":
@@ -189,7 +172,7 @@ def learn(  # noqa: PLR0913 - the options of a run
         first, other = _cut(logger, side), _cut(logger, ~side)
         learning = _side(learners, first, fitted, fold, ranges, Draws((seed, 1), keep))
         # On the learning rows only: a refusal based on the others would be a choice.
-        _refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
+        refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
         sides = (learning, _side(rest, other, fitted, ALL, ranges, Draws((seed, 3), keep)))
         steps = _ladder()
         # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
@@ -197,7 +180,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
     asked = Asked(grade, level, known or independent_rows, rails)
-    certificate = _certified(*sides, steps, cap, asked, rng)
+    certificate = certified(*sides, steps, cap, asked, rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 
 
@@ -210,90 +193,8 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Where fresh rankings come from: a stream, and the folder in which they are kept."""
-
-    seeds: tuple[int, ...]
-    keep: Path | None
-
-
 def _cut(logger: Policy, rows: Bools) -> Policy:
     return logger if logger.n_rows == 1 else logger.take(np.flatnonzero(rows))
-
-
-def _sampler(log: RankingLog, path: str) -> Policy | None:
-    found = sampler_of(log)
-    if path == "plackett-luce":
-        check_joint(log)
-    elif found is None:
-        raise LogError(
-            "best of m draws fresh rankings from today's policy, and this log does not say how: "
-            "log the scores of all candidates and give --logger plackett-luce (or another kind), "
-            "or whole distributions in 'propensity_dist'. With probabilities of the shown rankings "
-            "alone, --path plackett-luce can be certified, from many more rows"
-        )
-    if getattr(found, "deterministic", False):
-        raise LogError(
-            "today's policy shows one ranking only: every draw of it is the same, so there is "
-            "nothing to choose from "
-            "and nothing to certify. Log with some randomness first (docs/logging.md)"
-        )
-    return found
-
-
-def _refuse_estimated(log: RankingLog, grade: str) -> None:
-    if grade == "free" and has(log.notes, ESTIMATED):
-        raise LogError(
-            "the propensities of this log were estimated, not logged, and grade 'free' rests on "
-            "them: log them, or take grade 'assumed', which then assumes that the estimate is right"
-        )
-
-
-def _check_choice(log: RankingLog) -> None:
-    shown = log.action >= 0
-    values = log.reward[shown]
-    if log.page_reward:
-        raise LogError(
-            "the log has one reward a ranking, and which of its items earned it is not known: learning "
-            "needs rewards by position, such as clicks"
-        )
-    if not len(values) or np.ptp(values) == 0:
-        raise LogError("every reward is the same: there is nothing to learn from")
-    if log.candidates is not None and int(log.candidates.counts.max()) <= 1:
-        raise LogError("every row has one candidate: there is nothing to choose from")
-    if log.n_actions <= 1:
-        raise LogError("the log shows one item only: there is nothing to choose from")
-    items = len(np.unique(log.action[shown]))
-    if not log.item_feature_names and 2 * items > shown.sum():
-        raise LogError(
-            f"items have no features, and {items:,} of them share {shown.sum():,} places, so "
-            "hardly any is shown twice: nothing can be learned about them. Give features of "
-            "items (--items, or z_ columns), or ids that come back"
-        )
-
-
-def _audited(log: RankingLog) -> None:
-    from counterrank.audit import audit_log
-
-    # Without the log's targets: they do not matter here, and their heavy weights raise false alarms.
-    failed = audit_log(replace(log, targets={})).failed
-    copied = copies_of(log)
-    if copied is not None:
-        but = "" if copied.column is None else f" in all but {copied.column}"
-        raise LogError(
-            f"{in_percent(copied.share, 0)} of the rows equal another one{but}, far more than the "
-            "logger's probabilities allow: each counts as evidence again. Drop rows that were "
-            "delivered twice or multiplied by a join, or say "
-            f"{say('--despite-audit', python='despite_audit=True')} to go on all the same"
-        )
-    if failed:
-        told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
-        raise LogError(
-            f"the audit of this log failed ({told}); a certificate on a wrong log is worth "
-            f"nothing. Mend it, or say {say('--despite-audit', python='despite_audit=True')} to go on "
-            "all the same"
-        )
 
 
 def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
@@ -307,36 +208,6 @@ def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
             raise LogError(f"{units} units are left to {name} on; with fewer than "
                            f"{SETTINGS.fewest:.0f} nothing can be said")  # fmt: skip
     return side
-
-
-def _refuse_few(rest: RankingLog) -> None:
-    units = rest.n if rest.unit is None else len(np.unique(rest.unit))
-    if units < SETTINGS.many:
-        raise LogError(
-            f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
-            f"least {SETTINGS.many:.0f}. Grade 'free' holds for any number"
-        )
-
-
-def _range(log: RankingLog, given: tuple[float, float] | None, grade: str) -> tuple[float, float]:
-    """Return the least and the largest reward of a position."""
-    values = log.reward[log.action >= 0]
-    if given is not None:
-        low, high = float(given[0]), float(given[1])
-        if not low < high or values.min() < low or values.max() > high:
-            raise ConfigError(
-                f"rewards lie between {values.min():g} and {values.max():g}, outside the range "
-                f"{low:g} to {high:g}"
-            )
-        return low, high
-    if np.isin(values, (0.0, 1.0)).all():
-        return 0.0, 1.0
-    if grade == "free":
-        raise ConfigError(
-            "grade 'free' needs to know how large a reward can be, not how large it was: give "
-            f"{say('--reward-range', 'LOW,HIGH', 'reward_range')}, or take grade 'assumed'"
-        )
-    return float(values.min()), float(values.max())
 
 
 def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
@@ -423,209 +294,8 @@ def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
     return lambda items: table[np.where((items >= 0) & (items < last), items, last)]
 
 
-def _refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
-    """Raise where the logged rankings do not look like draws of the logger, since all weights would be wrong.
-
-    Under the logger the rank of the logged ranking among fresh draws is uniform, by any number. It is
-    checked by the list value, on which the weights depend, and by the ranking's probability, which a
-    wrong temperature changes most.
-    """
-    found = [side.drawn]
-    if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        count = SETTINGS.likely_draws
-        value = _likelihood(logger)
-        found.append(draw(side.log, logger, value, count, source.seeds, source.keep))
-    for drawn in found:
-        if _misplaced(drawn, _units(side.log)):
-            raise LogError(
-                "the logged rankings are not what today's policy, as described, would draw: the "
-                f"logged one ranks {in_percent((drawn.below / drawn.draws).mean())} of the way up among "
-                "fresh draws, and should rank in the middle. Is the temperature right, are all "
-                "candidates listed, did rules change the page afterwards?"
-            )
-
-
-def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
-    def value(rows: Ints, rankings: Ints) -> Floats:
-        b, D, K = rankings.shape
-        own = logger.take(np.repeat(rows if logger.n_rows > 1 else np.zeros_like(rows), D))
-        return own.prefix_log_prob(rankings.reshape(b * D, K))[:, -1].reshape(b, D)
-
-    return value
-
-
-def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
-    """Return whether ranks B among L draws are not uniform on 0..L, by their mean and by mean weights of best of m.
-
-    The variance is the larger of that of uniform ranks and that between units, because a logger may
-    have drawn once for several rows of a unit.
-    """
-    ranks = np.arange(drawn.draws + 1)
-    tests: list[Callable[[Ints], Floats]] = [lambda below: below / drawn.draws]
-    tests += [partial(drawn_weight, draws=drawn.draws, m=m) for m in (2, 4, 8)]
-    for of in tests:
-        law, values = of(ranks), of(drawn.below)
-        away = _summed(values - law.mean(), units)
-        error = math.sqrt(max(len(values) * float(law.var()), float(away @ away)))
-        if abs(float(away.sum())) > SETTINGS.wrong_sampler * error:
-            return True
-    return False
-
-
 def _ladder() -> list[int]:
     return [2**j for j in range(SETTINGS.largest_m.bit_length())]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a certificate was asked for."""
-
-    grade: str
-    level: float
-    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
-    declared: bool
-    #: Guardrails on the learning rows and on the others.
-    rails: tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]] = ((), ())
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The step that the learning rows chose: spread of its lifts, their mean and its error."""
-
-    step: Any
-    spread: float
-    lift: float
-    error: float
-    path: tuple[Step, ...]
-
-    @property
-    def agreed(self) -> bool:
-        """Whether the learning rows show a gain too."""
-        return self.lift > SETTINGS.agree * self.error
-
-
-def _chosen(
-    learning: Side | Tilted,
-    steps: Sequence[Any],
-    cap: float,
-    reach: float,
-    size: int,
-    allowed: Callable[[Any], bool],
-) -> Choice:
-    """Return the step with the highest expected bound on `size` certifying units."""
-    n, units = learning.log.n, _units(learning.log)
-    gains = {step: _summed(learning.lifts(step, cap), units) for step in steps}
-    spread = {s: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for s, g in gains.items()}
-    promise: dict[Any, float] = {}
-    for step, found in gains.items():
-        # The mean of these rows is noisy, and the model expects too much: average both.
-        expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
-        # The spread is that of sums over units; lifts are by row. Divide by the rows of a unit.
-        away = SETTINGS.caution * reach * spread[step] / (n / len(found))
-        promise[step] = expected - away / math.sqrt(size)
-    # The first step of either path is the logger itself. A step that seems to break a guardrail on
-    # these rows would hardly be certified on the others.
-    open_ = [step for step in steps[1:] if allowed(step)] or steps[1:]
-    best = max(open_, key=lambda step: promise[step])
-    return Choice(
-        best,
-        spread[best],
-        float(gains[best].sum()) / n,
-        spread[best] * math.sqrt(len(gains[best])) / n,
-        tuple(_step(learning, step, cap, promise[step]) for step in steps),
-    )
-
-
-def _certified(
-    learning: Side | Tilted,
-    certifying: Side | Tilted,
-    steps: Sequence[Any],
-    cap: float,
-    asked: Asked,
-    rng: np.random.Generator,
-) -> Certificate:
-    """Choose a step on the learning rows, then bound its lift once on the others."""
-    rows, units = certifying.log.n, _units(certifying.log)
-    counts = None if units is None else units[1]
-    size = rows if counts is None else len(counts)
-    reach = _reach(asked.level, asked.grade, size, counts)
-    choice = _chosen(learning, steps, cap, reach, size, likely(asked.rails[0], learning.weight))
-    gains = certifying.lifts(choice.step, cap)
-    sums = _summed(gains, units)
-    value = float(gains.mean())
-    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
-    if asked.grade == "free":
-        # Bets are made row by row, in a random order, so that no time of day comes first.
-        order = rng.permutation(len(sums))
-        low = betting_lower_bound(
-            sums[order],
-            certifying.lowest(choice.step, cap),
-            1.0 - asked.level,
-            spread=choice.spread,
-            around=choice.lift,
-            counts=None if counts is None else counts[order],
-        )
-    else:
-        low = value - reach * stderr
-    seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
-    total = learning.log.n + rows
-    short = low <= 0 or not choice.agreed
-    more = _more_rows(*seen, reach, total=total, away=value - low) if short else None
-    # Both sides must show a gain, and visitors must be known. Lowering a bound keeps it valid.
-    if not (choice.agreed and asked.declared):
-        low = min(low, 0.0)
-    earned = certifying.rewards.totals
-    guarded = _guarded(learning, certifying, choice, asked, rng)
-    return Certificate(
-        grade=asked.grade,
-        level=asked.level,
-        **certifying.place(choice.step),
-        value=value,
-        stderr=stderr,
-        # No policy can lose more than the logger earns.
-        low=max(low, -float(earned.mean())),
-        logger=float(earned.mean() + certifying.rewards.shift),
-        rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
-        more_rows=more,
-        path=choice.path,
-        learned=choice.lift,
-        agreed=choice.agreed,
-        declared=asked.declared,
-        heaviest=_heaviest(certifying.log),
-        guardrails=guarded,
-    )
-
-
-def _guarded(
-    learning: Side | Tilted,
-    certifying: Side | Tilted,
-    choice: Choice,
-    asked: Asked,
-    rng: np.random.Generator,
-) -> tuple[GuardrailBound, ...]:
-    """Return the bounds of all guardrails at the chosen step, from the certifying rows alone."""
-    units, weight = _units(certifying.log), certifying.weight(choice.step)
-    before = {
-        (rail.guardrail.text, rail.group): _summed(
-            rail.margins(learning.weight(choice.step)), _units(learning.log)
-        )
-        for rail in asked.rails[0]
-    }
-
-    def spread(rail: WatchedRewards) -> tuple[float, float]:
-        sums = before.get((rail.guardrail.text, rail.group))
-        if sums is None or len(sums) < 2:
-            return 1.0, 0.0
-        return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
-
-    # Weights of best of m are at most m; those of the other path have no bound.
-    largest = float(choice.step) if isinstance(certifying, Side) else math.inf
-    rows = Certifying(
-        weight, largest, lambda values: _summed(values, units), None if units is None else units[1],
-        spread,
-    )  # fmt: skip
-    free, delta = asked.grade == "free", 1.0 - asked.level
-    return bounds(asked.rails[1], rows, free=free, delta=delta, rng=rng)
 
 
 def _measured(
@@ -654,66 +324,6 @@ def _measured(
         whole = whole.take(slice(0, whole.n))
         object.__setattr__(whole, "rewards", {SINGLE: whole.reward})
     return measured(whole, metrics.measures[0]), metrics
-
-
-def _heaviest(part: RankingLog) -> Heaviest | None:
-    """Return the unit with the most rows and its share, where that is large."""
-    if part.unit is None:
-        return None
-    labels, counts = np.unique(part.unit, return_counts=True)
-    most = int(np.argmax(counts))
-    share = float(counts[most] / part.n)
-    return Heaviest(str(labels[most]), share) if share > SETTINGS.heavy else None
-
-
-def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
-    """Return how many standard errors the bound lies below the estimate; for grade "free" approximately."""
-    from scipy import special
-
-    if grade != "free":
-        return float(special.stdtrit(max(size - 1, 1), level))
-    # Units of different sizes allow one stake only (`betting_lower_bound`): about Hoeffding's bound.
-    if counts is not None and np.ptp(counts) > 0:
-        return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
-    return float(special.ndtri(level)) + 0.15
-
-
-def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
-    w = side.weight(step)
-    ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
-    value = float(side.lifts(step, cap).mean())
-    return Step(**side.place(step), value=value, low=promise, ess=ess)
-
-
-def _units(part: RankingLog) -> tuple[Ints, Floats] | None:
-    """Return the unit of each row and the number of rows of each unit; None where there are no units."""
-    if part.unit is None:
-        return None
-    _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
-    return group.astype(np.int64), counts.astype(np.float64)
-
-
-def _summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
-    if units is None:
-        return values
-    return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)
-
-
-def _more_rows(
-    value: float, stderr: float, rows: int, reach: float, *, total: int, away: float
-) -> int | None:
-    """Return about how many rows of the whole log would certify this gain; None where there is no gain.
-
-    `away` is the distance from the bound up to the estimate on `total` rows, which falls with the root
-    of the rows. Where the bound is at zero or below, more rows than `total` are needed.
-    """
-    if value <= 0 or stderr <= 0:
-        return None
-    spread = stderr * math.sqrt(rows)
-    # Twice the least number, with which the bound is above zero half of the time.
-    certify = 2.0 * (reach * spread / value) ** 2
-    needed = certify / (1.0 - SETTINGS.learn_share)
-    return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
 
 
 def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
@@ -759,7 +369,7 @@ def _assembled(
     return Learned(
         policy=exported,
         certificate=replace(certificate, kind=policy.kind),
-        segments=segments_of(part, gains, _units(part), segments, certificate.level),
+        segments=segments_of(part, gains, units_of(part), segments, certificate.level),
         exposure=exposure(part, exported, rng),
         sort=_sorted(certifying, exported, model, rng),
         details=dict(model.details),

@@ -71,6 +71,14 @@ class DrawnValues:
         return values
 
 
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Where fresh rankings come from: a stream, and the folder in which they are kept."""
+
+    seeds: tuple[int, ...]
+    keep: Path | None
+
+
 def best_of_shares(draws: int, m: int) -> Floats:
     """Return how often each of L sorted draws is the best of m of them: C(j-1, m-1) / C(L, m).
 

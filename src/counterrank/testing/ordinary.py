@@ -22,7 +22,7 @@ Rng = np.random.Generator
 Columns = dict[str, NDArray[Any] | list[Any]]
 
 
-class Reading(TypedDict, total=False):
+class LogReading(TypedDict, total=False):
     """Options that read a log."""
 
     logger: str
@@ -269,7 +269,7 @@ class OrdinaryLog:
 
     recipe: Recipe
     table: pa.Table
-    reading: Reading = field(default_factory=Reading)
+    reading: LogReading = field(default_factory=LogReading)
     asks: Asks = field(default_factory=Asks)
 
     def log(self) -> RankingLog:
@@ -321,7 +321,7 @@ def make(
     page = _Page(n, shape, shown, rng)
     wanted = parse_policy(kind).bind(scores=new)
     columns: Columns = {}
-    reading: Reading = {}
+    reading: LogReading = {}
     asks: Asks = {}
     if arms:
         by_new = rng.random(n) < 0.5
@@ -411,7 +411,7 @@ def _written(
     kind: str,
     policies: tuple[Policy, Policy],
     scores: tuple[Floats, Floats],
-) -> tuple[Columns, Reading, Asks]:
+) -> tuple[Columns, LogReading, Asks]:
     """Return columns of what is known of logger and target, and how to read them."""
     names = ("propensity", "new")
     columns: Columns = {}
@@ -423,7 +423,7 @@ def _written(
             for name, one in zip(names, scores, strict=True)
         }
         columns["candidates"] = []
-        reading: Reading = {"logger": logger.spec, "policies": {"new": kind}}
+        reading: LogReading = {"logger": logger.spec, "policies": {"new": kind}}
         if logger.written == "unsaid":
             del reading["logger"]
             return columns, reading, {"estimate_propensity": "plackett-luce"}

@@ -1,0 +1,238 @@
+"""The certificate: a step chosen on the learning rows, whose lift is bounded once on the others."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.log import RankingLog
+from counterrank.inference import betting_lower_bound
+from counterrank.learning.guardrails import (
+    Certifying,
+    GuardrailBound,
+    WatchedRewards,
+    bounds,
+    likely,
+)
+from counterrank.learning.paths import Side, Tilted
+from counterrank.learning.result import Certificate, Heaviest, Step
+from counterrank.learning.settings import SETTINGS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a certificate was asked for."""
+
+    grade: str
+    level: float
+    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
+    declared: bool
+    #: Guardrails on the learning rows and on the others.
+    rails: tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]] = ((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The step that the learning rows chose: spread of its lifts, their mean and its error."""
+
+    step: Any
+    spread: float
+    lift: float
+    error: float
+    path: tuple[Step, ...]
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the learning rows show a gain too."""
+        return self.lift > SETTINGS.agree * self.error
+
+
+def certified(
+    learning: Side | Tilted,
+    certifying: Side | Tilted,
+    steps: Sequence[Any],
+    cap: float,
+    asked: Asked,
+    rng: np.random.Generator,
+) -> Certificate:
+    """Choose a step on the learning rows, then bound its lift once on the others."""
+    rows, units = certifying.log.n, units_of(certifying.log)
+    counts = None if units is None else units[1]
+    size = rows if counts is None else len(counts)
+    reach = _reach(asked.level, asked.grade, size, counts)
+    choice = _chosen(learning, steps, cap, reach, size, likely(asked.rails[0], learning.weight))
+    gains = certifying.lifts(choice.step, cap)
+    sums = summed(gains, units)
+    value = float(gains.mean())
+    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
+    if asked.grade == "free":
+        # Bets are made row by row, in a random order, so that no time of day comes first.
+        order = rng.permutation(len(sums))
+        low = betting_lower_bound(
+            sums[order],
+            certifying.lowest(choice.step, cap),
+            1.0 - asked.level,
+            spread=choice.spread,
+            around=choice.lift,
+            counts=None if counts is None else counts[order],
+        )
+    else:
+        low = value - reach * stderr
+    seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
+    total = learning.log.n + rows
+    short = low <= 0 or not choice.agreed
+    more = _more_rows(*seen, reach, total=total, away=value - low) if short else None
+    # Both sides must show a gain, and visitors must be known. Lowering a bound keeps it valid.
+    if not (choice.agreed and asked.declared):
+        low = min(low, 0.0)
+    earned = certifying.rewards.totals
+    guarded = _guarded(learning, certifying, choice, asked, rng)
+    return Certificate(
+        grade=asked.grade,
+        level=asked.level,
+        **certifying.place(choice.step),
+        value=value,
+        stderr=stderr,
+        # No policy can lose more than the logger earns.
+        low=max(low, -float(earned.mean())),
+        logger=float(earned.mean() + certifying.rewards.shift),
+        rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
+        more_rows=more,
+        path=choice.path,
+        learned=choice.lift,
+        agreed=choice.agreed,
+        declared=asked.declared,
+        heaviest=_heaviest(certifying.log),
+        guardrails=guarded,
+    )
+
+
+def _chosen(
+    learning: Side | Tilted,
+    steps: Sequence[Any],
+    cap: float,
+    reach: float,
+    size: int,
+    allowed: Callable[[Any], bool],
+) -> Choice:
+    """Return the step with the highest expected bound on `size` certifying units."""
+    n, units = learning.log.n, units_of(learning.log)
+    gains = {step: summed(learning.lifts(step, cap), units) for step in steps}
+    spread = {s: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for s, g in gains.items()}
+    promise: dict[Any, float] = {}
+    for step, found in gains.items():
+        # The mean of these rows is noisy, and the model expects too much: average both.
+        expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
+        # The spread is that of sums over units; lifts are by row. Divide by the rows of a unit.
+        away = SETTINGS.caution * reach * spread[step] / (n / len(found))
+        promise[step] = expected - away / math.sqrt(size)
+    # The first step of either path is the logger itself. A step that seems to break a guardrail on
+    # these rows would hardly be certified on the others.
+    open_ = [step for step in steps[1:] if allowed(step)] or steps[1:]
+    best = max(open_, key=lambda step: promise[step])
+    return Choice(
+        best,
+        spread[best],
+        float(gains[best].sum()) / n,
+        spread[best] * math.sqrt(len(gains[best])) / n,
+        tuple(_step(learning, step, cap, promise[step]) for step in steps),
+    )
+
+
+def _guarded(
+    learning: Side | Tilted,
+    certifying: Side | Tilted,
+    choice: Choice,
+    asked: Asked,
+    rng: np.random.Generator,
+) -> tuple[GuardrailBound, ...]:
+    """Return the bounds of all guardrails at the chosen step, from the certifying rows alone."""
+    units, weight = units_of(certifying.log), certifying.weight(choice.step)
+    before = {
+        (rail.guardrail.text, rail.group): summed(
+            rail.margins(learning.weight(choice.step)), units_of(learning.log)
+        )
+        for rail in asked.rails[0]
+    }
+
+    def spread(rail: WatchedRewards) -> tuple[float, float]:
+        sums = before.get((rail.guardrail.text, rail.group))
+        if sums is None or len(sums) < 2:
+            return 1.0, 0.0
+        return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
+
+    # Weights of best of m are at most m; those of the other path have no bound.
+    largest = float(choice.step) if isinstance(certifying, Side) else math.inf
+    rows = Certifying(
+        weight, largest, lambda values: summed(values, units), None if units is None else units[1],
+        spread,
+    )  # fmt: skip
+    free, delta = asked.grade == "free", 1.0 - asked.level
+    return bounds(asked.rails[1], rows, free=free, delta=delta, rng=rng)
+
+
+def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
+    """Return how many standard errors the bound lies below the estimate; for grade "free" approximately."""
+    from scipy import special
+
+    if grade != "free":
+        return float(special.stdtrit(max(size - 1, 1), level))
+    # Units of different sizes allow one stake only (`betting_lower_bound`): about Hoeffding's bound.
+    if counts is not None and np.ptp(counts) > 0:
+        return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
+    return float(special.ndtri(level)) + 0.15
+
+
+def _more_rows(
+    value: float, stderr: float, rows: int, reach: float, *, total: int, away: float
+) -> int | None:
+    """Return about how many rows of the whole log would certify this gain; None where there is no gain.
+
+    `away` is the distance from the bound up to the estimate on `total` rows, which falls with the root
+    of the rows. Where the bound is at zero or below, more rows than `total` are needed.
+    """
+    if value <= 0 or stderr <= 0:
+        return None
+    spread = stderr * math.sqrt(rows)
+    # Twice the least number, with which the bound is above zero half of the time.
+    certify = 2.0 * (reach * spread / value) ** 2
+    needed = certify / (1.0 - SETTINGS.learn_share)
+    return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
+
+
+def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
+    w = side.weight(step)
+    ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
+    value = float(side.lifts(step, cap).mean())
+    return Step(**side.place(step), value=value, low=promise, ess=ess)
+
+
+def _heaviest(part: RankingLog) -> Heaviest | None:
+    """Return the unit with the most rows and its share, where that is large."""
+    if part.unit is None:
+        return None
+    labels, counts = np.unique(part.unit, return_counts=True)
+    most = int(np.argmax(counts))
+    share = float(counts[most] / part.n)
+    return Heaviest(str(labels[most]), share) if share > SETTINGS.heavy else None
+
+
+def units_of(part: RankingLog) -> tuple[Ints, Floats] | None:
+    """Return the unit of each row and the number of rows of each unit; None where there are no units."""
+    if part.unit is None:
+        return None
+    _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
+    return group.astype(np.int64), counts.astype(np.float64)
+
+
+def summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
+    """Return sums over units, or the values themselves where there are no units."""
+    if units is None:
+        return values
+    return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)
