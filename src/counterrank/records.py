@@ -103,7 +103,7 @@ class Record:
         return getattr(self, key)
 
 
-class View(Protocol):
+class ResultView(Protocol):
     """How a kind of result is shown: a module of `counterrank.report`."""
 
     def page(self, result: Any) -> str:
@@ -128,7 +128,7 @@ class Result:
         """Return the JSON form."""
 
     @abstractmethod
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         """Return the module of the report that shows it, and what that is given.
 
         The module is imported when it is first needed; it is given the result, or the part of it that
@@ -157,13 +157,7 @@ class Result:
 
     def __str__(self) -> str:
         """Return what a terminal shows."""
-        import io
-
-        from rich.console import Console
-
-        stream = io.StringIO()
-        Console(file=stream, width=110, color_system=None).print(self)
-        return stream.getvalue()
+        return printed(self)
 
     @classmethod
     def check_schema(cls, found: Mapping[str, Any]) -> None:
@@ -194,6 +188,17 @@ class RecordResult(Result, Record):
         """
         cls.check_schema(found)
         return super().from_dict(found)
+
+
+def printed(result: object) -> str:
+    """Return what a terminal of 110 columns shows of a result, without colours."""
+    import io
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    Console(file=stream, width=110, color_system=None).print(result)
+    return stream.getvalue()
 
 
 def write_json(found: Json, path: Path | None = None) -> str:

@@ -182,6 +182,7 @@ def test_every_reason_has_the_agreed_shape(gentle):
     for row in cr.evaluate(gentle, estimators=PATH, audit=False).verdict["reasons"]:
         assert set(row) == {"target", "check", "status", "reason", "help", "rows", "ways"}
         assert row["status"] in ("pass", "warn", "fail") and row["reason"]
+        assert row["help"] == ", or ".join(row["ways"]) and row.alternatives == row["ways"]
 
 
 def test_the_worst_target_decides(gentle):

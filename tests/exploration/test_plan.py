@@ -1,5 +1,6 @@
 """Plans: what they say, how they are written, and what they refuse."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import counterrank as cr
 from counterrank.cli.main import main
@@ -15,6 +17,7 @@ from counterrank.exploration import Cost, DetectableLift, ExplorationOption
 from counterrank.exploration.planner import choose, frontier
 from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Candidates, Scored, parse_policy
+from counterrank.report.plan import drawing
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
 
@@ -144,6 +147,25 @@ def test_weeks_follow_from_days(plan):
     assert plan.rows_per_week == pytest.approx(1500 / 15 * 7, rel=0.1)
     told = [one.weekly for one in plan.choice.detectable if one.weekly is not None]
     assert told and min(told) > min(one.lift for one in plan.choice.detectable)
+
+
+def test_the_table_of_a_plan_fits_a_terminal_of_80_columns(plan):
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(plan)
+    text = stream.getvalue()
+    assert "…" not in text and "future 20 %" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "What could be randomised" in str(plan)
+
+
+def test_the_chart_of_a_plan_is_in_per_cent_and_says_what_it_leaves_out(plan):
+    drawn = drawing(plan)
+    assert all("%" in name for _, name in drawn.frame.named_x_ticks())
+    assert all("%" in name for name in drawn.frame.y_names(drawn.frame.y.ticks()))
+    said = "have no place on a logarithmic axis"
+    assert said not in plan.to_html()
+    gains = replace(plan.choice, cost=replace(plan.choice.cost, value=-0.01))
+    assert said in replace(plan, options=(*plan.options, gains)).to_html()
 
 
 def test_a_plan_is_written_and_read_again(plan):

@@ -63,7 +63,7 @@ _WITHOUT_PROPENSITIES = (
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """The audit made ready for a log: `partial` adds over batches in anyone's pass, `finish` says what it means."""
+    """The checks of one log: the results of `partial` add over batches, `finish` returns the findings."""
 
     subject: Subject
     checks: tuple[Check, ...]

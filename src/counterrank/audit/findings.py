@@ -1,7 +1,6 @@
 """One line of the audit, what is audited, counts that add over batches, and the list people see."""
 
 import html
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank import atomic
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
-from counterrank.records import Json, Record, plain
+from counterrank.records import Json, Record, plain, printed, write_json
 from counterrank.weights.ratios import Ratios, ratios_of
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
@@ -344,13 +342,7 @@ class Audit(tuple[Finding, ...]):
 
     def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the findings as a JSON document, and write it to `path` if one is given."""
-        text = (
-            json.dumps({"schema": SCHEMA, "audit": plain(self)}, indent=2, ensure_ascii=False)
-            + "\n"
-        )
-        if path is not None:
-            atomic.write_text(path, text)
-        return text
+        return write_json({"schema": SCHEMA, "audit": plain(self)}, path)
 
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
@@ -359,13 +351,7 @@ class Audit(tuple[Finding, ...]):
         return f"Audit({', '.join([*told, f'passed={len(self.passed)}'])})"
 
     def __str__(self) -> str:
-        import io
-
-        from rich.console import Console
-
-        stream = io.StringIO()
-        Console(file=stream, width=110, color_system=None).print(self)
-        return stream.getvalue()
+        return printed(self)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         yield self._table()

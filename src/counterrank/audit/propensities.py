@@ -131,7 +131,7 @@ class Rounding(Check):
 
 
 class DeterministicCheck(Check):
-    """A logger that leaves nothing to chance has nothing to say about other choices."""
+    """A deterministic logger: the log has no evidence on other choices."""
 
     name = "exploration"
 

@@ -276,7 +276,7 @@ class RewardsCheck(Check):
 
 
 class Units(Check):
-    """Users or sessions none of whom is the log."""
+    """No user or session has a large part of the rows."""
 
     name = "units"
     most = SAMPLED_ROWS
@@ -416,7 +416,7 @@ def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
 
 
 class Logged(Check):
-    """There are propensities at all."""
+    """The log has propensities."""
 
     name = "logged-propensities"
 

@@ -427,8 +427,16 @@ class PositionRows:
 
     def pair_value(self) -> float:
         """Return the value from pairs over the rows."""
-        by_pairs = self.data.by_pairs[:, self.tree]
-        return float(by_pairs[self.rows[: len(by_pairs)]].mean())
+        return float(self.once("pairs", self._pair_values)[self.tree])
+
+    def _pair_values(self) -> Floats:
+        """Return the values from pairs of all trees (T,)."""
+        by_pairs = self.data.by_pairs
+        some = self.rows[: len(by_pairs)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: Floats = some.astype(np.float64) @ by_pairs / max(int(np.count_nonzero(some)), 1)
+        # Zero times a row beyond all numbers is no number: such rows are then left out one by one.
+        return found if np.isfinite(found).all() else by_pairs[some].mean(axis=0)
 
 
 def prepare(

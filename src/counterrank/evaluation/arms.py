@@ -19,7 +19,7 @@ from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
 from counterrank.inference import check_level, critical_value
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
-from counterrank.records import Json, Record, Result, View, optional
+from counterrank.records import Json, Record, Result, ResultView, optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -220,7 +220,7 @@ class Validation(Result):
 
         return validating.picture(self.report)
 
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         from counterrank.report import validating
 
         return validating, self.report

@@ -1,4 +1,4 @@
-"""What an A/B test's log says against its own arms: who was served, how often, and with what."""
+"""Checks of an A/B test on its log: whether chance divided the users, and whether the weights are right."""
 
 from __future__ import annotations
 

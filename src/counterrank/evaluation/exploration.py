@@ -270,7 +270,7 @@ PREDICTED_ROWS = 8192
 def stderr_ratios(
     log: RankingLog, target: str, weights: str, order: int | None = None
 ) -> tuple[Exploration, ...]:
-    """Return for each share e of uniform choice the predicted stderr relative to today's, for weights by their word.
+    """Return the predicted stderr relative to today's for each share e of uniform choice.
 
     sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are
     taken to be as spread where weights are large as elsewhere. Empty when positions are not

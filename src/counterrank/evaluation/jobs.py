@@ -156,7 +156,7 @@ def _asked_for(
 
 
 def _panel(made: Collection[str], workspace: Workspace, tried: View) -> list[Job]:
-    """Return the panel's jobs that nobody asked for; what a log cannot give, the judgement does without."""
+    """Return the jobs that only the verdict needs; those that the log does not allow are left out."""
     jobs: list[Job] = []
     for name in () if weightless(made) else PANEL:
         if name not in made:

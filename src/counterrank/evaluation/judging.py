@@ -154,7 +154,7 @@ def estimable(e: TargetEvidence) -> Found:
 
 
 def model_alone(e: TargetEvidence) -> Found:
-    """What a model of users says where no weight can contradict it is directional at best."""
+    """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
         yield Judged(
@@ -165,7 +165,7 @@ def model_alone(e: TargetEvidence) -> Found:
 
 
 def units(e: TargetEvidence) -> Found:
-    """Enough independent rows, known to be independent."""
+    """There are enough rows, and they are known to be independent."""
     line = THRESHOLDS["units"]
     if not (e.clustered or e.independent):
         yield Judged(
@@ -200,7 +200,7 @@ def resting_on(e: TargetEvidence) -> Moments | None:
 
 
 def ess(e: TargetEvidence) -> Found:
-    """Enough effective rows, in all and at each position."""
+    """There are enough effective rows, in all and at each position."""
     line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
     rows = found.ess if moments is None else min(found.ess, effective_rows(moments))
@@ -230,7 +230,7 @@ def ess(e: TargetEvidence) -> Found:
 
 
 def outcomes(e: TargetEvidence) -> Found:
-    """Enough rows with an outcome."""
+    """There are enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
     yield Judged(
@@ -239,7 +239,7 @@ def outcomes(e: TargetEvidence) -> Found:
 
 
 def tail(e: TargetEvidence) -> Found:
-    """A tail of the weights that permits an average."""
+    """The tail of the weights is light enough for a mean to exist."""
     moments = resting_on(e)
     if moments is not None:
         value = tail_index(moments)
@@ -251,7 +251,7 @@ def tail(e: TargetEvidence) -> Found:
 
 
 def concentration(e: TargetEvidence) -> Found:
-    """No single row that decides."""
+    """No single row carries much of the weight."""
     moments = resting_on(e)
     if moments is not None:
         value = largest_weight_share(moments)
@@ -264,7 +264,7 @@ def concentration(e: TargetEvidence) -> Found:
 
 
 def mean_weight(e: TargetEvidence) -> Found:
-    """Weights whose mean is compatible with 1: those behind the estimate, and the lightest there are."""
+    """The mean weight is compatible with 1, of the estimate's weights and of the lightest ones."""
     tests = [
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
     ]
@@ -313,7 +313,7 @@ def support(e: TargetEvidence) -> Found:
 
 
 def agreement(e: TargetEvidence) -> Found:
-    """Estimators that assume less say the same, as far as they can tell."""
+    """Estimators with weaker assumptions agree with the recommended one within their errors."""
     if e.assumption_free:
         yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
         return
@@ -357,7 +357,7 @@ def agreement(e: TargetEvidence) -> Found:
 
 
 def _turned(e: TargetEvidence) -> bool:
-    """Return whether the lift is told from zero while all usable weights, two or more, point the other way."""
+    """Return whether the lift differs from zero while all usable weights, two or more, have the other sign."""
     lift = e.estimate.lift
     told = lift.low > 0 or lift.high < 0
     return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
@@ -402,7 +402,7 @@ def auto(e: TargetEvidence) -> Found:
 
 
 def precision(e: TargetEvidence) -> Found:
-    """An interval that is narrow, relative to the logger's value or to the lift."""
+    """The interval is narrow, relative to the logger's value or to the lift."""
     lift, line = e.estimate.lift, THRESHOLDS["precision"]
     half = (lift.high - lift.low) / 2
     scale = abs(e.logged) or abs(e.estimate.value)
@@ -435,7 +435,7 @@ def precision(e: TargetEvidence) -> Found:
 
 
 def propensities(e: TargetEvidence) -> Found:
-    """Logged rather than estimated propensities."""
+    """The propensities were logged, not estimated."""
     if not e.estimated_propensity:
         return
     turns = (
@@ -451,7 +451,7 @@ def propensities(e: TargetEvidence) -> Found:
 
 
 def fresh_target(e: TargetEvidence) -> Found:
-    """A target that was not trained on the rows that judge it."""
+    """The target was not trained on the rows that judge it."""
     name = e.estimate.target
     split = (
         f"{say('--target-trained-until', 'DATE')} with {say('--time', 'COLUMN')} counts later rows "
@@ -475,7 +475,7 @@ def fresh_target(e: TargetEvidence) -> Found:
 
 
 def audit(e: TargetEvidence) -> Found:
-    """No check of the audit that failed outright."""
+    """No check of the audit failed."""
     for failed in e.failed_audit:
         status = FAILED if failed.sinks else WARNED
         ways = (failed.remedy,) if failed.remedy else ()
@@ -572,7 +572,7 @@ def verdict(evidence: Sequence[TargetEvidence]) -> Verdict:
 
 
 def level_of(rows: Sequence[Reason]) -> Level:
-    """Return the evidence level that checks add up to."""
+    """Return the evidence level that follows from the checks."""
     statuses = {row.status for row in rows}
     return (
         LEVELS[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
 from counterrank.messages import Message
-from counterrank.records import Json, Record, RecordResult, View
+from counterrank.records import Json, Record, RecordResult, ResultView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +127,7 @@ class ABTest(RecordResult):
 
         return abtesting.picture(self)
 
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         from counterrank.report import abtesting
 
         return abtesting, self

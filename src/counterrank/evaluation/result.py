@@ -13,7 +13,6 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.tables import (
     Comparison,
-    Decision,
     Diagnostics,
     GuardrailResult,
     LogSummary,
@@ -21,10 +20,11 @@ from counterrank.evaluation.tables import (
     SamplePlan,
     Segment,
     Sensitivity,
+    ShipDecision,
     Skipped,
     Verdict,
 )
-from counterrank.records import Json, Result, View, plain
+from counterrank.records import Json, Result, ResultView, plain
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Evaluation(Result):
     #: Every metric, the primary among them; all other fields speak of the primary.
     metrics: tuple[MetricResult, ...] = ()
     guardrails: tuple[GuardrailResult, ...] = ()
-    decision: Decision = field(default_factory=Decision)
+    decision: ShipDecision = field(default_factory=ShipDecision)
     #: The policy that lifts are against; "logger" for the one that served the log.
     baseline: str = LOGGER
     #: For each target, the correlations of its relative lifts in all metrics, in their order.
@@ -143,7 +143,7 @@ class Evaluation(Result):
         rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         from counterrank.report import evaluation
 
         return evaluation, self

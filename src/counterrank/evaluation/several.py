@@ -23,13 +23,13 @@ from counterrank.evaluation.passing import Pairing, RowTotals, enough_rows, lift
 from counterrank.evaluation.tables import (
     LEVELS,
     Comparison,
-    Decision,
     DecisionReason,
     GuardrailResult,
     JointLift,
     MetricResult,
     Reason,
     Segment,
+    ShipDecision,
     Skipped,
     Verdict,
     weakest,
@@ -525,7 +525,7 @@ def decision(
     primary: MetricResult,
     guardrails: Sequence[GuardrailResult],
     all_of: Together,
-) -> Decision:
+) -> ShipDecision:
     """Return what to do about the targets that are no baseline.
 
     Of several candidates the best is looked for: each must be better at a level that holds for all
@@ -563,4 +563,4 @@ def decision(
         for target in shown
         for reason in told[target][1]
     )
-    return Decision(action, reasons, best, actions)
+    return ShipDecision(action, reasons, best, actions)

@@ -420,7 +420,7 @@ class DecisionReason(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Decision(Record):
+class ShipDecision(Record):
     """What to do: "ship", "hold" or "test", and why.
 
     Of several targets, `target` is the one to ship; `targets` has the action for each.
@@ -433,7 +433,7 @@ class Decision(Record):
 
     def __repr__(self) -> str:
         which = "" if self.target is None else f" {self.target!r}"
-        return f"Decision({self.action!r}{which}, {[one.code for one in self.reasons]})"
+        return f"ShipDecision({self.action!r}{which}, {[one.code for one in self.reasons]})"
 
     def __str__(self) -> str:
         """Return the action and a line for each reason."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from counterrank import atomic
 from counterrank.policies import exploration_file, parse_policy
-from counterrank.records import Record, RecordResult, View
+from counterrank.records import Record, RecordResult, ResultView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,7 +139,7 @@ class ExplorationPlan(RecordResult):
 
         return plan.picture(self)
 
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         from counterrank.report import plan
 
         return plan, self

@@ -19,7 +19,7 @@ from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import say
 from counterrank.policies import cut
-from counterrank.records import Json, Path, Record, Result, View, optional, write_json
+from counterrank.records import Json, Path, Record, Result, ResultView, optional, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -323,7 +323,7 @@ class Learned(Result):
 
         return learning.picture(self.report(), kind)
 
-    def _view(self) -> tuple[View, object]:
+    def _view(self) -> tuple[ResultView, object]:
         from counterrank.report import learning
 
         return learning, self.report()

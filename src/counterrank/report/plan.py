@@ -166,6 +166,8 @@ def page(plan: ExplorationPlan, *, back: str | None = None) -> str:
     """Return one self-contained page; `back` links to a list."""
     drawn = drawing(plan)
     aid = "Both axes are logarithmic. Options to the lower left cost less and show more."
+    if _free(plan):
+        aid += f" {_FREE}"
     return filled(
         "plan.html.j2",
         sentences=sentences(plan),
@@ -175,6 +177,17 @@ def page(plan: ExplorationPlan, *, back: str | None = None) -> str:
         notes=(*plan.notes, *starred(plan)),
         rows=count(plan.rows),
         back=back,
+    )
+
+
+#: Why an option of the table is not drawn.
+_FREE = "Options that cost nothing, or gain, have no place on a logarithmic axis: see the table."
+
+
+def _free(plan: ExplorationPlan) -> bool:
+    """Return whether an option that shows something costs nothing, or gains."""
+    return any(
+        one.cost.value <= 0 and math.isfinite(one.worst(plan.judged)) for one in plan.options
     )
 
 
@@ -258,4 +271,4 @@ def sketch(plan: ExplorationPlan) -> list[str]:
     ends = f"{percent(across.low)}{percent(across.high):>{WIDE - len(percent(across.low))}}"
     under = [f"{'':8} └{'─' * WIDE}", f"{'':10}{ends}"]
     title = "detectable lift (up) by loss (across): ★ chosen, ● frontier, · others"
-    return [title, *body, *under]
+    return [title, *body, *under, *([_FREE] if _free(plan) else [])]
