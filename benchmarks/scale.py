@@ -1,16 +1,20 @@
 """Streaming from disk: processor time against reading alone, peak memory; weak scaling of each
 engine.
 
-`python -m benchmarks.scale two-workers [N]` prints elapsed times by one worker and by two.
+`python -m benchmarks.scale two-workers [N]` prints elapsed times by one worker and by two, `store [N]`
+processor times from a file and from an object store.
 """
 
 import json
+import os
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +160,55 @@ def two_workers(n: str = "4_000_000", path: str | None = None) -> dict[str, Any]
     return found
 
 
+def store(n: str = "1_000_000") -> dict[str, Any]:
+    """Return processor seconds of this process on n rankings in a file and in an object store, best
+    of three in turns.
+    """
+    import counterrank as cr
+    from counterrank.io import scan_log
+    from counterrank.research import simulate
+
+    env = simulate.random(0, K=8, actions=3)
+    cr.evaluate(env.draw(300, _rng()).to_log(), ["new"], estimators=FOUR)
+    with tempfile.TemporaryDirectory() as folder, _object_store() as client:
+        path = str(Path(folder) / "log.parquet")
+        simulate.write_log(env, int(n), path, seed=0)
+        client.create_bucket(Bucket="logs")
+        client.upload_file(path, "logs", "log.parquet")
+        best = {path: float("inf"), "s3://logs/log.parquet": float("inf")}
+        for _ in range(3):
+            for log in best:
+                start = time.process_time()
+                cr.evaluate(scan_log(log, targets="new"), ["new"], estimators=FOUR)
+                best[log] = min(best[log], time.process_time() - start)
+    local, away = best.values()
+    return {"file": local, "store": away, "ratio": round(away / local, 3)}
+
+
+@contextmanager
+def _object_store() -> Iterator[Any]:
+    """Start a server of S3's interface in a process of its own; return a client of it."""
+    import boto3
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    os.environ |= keys | {"AWS_ENDPOINT_URL": address, "AWS_REGION": "us-east-1"}
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
+        try:
+            for _ in range(120):
+                with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                time.sleep(0.5)
+            yield boto3.client("s3", region_name="us-east-1", endpoint_url=address)
+        finally:
+            server.terminate()
+
+
 def weak_scaling(n: int) -> None:
     """Print the elapsed time with one worker and n rankings over that with two workers and 2n."""
     from counterrank.research import simulate
@@ -233,6 +286,12 @@ ENGINES = {
 }
 
 if __name__ == "__main__":
-    tasks = {"write": write, "read": read, "evaluate": evaluate, "two-workers": two_workers}
+    tasks = {
+        "write": write,
+        "read": read,
+        "evaluate": evaluate,
+        "two-workers": two_workers,
+        "store": store,
+    }
     task = tasks[sys.argv[1]]
     print(json.dumps(task(*sys.argv[2:])))

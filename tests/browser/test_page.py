@@ -101,7 +101,13 @@ def test_marks_stand_in_the_order_of_their_values(
         "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + "
         "b.width / 2; })"
     )
-    today, good, bad = page.eval_on_selector_all("#values .mark .dot", script)
+    # The first chart has the lifts, the second the values.
+    lifts, values = (
+        page.eval_on_selector_all(f"#values .figures:nth-of-type({n}) .mark .dot", script)
+        for n in (1, 2)
+    )
+    assert lifts[1] < lifts[0]
+    today, good, bad = values
     assert bad < today < good
     # 1.08, 1.2 and 1.3 on one linear axis.
     assert (today - bad) / (good - today) == pytest.approx(0.12 / 0.10, rel=0.02)

@@ -9,7 +9,7 @@ from tests.learning.conftest import clicks_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError
-from counterrank.learning.guardrails import Certifying, Watched, bounds
+from counterrank.learning.guardrails import Certifying, WatchedRewards, bounds
 from counterrank.metrics import parse_guardrail
 
 LEARN = {"independent_rows": True, "seed": 0}
@@ -78,7 +78,7 @@ def test_a_guardrail_at_its_limit_is_called_safe_no_more_often_than_allowed(free
         weight = np.where(good, 1.4, 0.6)
         earned = (rng.random(n) < np.where(good, 0.6, 0.2)).astype(float)
         rows = Certifying(weight, 1.4, lambda v: v, None, lambda one: (0.5, 0.0))
-        one = Watched(rail, earned, 1.0)
+        one = WatchedRewards(rail, earned, 1.0)
         called += bounds([one], rows, free=free, delta=0.05, rng=rng)[0].safe
     # Binomial(400, 0.05): more than 40 has a probability of 2e-5.
     assert called <= 40
@@ -86,13 +86,13 @@ def test_a_guardrail_at_its_limit_is_called_safe_no_more_often_than_allowed(free
 
 def test_the_margin_is_the_guardrail_in_one_mean():
     weight, earned = np.array([2.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])
-    rail = Watched(parse_guardrail("x >= -0.5"), earned, 1.0)
+    rail = WatchedRewards(parse_guardrail("x >= -0.5"), earned, 1.0)
     assert rail.margins(weight).tolist() == [1.5, -0.5, 0.0]
     assert rail.lowest(2.0) == -0.5
-    above = Watched(parse_guardrail("x <= 0.5"), earned, 1.0)
+    above = WatchedRewards(parse_guardrail("x <= 0.5"), earned, 1.0)
     assert above.margins(weight).tolist() == [-0.5, 1.5, 0.0]
     assert above.lowest(2.0) == -0.5
-    unit = Watched(parse_guardrail("x >= -0.1 clicks"), earned, 1.0)
+    unit = WatchedRewards(parse_guardrail("x >= -0.1 clicks"), earned, 1.0)
     assert unit.margins(weight) == pytest.approx([1.1, -0.9, 0.1])
     assert unit.lowest(2.0) == pytest.approx(-0.9)
     assert rail.bound(weight, 0.0).lift == pytest.approx(0.0)

@@ -160,7 +160,7 @@ class Drawn:
     level: Floats = field(default_factory=lambda: np.zeros(0))
     #: Mean amount of a click at each position (K,) where rewards are amounts, else none.
     worth: Floats = field(default_factory=lambda: np.zeros(0))
-    #: What has to be said of the models.
+    #: Flags about the models.
     flags: tuple[str, ...] = ()
 
     @property
@@ -177,8 +177,7 @@ class Drawn:
             if fold is None
             else np.full(n, fold)
         )
-        # Fits of different folds are compared on the same rankings: few do, and so do the models that
-        # count.
+        # Fits of different folds are compared on few rankings, and only the models that count.
         size = self.draws if fold is None else self.fold_draws
         least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)
@@ -220,7 +219,7 @@ class Drawn:
         return min(self.draws, DEFAULTS.fold_draws)
 
     def compared(self, view: View, rows: Ints) -> View:
-        """Return some rows of a view for comparing folds: their rankings are among those it has."""
+        """Return the view of some rows on which folds are compared; it shares the rankings of this view."""
         size = self.fold_draws
         part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
         part.once("rankings", lambda: self._logged(view).take(rows))
@@ -247,8 +246,9 @@ class Drawn:
 class AskedPages:
     """Drawn rankings with signs: the target's (1), and the logger's (-1) where a change is measured.
 
-    A model's mean under the target is its mean over the target's rankings. Of a pair it is what the
-    model expects of the shown page, plus its mean over the target's, less its mean over the logger's.
+    A model's mean under the target is its mean over the target's rankings. Where the logger's rankings
+    are drawn too, it is the model's value on the shown page, plus its mean over the target's rankings,
+    less its mean over the logger's.
     """
 
     parts: tuple[tuple[float, Rankings], ...]
@@ -414,7 +414,7 @@ def amounts(model: PageModel, pages: TrainingPages) -> tuple[Floats, tuple[str, 
     fold = np.asarray(pages.sample.bucket % DEFAULTS.folds, dtype=np.int64)
     paid = (rankings.item >= 0) & (reward > 0.0)
     worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
-    # As items that nobody has clicked yet: those the target would show have hardly been either.
+    # Predicted as if items were new, because the target's items have hardly been clicked either.
     new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
     log, found = np.log(reward[paid]), np.log(model.amount(new, fold)[paid])
     between = _between(rankings.item[paid], log)
@@ -435,7 +435,7 @@ _UNKNOWN_AMOUNT = (
 
 
 def _between(item: Ints, values: Floats) -> float:
-    """Return the variance of values (N,) between items: all of it, less that within items seen twice.
+    """Return the variance of values (N,) between items: the total less that within items seen twice.
 
     >>> _between(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 3.0, 3.0]))
     1.0
@@ -500,9 +500,9 @@ def pool_of(batch: RankingLog, target: str) -> Rankings | None:
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:
     """Return the target's and the logger's scores of items (n, S, K, 1 or 2); None without any.
 
-    The logger's stand beside the target's because they decided what was shown where. A shrunk model
-    that does not know them takes the good places for the reason why good items are clicked, and
-    promises too little for good items elsewhere.
+    The logger's scores are included because they decided what was shown where. A shrunk model without
+    them attributes the clicks of good items to their good places, and predicts too little for good items
+    elsewhere.
     """
     found = [attraction(policy, items) for policy in (batch.target(target), batch.propensity)]
     known = [one for one in found if one is not None]

@@ -49,7 +49,7 @@ def drawn_rewards(
 
     Where no page has two clicks, a page gets one at most.
 
-    >>> rewards = Rewards((), np.ones(0), np.ones(2), np.zeros((2, 2)))
+    >>> rewards = PageRewards((), np.ones(0), np.ones(2), np.zeros((2, 2)))
     >>> q = np.full((1000, 2), 0.5)
     >>> drawn_rewards(q, np.eye(2), rewards, np.random.default_rng(0)).sum(axis=1).max()
     np.float64(1.0)

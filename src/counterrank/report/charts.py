@@ -21,7 +21,7 @@ ROW_HEIGHT, MIDDLE = 30, 15.0
 class AxisScale:
     """An axis from `low` to `high`, linear or logarithmic.
 
-    >>> Scale(0, 10).at(2.5), Scale(1, 100, log=True).at(10), Scale(0, 1).ticks(4)
+    >>> AxisScale(0, 10).at(2.5), AxisScale(1, 100, log=True).at(10), AxisScale(0, 1).ticks(4)
     (0.25, 0.5, [0.0, 0.5, 1.0])
     """
 
@@ -81,7 +81,7 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     """Return a linear axis that holds the finite values, with a margin.
 
     >>> around([1.0, None, 2.0], margin=0.1)
-    Scale(low=0.9, high=2.1, log=False)
+    AxisScale(low=0.9, high=2.1, log=False)
     """
     found = [float(v) for v in (*values, *also) if known(v)] or [0.0, 1.0]
     low, high = min(found), max(found)

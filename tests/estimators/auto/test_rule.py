@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.rule import (
     Decision,
-    Step,
+    MemberStep,
     decide,
     estimate_from,
     stderr,
@@ -303,7 +303,7 @@ def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():
 
 def test_the_reason_names_steps_that_moved_it_by_half_a_percent():
     def why(share):
-        step = Step("ips", 0.1, 0.1, share, 0.07)
+        step = MemberStep("ips", 0.1, 0.1, share, 0.07)
         return estimate_of(of_two_positions(), steps=(step,)).details["why"]
 
     assert why(0.0049).startswith("no richer weights moved it")

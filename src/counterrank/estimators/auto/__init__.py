@@ -1,3 +1,1 @@
-"""`auto`: one estimate chosen from the log alone, with an interval that allows for what it cannot
-see.
-"""
+"""`auto`: one estimate from several members, with an interval that allows for the bias it cannot see."""

@@ -1,18 +1,18 @@
-"""The step that is aimed at the difference of the two policies.
+"""The aimed step: a correction of the models in the direction of the target.
 
-Models shrink what they learn towards a common mean. A target is chosen because it prefers what did
-well, so what was shrunk away is what it earns, and all models err in the same direction. That
-direction is known: h = log P_target(page) / P_logger(page). One slope of the page's residual e on h
-is fitted and never shrunk. With t = h - E_logger[h | x], which has mean zero whatever the context,
+Models shrink effects towards a common mean. People choose a target because it prefers items that did
+well, so shrinkage removes just what the target gains, and all models err in the same direction. That
+direction is known: h = log P_target(page) / P_logger(page). One slope of the page's residual e on h is
+fitted without shrinkage. With t = h - E_logger[h | x], which has mean zero in every context,
 
     slope = mean(t e) / mean(t h),    correction = slope x mean(E_target[h | x] - h).
 
-It is the targeting step of targeted learning (van der Laan & Rubin 2006) with one covariate of low
-variance in the place of the weight: its noise does not grow with the length of the ranking. h is
-cut to the range that was logged: beyond it a line would extrapolate.
+This is the targeting step of targeted learning (van der Laan & Rubin 2006), with one covariate of low
+variance in place of the weight, so that its noise does not grow with the length of the ranking. h is cut
+to the range of the logged pages, because a line would extrapolate beyond it.
 
-The three sums below are all it needs, so it works on streams; errors follow by the delta method
-from the covariance of the sums, by unit where there are some.
+The step needs three sums, so it works on streams. Its error follows from the covariance of the sums by
+the delta method, by unit where there are units.
 """
 
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def correction(sums: Floats) -> Floats:
 def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
     """Return log P_target / P_logger of whole rankings (n, S, K): (n, S).
 
-    A ranking that only one of the two shows has an infinite one: the range cuts it.
+    A ranking that only one of the two shows has an infinite ratio, which the range cuts.
     """
     with np.errstate(invalid="ignore"):
         both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))

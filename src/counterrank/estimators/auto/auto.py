@@ -1,6 +1,4 @@
-"""Auto: the recommended estimator. Several reward models, weights as far as they can be trusted,
-one interval.
-"""
+"""Auto, the recommended estimator: several reward models, corrected by weights as far as the log supports them."""
 
 from dataclasses import dataclass
 
@@ -50,20 +48,20 @@ class AutoPlan(Plan[AutoState]):
             flags,
             allowance,
         )
-        # The kind of ratios is the same in every row: one is asked, whose probabilities cost least.
+        # All rows have the same kind of ratios, so the probabilities of one row are enough.
         one = ratios_of(workspace.first.take(slice(0, 1)), workspace.target)
         self.members = members_of(one, modelled=nuisances is not None)
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         self.own = corrected(self.members)
         rows = workspace.source.n or DEFAULTS.training_rows
-        # Share of the rows that models and own-position weights are asked about.
+        # Share of the rows on which models and own-position weights are computed.
         self.rate = nuisances.rate if isinstance(nuisances, AimedDrawn) else 1.0
-        # Without a model nothing stands in for the weight that a limit takes away.
+        # Without a model nothing replaces the weight that a limit removes.
         self.limit = (
             max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if nuisances is not None else np.inf
         )
-        # Blocks spread over the whole log rather than its first rows: logs change over time.
+        # Blocks are spread over the whole log, because logs change over time.
         self.block = DEFAULTS.fold_block / self.rate
         self.stride = -(-int(rows * self.rate) // DEFAULTS.fold_rows)
 
@@ -122,30 +120,28 @@ class AutoPlan(Plan[AutoState]):
         return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aim]).T)
 
     def _aim(self, view: View, look: Outlook) -> Floats:
-        """Return the terms of the aimed step (A, n), of none where there are no models."""
+        """Return the terms of the aimed step (A, n); (0, n) without models."""
         if self.nuisances is None:
             return np.empty((0, view.batch.n))
         residual = (view.batch.reward - look.q) @ view.batch.position_weights
         return self.nuisances.aim(view, residual)
 
     def _asked(self, batch: RankingLog) -> Ints | None:
-        """Return the rows of a batch that models are asked about, drawn by their numbers; None for
-        all.
-        """
+        """Return the rows of a batch that models are asked about, drawn by their numbers; None for all."""
         if self.rate == 1.0:
             return None
         draws = RowRandom(batch.numbers, [self.workspace.seed, SAMPLING_STREAM])
         return np.flatnonzero(draws.random(batch.n) < self.rate)
 
     def _rough(self, view: View) -> "Rough":
-        """Return the members with the mean reward of a position for a model, on all rows."""
+        """Return the members on all rows, with the mean reward of a position as the model."""
         assert isinstance(self.nuisances, AimedDrawn)
         batch = view.batch
         cheap = view.ratios.kind != "policy"
         weights = weights_of(
             view, tuple(m for m in self.members if m != "iips" or cheap), self.limit
         )
-        # Marginals of rankings without repeats cost more than all the rest: ones stand for them.
+        # Marginals of rankings without replacement cost more than all the rest; ones replace them.
         weights = {name: weights.get(name, weights[MODELS]) for name in self.members}
         q = np.where(batch.action >= 0, self.nuisances.level, 0.0)
         delta = batch.position_weights * (batch.reward - q)
@@ -165,10 +161,10 @@ class AutoPlan(Plan[AutoState]):
         return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
-        """Return row totals (T, n): what was earned, the members, the first of them by each model.
+        """Return row totals (T, n): the logged reward, the members, and the first member by each model.
 
-        Own-position weights meet the surprises along the history of clicks, which vary less than
-        residuals; richer weights are exact for residuals alone.
+        Own-position weights multiply surprises along the click history, which vary less than residuals.
+        Richer weights multiply residuals, for which they are exact.
         """
         alpha = batch.position_weights
         base, mean, residual = (
@@ -183,14 +179,12 @@ class AutoPlan(Plan[AutoState]):
         return np.stack(rows)
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
-        """Return the members' totals by each fit (F, J), summed over some rows: what the fits'
-        error does to them.
-        """
+        """Return the members' totals by each fit (F, J), summed over some rows, for the jackknife."""
         J = len(self.members)
         out = np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
         if self.nuisances is None or view.batch.n == 0:
             return out
-        # Members that the models do not enter stay at zero: no fit moves them.
+        # Members without models stay at zero, because no fit changes them.
         for fold in range(len(out)):
             totals = self._totals(view.batch, weights, self.nuisances.outlook(view, fold))
             out[fold, : len(weights)] = totals[1 : 1 + len(weights)].sum(axis=1)
@@ -202,22 +196,20 @@ class AutoPlan(Plan[AutoState]):
         return drawn_once(view, self.nuisances.fold_draws, self.workspace.seed)
 
     def _controls(self, view: View) -> Floats:
-        """Return (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero whatever the context, where there
-        is no model.
-        """
+        """Return the controls (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero, where there is no model."""
         if self.nuisances is not None:
             return np.empty((0, view.batch.n))
         ratios = view.ratios
         smallest = {"position": ratios.position, "prefix": ratios.prefix, "joint": ratios.full}
         w = next(make for kind, make in smallest.items() if kind in ratios.supports)()
         excess, most = (w - 1.0).T, DEFAULTS.controls
-        if len(excess) > most:  # long rankings: what the positions have in common
+        if len(excess) > most:  # long rankings: one control for all positions
             excess = excess.sum(axis=0, keepdims=True)
         x = np.nan_to_num(context_columns(view.batch)).T[: max(most // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
     def decision(self, state: AutoState) -> tuple[Summary, Decision]:
-        """Return means, covariances and what follows from them."""
+        """Return means and covariances, and the decision of the rule."""
         if not (np.isfinite(state.products).all() and np.isfinite(state.second).all()):
             raise EstimatorError(
                 "'auto' overflows: squares of its contributions are no numbers any more. Look for "
@@ -230,7 +222,7 @@ class AutoPlan(Plan[AutoState]):
         return summary, decide(summary, self.allowance, self.nuisances.unknown, counted)
 
     def finish(self, state: AutoState) -> Estimate:
-        """Return value, interval, positions, lift, and what they rest on."""
+        """Return the estimate."""
         summary, decision = self.decision(state)
         details = {} if self.nuisances is None else {"regression": self.nuisances.details}
         return estimate_from(state, summary, decision, self.workspace, self.flags, details)
@@ -248,8 +240,7 @@ def _nothing(batch: RankingLog) -> Outlook:
 
 @dataclass(frozen=True, eq=False)
 class Auto(Estimator):
-    """Several cross-fitted reward models averaged, corrected by weights as far as the log supports
-    them.
+    """The average of several cross-fitted reward models, corrected by weights as far as the log supports them.
 
     The interval is centred on the estimate and allows for a stated bias (`docs/auto.md`):
     `allowance` sets it, in the unit of the value; by default it follows from how far the models

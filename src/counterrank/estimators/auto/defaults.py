@@ -1,4 +1,4 @@
-"""The numbers of `auto`: frozen defaults, each with its reason. None was set to make a study look well."""
+"""The numbers of `auto`, each with its reason. None was set to make a study look good."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,22 @@ class Defaults(CrossFitDefaults):
 
     #: A difference within two standard errors is chance: without a bias 5 % of them are larger.
     chance: float = 2.0
-    #: Share of the logged log ratios cut at each end: a line fitted to nine tenths of them is not
-    #: read beyond.
+    #: Share of the logged log ratios that is cut at each end, so that a line is not extrapolated.
     tail: float = 0.05
-    #: Own-position weights are cut at this part of sqrt(n): no row moves the estimate by more than a
-    #: quarter of a standard deviation's error.
+    #: Own-position weights are cut at this part of sqrt(n), so that no row moves the estimate by more
+    #: than about a quarter of its standard error.
     clip: float = 0.25
-    #: From this share of the target on a flag says that it rests on the models alone.
+    #: Share of the target that rests on the models alone from which on a flag says so.
     told: float = 0.05
-    #: Beyond this share of the target the log is no evidence, and there is no estimate.
+    #: The same share beyond which the log is no evidence, and there is no estimate.
     reach: float = 0.8
 
-    #: Closed-form models within 5 % of the least error on unseen rows say how far to trust any.
+    #: Closed-form models within 5 % of the least error on unseen rows are averaged.
     close: float = 1.05
-    #: Rankings on which fits of different folds are compared, and how many stand side by side.
+    #: Rankings on which fits of different folds are compared, in blocks of so many rows.
     fold_rows: int = 1_024
     fold_block: int = 64
-    #: Columns of a regression on controls; more would cost more than they gain.
+    #: Most columns of a regression on controls.
     controls: int = 128
 
 

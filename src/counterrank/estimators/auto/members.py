@@ -1,21 +1,21 @@
-"""The members of `auto`: the models' average, corrected by weights that trust the data more and
-more.
+"""The members of `auto`: the average of the models, corrected by weights that rely more and more on the data.
 
-The first is "models": what was earned, and the change that the models expect of the target, which
-is the models' mean corrected by weights of one. The others are named after the estimator whose
-weights they have: "iips", "order-2", "order-3", "rips", "ips". Own-position weights are cut at a
-limit where there are models: what is cut off rests on them.
+The first member is "models": the logged reward plus the change that the models expect of the target,
+which is the models' mean corrected by weights of one. The others have the name of the estimator whose
+weights they use: "iips", "order-2", "order-3", "rips", "ips". Where there are models, own-position weights
+are cut at a limit, and the models stand for the part that is cut off.
 
-Long logs are read in two phases: what is cheap on all rows, what is costly on a random part of them.
-Each member of a row is its rough version a_i (the mean reward of a position for a model) plus what
-the models change, e_i. With rows drawn independently with probability p, I_i saying which,
+Long logs are read in two phases: cheap members on all rows, costly models on a random part of them. A
+member of a row is its rough version a_i (with the mean reward of a position as the model) plus the
+change e_i that the models make. Rows are drawn independently with probability p, I_i = 1 for a drawn
+row. Then
 
     mean of a_i + (I_i / p) e_i
 
-has the mean of a_i + e_i whatever a is (the difference estimator: Cochran 1977, ch. 12; Saerndal,
-Swensson & Wretman 1992, ch. 9), and its spread over all rows holds both phases: Var(a + e) / n +
-(1/p - 1) E[e^2] / n. The controls (I_i / p - 1) (1, y_i), of mean zero, take out what the number of
-drawn rows and their rewards y happened to be, which leaves (1/p - 1) Var(e | y) / n.
+has the mean of a_i + e_i for any a (the difference estimator: Cochran 1977, ch. 12; Saerndal, Swensson &
+Wretman 1992, ch. 9). Its spread over all rows contains both phases: Var(a + e) / n + (1/p - 1) E[e^2] / n.
+The controls (I_i / p - 1) (1, y_i) have mean zero. They remove the chance variation in the number of drawn
+rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second term.
 """
 
 from dataclasses import dataclass
@@ -34,29 +34,26 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-#: Interaction orders between own item and whole ranking: higher ones are noise at the sizes of logs
-#: we know.
+#: Interaction orders between the own item and the whole ranking. Higher orders are too noisy at the
+#: usual sizes of logs.
 ORDERS = (2, 3)
-#: The member that rests on the models alone, and the one with the aimed step (`aim`) on top.
+#: The member that rests on the models alone, and the same with the aimed step (`aim`).
 MODELS, AIMED = "models", "aimed"
-#: Longer rankings have no orders and no prefixes: products of so many ratios are zero or overflow.
+#: Longer rankings have no orders: products of so many ratios are zero or overflow.
 LONGEST = 1024
 
 
 def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
-    """Return the members that these ratios support, from trusting the models to trusting the
-    weights.
-    """
+    """Return the members that these ratios support, from the models to the weights of whole rankings."""
     K = ratios.rho.shape[1]
     found = ["iips"] if "position" in ratios.supports else []
     if ratios.batch.page_reward:
-        pass  # Between no item and all of them there is nothing: the reward is that of the page.
+        pass  # The reward is that of the page, so no member lies between no item and all items.
     elif ratios.kind == "factored" and K <= LONGEST:
-        # Orders need independent positions; without them prefixes are the step between own item and
-        # whole ranking.
+        # Orders need independent positions. Other logs have prefixes between own item and whole ranking.
         found += [f"order-{m}" for m in ORDERS if m < K]
     elif "prefix" in ratios.supports and K > 1 and not (modelled and found):
-        # Beside models prefixes add their own bias: people do not only read downwards.
+        # Not beside models: prefixes have a bias of their own, as people do not only read downwards.
         found.append("rips")
     if "joint" in ratios.supports and (K > 1 or "iips" not in found):
         found.append("ips")
@@ -92,11 +89,10 @@ def corrected(members: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tails:
-    """Sums over rows, by member (J,): squares of weights as the policies have them, and target mass
-    without support.
+    """Sums over rows, by member (J,): expected squares of weights, and target mass without support.
 
-    E_0[w^2] = E_pi[w]: what heavy weights do to a variance is known from the policies, whether or
-    not they occurred.
+    Since E_0[w^2] = E_pi[w], the effect of heavy weights on a variance follows from the policies, whether
+    or not such weights occurred.
     """
 
     square: Floats
@@ -110,9 +106,7 @@ class Tails:
 
 
 def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
-    """Return what the policies know of the weights' squares: exact where distributions are, by
-    draws of policies.
-    """
+    """Return the expected squares of weights: exact from whole distributions, else from draws of the target."""
     none = Tails(np.zeros(len(members)), np.zeros(len(members)), 0)
     if view.batch.n == 0:
         return none
@@ -120,7 +114,7 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
         whole_distribution(view.batch, LOGGING),
         whole_distribution(view.batch, view.target),
     )
-    # Ratios are asked for last: they may cost more than all the rest.
+    # Ratios come last in this condition, because they may cost more than all the rest.
     if logging is not None and wanted is not None and view.ratios.kind == "factored":
         return _exact(view, members, logging, wanted)
     if draws is None or not isinstance(view.batch.propensity, Policy):
@@ -129,11 +123,10 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
 
 
 def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
-    """Return the members' mean squares of weights (J,) that follow from mean rho_k^2 (K,) of
-    independent positions.
+    """Return the members' mean squares of weights (J,) from the mean rho_k^2 (K,) of independent positions.
 
-    Products of many ratios rarely show their tails, single ratios do. Of no ratios: zeros, that is
-    nothing known.
+    A log rarely shows the tails of products of many ratios, but it does show those of single ratios.
+    Without ratios the result is zero: nothing is known.
     """
     from counterrank.estimators.kernels.orders import order_squares
 
@@ -160,19 +153,17 @@ def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats
     orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
     square = np.zeros(len(orders) + 1)
     exact_squares(logging, wanted, batch.lengths, orders, square)
-    # Target mass on items the logger never shows there: no weight of any member reaches it.
+    # Target mass on items that the logger never shows there: no member's weights reach it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
     return Tails(_by_member(members, orders, square), np.full(len(members), missing), batch.n)
 
 
 def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
-    """Return the same from rankings of the target (n, S, K): a weight's mean there is its mean
-    square here.
-    """
+    """Return the same from rankings of the target (n, S, K), since E_0[w^2] = E_pi[w]."""
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
     n, S, K = draws.shape
-    # Draw by draw: rows of a policy with many items are not copied for each.
+    # Draw by draw, so that the rows of a policy with many items are not copied.
     flat = draws.transpose(1, 0, 2).reshape(S * n, K)
     above, below = (
         own.prefix_log_probs(draws).swapaxes(0, 1).reshape(S * n, K)
@@ -187,8 +178,7 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
             np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)),
             0.0,
         )
-    # The weight of the whole ranking counts once for each of its positions, as in the other
-    # members' sums.
+    # The weight of a whole ranking counts once for each position, as in the sums of other members.
     whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
     missing = ~supported[np.arange(n * S), last]
     square, unsupported = np.zeros(len(members)), np.zeros(len(members))
@@ -205,10 +195,10 @@ SAMPLING_STREAM = 103
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rough:
-    """Members of all rows with a mean for a model: columns (K, 1 + J, n) and totals (1 + J + M, n).
+    """Rough members of all rows, with a mean as the model: columns (K, 1 + J, n), totals (1 + J + M, n).
 
-    `richer` are the weights of the members that stay as they are: models would take a few percent
-    off their variance, a part of the rows would multiply it.
+    `richer` are weights of the members that stay rough. Models would reduce their variance by a few
+    percent, but reading a part of the rows only would multiply it.
     """
 
     columns: Floats
@@ -218,7 +208,7 @@ class Rough:
     def corrected(
         self, columns: Floats, totals: Floats, rows: Ints, rate: float
     ) -> tuple[Floats, Floats]:
-        """Return both with what the models say differently about `rows`, in proportion."""
+        """Return both with the change that the models make on `rows`, divided by their rate."""
         J = self.columns.shape[1] - 1
         kept = columns.shape[1]
         self.columns[:, :kept, rows] += (columns - self.columns[:, :kept, rows]) / rate
@@ -228,7 +218,7 @@ class Rough:
 
 
 def calibration(earned: Floats, rows: Ints, rate: float) -> Floats:
-    """Return the controls (I / p - 1) and (I / p - 1) times what a row earned (2, n)."""
+    """Return the controls (I / p - 1) and (I / p - 1) y (2, n), y the logged reward of a row."""
     excess = np.full(len(earned), -1.0)
     excess[rows] += 1.0 / rate
     return np.stack([excess, excess * earned])

@@ -91,7 +91,7 @@ class AimedClosedForm(ClosedForm):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AimedDrawn(Drawn):
-    """Models averaged over drawn rankings, and what the aimed step and the rule ask beyond them."""
+    """Models averaged over drawn rankings, with what the aimed step and the rule need beside them."""
 
     #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
     span: Range | None = None
@@ -116,15 +116,15 @@ class AimedDrawn(Drawn):
             parts = np.split(ratios, [1, 1 + others.shape[1]], axis=1)
             return [part.mean(axis=1) for part in parts]
 
-        # Rewards have no part in it: views of other rewards take it over.
+        # It does not depend on rewards, so views of other rewards share it.
         h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
         return aim_sums(h, by_logger, by_target, residual)
 
     def _pages(self, view: View, size: int) -> AskedPages:
         """Return rankings of both policies, half of `size` each, where the logger can be drawn from.
 
-        The shown page is one draw of the logger. With it in the place of the logger's mean, a target
-        that shows what the logger shows would seem to change something.
+        The shown page is only one draw of the logger. If it stood for the logger's mean, a target equal
+        to the logger would seem to change something.
         """
         logger = page_policy(view.batch, LOGGING)
         if logger is None or view.batch.n == 0:
@@ -175,11 +175,11 @@ def unknown_of(lists: RepeatedLists, pages: TrainingPages, workspace: Workspace)
 
 
 def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ...]]:
-    """Return the models that this log allows, and what has to be said of them."""
+    """Return the models that this log allows, and flags about them."""
     first, target = workspace.first, workspace.target
     kind = ratios_of(first.take(slice(0, 1)), target).kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
-    # The closed-form models see a reward as that of its position.
+    # The closed-form models are models of rewards by position.
     if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
         training, within = trained(workspace), DEFAULTS.close
         close = workspace.once(

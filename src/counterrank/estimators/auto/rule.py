@@ -1,8 +1,7 @@
-"""How `auto` decides: a pure function of means and covariances, and the `Estimate` that follows."""
+"""The rule of `auto`: a pure function of means and covariances, and the `Estimate` that it makes."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue,
 from counterrank.estimators.names import order_path
 from counterrank.inference import bias_aware_half
 from counterrank.messages import Message
+from counterrank.records import Json
 from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
@@ -21,11 +21,11 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A member that trusts the data more: its difference to the estimate so far, and what followed.
+class MemberStep:
+    """A step from the estimate so far towards a member that relies more on the data.
 
-    `stderr` is that of the difference; `share` of the difference was taken; `bound` is the bias that
-    the difference still leaves possible.
+    `difference` is that of the member to the estimate so far, with its `stderr`. The estimate moves by
+    `share` of the difference; `bound` is the bias that remains possible.
     """
 
     member: str
@@ -39,14 +39,14 @@ class Step:
 class Decision:
     """The combination of members (J,) that is the estimate, and the bias its interval allows for.
 
-    `parts` say what the allowance is made of; `unknown` is a variance beside that of the members;
+    `parts` are the sources of the allowance; `unknown` is a variance in addition to that of the members;
     `basis` is the member with the largest weight.
     """
 
     weights: Floats
     allowance: float
     parts: dict[str, float]
-    steps: tuple[Step, ...]
+    steps: tuple[MemberStep, ...]
     basis: str
     unknown: float = 0.0
 
@@ -57,18 +57,19 @@ def decide(
     unknown: float = 0.0,
     counted: NDArray[np.bool_] | None = None,
 ) -> Decision:
-    """Return where the evidence leads.
+    """Return the combination of members that the evidence supports.
 
-    The estimate starts at the first member. Each further member trusts the data more and the models
-    less; its difference d to the estimate so far, with standard error s, is evidence on the bias of
-    what went before. Within two standard errors it is chance and nothing moves. Beyond, the estimate
-    moves by f = 1 - (2 s / d)^2 of it, which is nearly all where the evidence is strong. What a step
-    leaves possible is (1 - f) max(|d|, s): the difference that was not taken, or the standard error
-    where that is larger, because the log could not have shown a smaller bias.
+    The estimate starts at the first member. Each further member relies more on the data and less on the
+    models. Its difference d to the estimate so far, with standard error s, is evidence on the bias of
+    that estimate. A difference within two standard errors counts as chance, and the estimate stays.
+    Beyond, the estimate moves by f d with f = 1 - (2 s / d)^2, which is nearly all of d where the
+    evidence is strong. The bias that remains possible is (1 - f) max(|d|, s): the part of the difference
+    that was not taken, or the standard error where that is larger, because the log could not have shown
+    a smaller bias.
 
-    Where lists repeat the log tells more: the variance u of the change that their means leave
-    `unknown`. Whole rankings measure it with the variance s^2, so f is at least u / (u + s^2) there.
-    `counted` (M,) are the models whose disagreement counts: by default all.
+    Where lists repeat, the log also gives the variance u of the change that the means of lists do not
+    know (`unknown`). Whole rankings measure this change with variance s^2, so f is at least u / (u + s^2)
+    for them. `counted` (M,) are the models whose disagreement counts, by default all.
     """
     J = len(summary.members)
     weights = np.zeros(J)
@@ -76,23 +77,23 @@ def decide(
     steps = []
     modelled = MODELS in summary.members
     for j in range(1, J):
-        # Own-position weights see the own item alone; models see it, and the rest of the page.
+        # Own-position weights depend on the own item only; models depend on the rest of the page too.
         blind = modelled and summary.members[j] == "iips" and not exact(summary, "iips")
         if blind or not summary.seen[j]:
             continue
-        # The difference to the combination so far, not to the last member: its variance knows how
-        # much of the member is in there already.
+        # The difference to the combination so far, not to the last member: the combination may already
+        # contain a part of this member.
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
         s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
         share = taken(d, s)
         if exact(summary, summary.members[j]):
             share = max(share, weighed(unknown, s))
-        # What the logger never shows has no weight, cut weights have less than they should: that
-        # share of the change stays open.
+        # Items that the logger never shows have no weight, and cut weights are too small. For that
+        # share of the target the change is not measured.
         missing = summary.alone if summary.members[j] == "iips" else float(summary.unsupported[j])
         bound = (1 - share) * max(abs(d), s) + missing * summary.change
-        steps.append(Step(summary.members[j], d, s, share, bound))
+        steps.append(MemberStep(summary.members[j], d, s, share, bound))
         weights = weights + share * move
     models = summary.models if counted is None else summary.models[counted]
     parts = allowed(summary, steps, models) if allowance is None else {"given": float(allowance)}
@@ -103,7 +104,7 @@ def decide(
 
 
 def taken(difference: float, stderr: float) -> float:
-    """Return the share of a difference that is taken: none within two standard errors.
+    """Return the share of a difference by which the estimate moves: none within two standard errors.
 
     >>> taken(1.0, 0.5), taken(1.0, 0.25), taken(0.0, 0.0)
     (0.0, 0.75, 0.0)
@@ -113,7 +114,7 @@ def taken(difference: float, stderr: float) -> float:
 
 
 def weighed(variance: float, stderr: float) -> float:
-    """Return the share of a measured number of this prior variance that its error leaves.
+    """Return the shrinkage of a measurement with this prior variance and standard error.
 
     >>> weighed(3.0, 1.0), weighed(0.0, 0.0)
     (0.75, 0.0)
@@ -122,15 +123,15 @@ def weighed(variance: float, stderr: float) -> float:
 
 
 def exact(summary: Summary, member: str) -> bool:
-    """Return whether a member's weights are those of whole rankings, which assume nothing."""
+    """Return whether a member's weights are those of whole rankings, which make no assumption."""
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
-def allowed(summary: Summary, steps: list[Step], models: Floats) -> dict[str, float]:
-    """Return what the bias of the estimate may come from; the parts add in squares.
+def allowed(summary: Summary, steps: list[MemberStep], models: Floats) -> dict[str, float]:
+    """Return the possible sources of bias; their squares add.
 
-    The first step says how far the models may be off in the direction of the target. Whole rankings
-    assume nothing, so what they leave possible bounds everything.
+    The first step bounds the error of the models in the direction of the target. Weights of whole
+    rankings make no assumption, so the bias that they leave possible is a bound of the total.
     """
     if exact(summary, summary.members[0]):
         return {}
@@ -139,7 +140,7 @@ def allowed(summary: Summary, steps: list[Step], models: Floats) -> dict[str, fl
     parts = {"what the log leaves open": aimed}
     if len(models):
         parts["models disagree"] = float(np.ptp(models)) / 2
-        # Where nothing was shown the change that the models expect may be wholly wrong.
+        # Where the logger shows nothing, the change that the models expect may be entirely wrong.
         parts["rests on the models alone"] = summary.alone * summary.change
     total = math.sqrt(sum(part**2 for part in parts.values()))
     if whole and whole[0] < total:
@@ -148,7 +149,7 @@ def allowed(summary: Summary, steps: list[Step], models: Floats) -> dict[str, fl
 
 
 def _basis(members: tuple[str, ...], weights: Floats) -> str:
-    """Return the member whose weights the estimate rests on most: those of one are no weights."""
+    """Return the member with the largest share, among those that have weights."""
     known = [
         (abs(float(w)), -j) for j, w in enumerate(weights) if members[j] not in (MODELS, AIMED)
     ]
@@ -168,7 +169,7 @@ def _error(summary: Summary, decision: Decision, gradient: Floats, scale: float 
 
 def estimate_from(
     state: AutoState, summary: Summary, decision: Decision, workspace: Workspace, flags: tuple[str, ...],
-    details: dict[str, Any],
+    details: Json,
 ) -> Estimate:  # fmt: skip
     """Return the estimate with its bias-aware interval."""
     value, se = _value(summary, decision), stderr(summary, decision)
@@ -205,7 +206,7 @@ def estimate_from(
 
 
 def _unknown(summary: Summary) -> str:
-    """Return why the log holds no evidence on the target, or nothing."""
+    """Return why the log holds no evidence on the target, or an empty text."""
     if not len(summary.models) and not summary.seen[0]:
         return "no logged ranking has a positive weight under the target"
     if summary.alone > DEFAULTS.reach:
@@ -222,8 +223,9 @@ def _value(summary: Summary, decision: Decision) -> float:
 
 
 def _positions(summary: Summary, decision: Decision, value: float) -> tuple[PositionValue, ...]:
-    """Return V_k; what histories of clicks add to the total is spread over positions by their
-    weights.
+    """Return V_k; the difference to the total is spread over positions by their weights.
+
+    Row totals use surprises along click histories, which have no value at a single position.
     """
     alpha, w = summary.alpha, np.concatenate([[0.0], decision.weights])
     values = summary.at @ w
@@ -285,18 +287,35 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _details(summary: Summary, decision: Decision) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member in the details of an estimate."""
+
+    member: str
+    value: float
+    stderr: float
+    share: float
+    tail_inflation: float
+    unsupported: float
+
+
+def _details(summary: Summary, decision: Decision) -> Json:
     J = len(summary.members)
     errors = np.sqrt(np.maximum(np.diag(summary.covariance), 0.0))
-    table: list[dict[str, Any]] = [
-        {"member": name, "value": float(summary.value[1 + j]), "stderr": float(errors[1 + j]),
-         "share": float(decision.weights[j]), "tail_inflation": float(summary.inflation[j]),
-         "unsupported": float(summary.unsupported[j])}
+    table = [
+        MemberRow(
+            name,
+            float(summary.value[1 + j]),
+            float(errors[1 + j]),
+            float(decision.weights[j]),
+            float(summary.inflation[j]),
+            float(summary.unsupported[j]),
+        )
         for j, name in enumerate(summary.members)
-    ]  # fmt: skip
+    ]
     return {
-        "members": table,
-        "combination": {m["member"]: m["share"] for m in table if abs(m["share"]) > 1e-9},
+        "members": [asdict(row) for row in table],
+        "combination": {row.member: row.share for row in table if abs(row.share) > 1e-9},
         "models": [float(v) for v in summary.value[1 + J :]],
         "interval_base": decision.basis,
         "bias_allowance": decision.allowance,
@@ -312,18 +331,16 @@ def _details(summary: Summary, decision: Decision) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _order_path(summary: Summary, table: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Return value and standard error by interaction order; dependent positions have no orders but
-    the first.
-    """
+def _order_path(summary: Summary, table: list[MemberRow]) -> list[dict[str, float]]:
+    """Return value and standard error by interaction order; dependent positions have none."""
     K = len(summary.alpha)
     if K > 2 and "order-2" not in summary.members:
         return []
-    by_name = {row["member"]: row for row in table}
+    by_name = {row.member: row for row in table}
     weighed = [name for name in summary.members if name not in (MODELS, AIMED)]
     path = order_path(weighed, K)
     return [
-        {"order": m, "value": by_name[name]["value"], "stderr": by_name[name]["stderr"]}
+        {"order": m, "value": by_name[name].value, "stderr": by_name[name].stderr}
         for m, name in path
     ]
 

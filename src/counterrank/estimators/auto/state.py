@@ -1,4 +1,4 @@
-"""What `auto` sums over rows, and the means and covariances that follow."""
+"""The sums that `auto` takes over rows, and the means and covariances that follow from them."""
 
 from dataclasses import dataclass, fields
 
@@ -15,16 +15,20 @@ Floats = NDArray[np.float64]
 class AutoState:
     """Additive statistics of J members, M models, A terms of the aimed step and H controls.
 
-    first (K, 1+J), second (K, 1+J, 1+J): sums and products at each position of the reward and the
-    members' contributions. total (T,), products (T, T) of row totals: what was earned, J members,
-    the member of own-position weights by each of M models, A terms of the aimed step (`aim`), and H
-    controls of mean zero. mixed (K, 1+J, H): products at each position with controls. weight (J,),
-    square (J,): sums over positions of weights and their squares; slots: positions shown. tails:
-    what the policies know of the squares; ratio (K,): sums of rho_k^2, where positions are
-    independent. folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows.
-    mean_weight (2,): sum and sum of squares of the rows' mean weight. volume (K,): what of the
-    expected change at each position is a change in clicks, where rewards are amounts. buckets (1024, T+1): totals
-    and counts by unit, or empty.
+    - first (K, 1+J), second (K, 1+J, 1+J): sums and products, at each position, of the reward and the
+      members' contributions
+    - total (T,), products (T, T): sums and products of row totals: the logged reward, J members, the
+      own-position member by each of M models, A terms of the aimed step (`aim`), H controls of mean zero
+    - mixed (K, 1+J, H): products of contributions at each position with controls
+    - weight (J,), square (J,): sums of weights and of their squares over positions
+    - slots: number of positions shown
+    - tails: mean squares of weights that follow from the policies
+    - ratio (K,): sums of rho_k^2, where positions are independent
+    - folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows
+    - mean_weight (2,): sum and sum of squares of the rows' mean weight
+    - volume (K,): the part of the expected change at each position that is a change in clicks, where
+      rewards are amounts
+    - buckets (1024, T+1): totals and counts by unit, or empty
     """
 
     n: int
@@ -84,14 +88,17 @@ def summed(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """Means and covariances of what was earned (entry 0), the members (1..J) and the models (the rest).
+    """Means and covariances of the logged reward (entry 0), the members (1..J) and the models (the rest).
 
-    value (1+J+M,), covariance likewise; at (K, 1+J), at_covariance (K, 1+J, 1+J) at each position.
-    seen (J,): whether a member's weights occurred; unsupported (J,): share of the target's mass that
-    a member's weights cannot reach. alone: share of the target that rests on the reward models
-    alone, 1 - mean cut weight of own positions, or what has no support where these are not known.
-    terms (J, C): each member as a combination of the row totals of a `Part`. volume (K,): what of the
-    change at each position is one in clicks; amounts make the rest.
+    - value (1+J+M,), covariance: by total
+    - at (K, 1+J), at_covariance (K, 1+J, 1+J): at each position
+    - inflation (J,): factor on a member's variance for heavy weights that the log does not show
+    - seen (J,): whether a member has any positive weight
+    - unsupported (J,): share of the target's mass that a member's weights cannot reach
+    - alone: share of the target that rests on the reward models alone: 1 - mean cut weight of own
+      positions, or the share without support where these weights are not known
+    - terms (J, C): each member as a combination of the row totals of a `Part`
+    - volume (K,): the change in clicks at each position; the rest of the change is one in amounts
     """
 
     members: tuple[str, ...]
@@ -116,9 +123,9 @@ class Summary:
 
     @property
     def change(self) -> float:
-        """The change that the first member expects, before gains and losses cancel.
+        """The absolute change that the first member expects, summed before gains and losses cancel.
 
-        Positions count each by itself, and so do clicks and the amounts that they earn.
+        Gains and losses of different positions do not cancel, nor do those of clicks and amounts.
         """
         whole = self.at[:, 1] - self.at[:, 0]
         return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
@@ -127,8 +134,8 @@ class Summary:
 def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
     """Return means and covariances, clustered by unit.
 
-    They are less what controls explain, with the tails that the policies know and the error of the
-    fitted models (delete-a-fold jackknife).
+    Controls are regressed out. Variances are inflated for heavy weights that the log does not show, and
+    contain the error of the fitted models (delete-a-fold jackknife).
     """
     n, alpha, J = state.n, state.alpha, len(members)
     at, value = state.first / n, state.total / n
@@ -140,11 +147,10 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
         value = through @ value
         by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
-    if units != n:  # by position, the spread over rows times the same factor as the totals'
-        # Sums by unit exist for totals only: positions borrow their design effect.
+    if units != n:
+        # Sums by unit exist for totals only: variances by position are multiplied by their design effect.
         effect = np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(by_row), 1e-300)
-        # Rows of one unit say the same at most n times over; more is a rounding of a variance of
-        # nothing.
+        # A design effect is at most n; a larger one is a rounding error of a variance of zero.
         factor = np.sqrt(np.minimum(effect, 2.0 * n))[: 1 + J]
         at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
@@ -152,20 +158,18 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     known = (
         tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
     )
-    # E_0[w^2] is known from the policies; where the log's own mean square falls short of it, the
-    # rankings that dominate the variance have not occurred yet. A factor of 1e100 says as much as a
-    # larger one, and its products are numbers.
+    # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
+    # dominate the variance have not occurred. The factor is cut at 1e100, so that products stay finite.
     known = np.minimum(known, 1e300)
     logged = np.where(seen, np.maximum(state.square / n, 1e-100 * known), np.inf)
     inflation = np.maximum(1.0, known / logged)
-    # Products of two members by the geometric mean of their factors: the matrix stays positive.
+    # The covariance of two members has the geometric mean of their factors, which keeps it positive.
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
     covariance = covariance * np.outer(root, root)
     at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
     if state.fold_rows and len(state.folds) > 1:
         by_fold = state.folds / state.fold_rows
-        # Delete-a-fold jackknife: fits share most of their rows, so the sum of squares counts nearly
-        # in full instead of being averaged.
+        # Delete-a-fold jackknife: fits share most of their rows, hence the factor (F - 1) / F on the sum.
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
     unsupported = tails.unsupported / max(tails.rows, 1)
@@ -180,17 +184,17 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
 
 
 def with_aim(summary: Summary, aims: int) -> Summary:
-    """Return the summary with the aimed member after the models; the terms of the step are used up."""
+    """Return the summary with the aimed member after the models, made from the terms of the step."""
     J, T = len(summary.members), len(summary.value)
     M = T - 1 - J - aims
     terms = T - aims
     coefficients = correction(summary.value[terms:])
-    # Rows: what was earned, models, aimed = models + correction, the other members, each model.
+    # Rows: logged reward, models, aimed = models + correction, the other members, each model.
     through = np.zeros((2 + J + M, T))
     through[:2, :2] = np.eye(2)
     through[2, 1], through[2, terms:] = 1.0, coefficients
     through[3:, 2:terms] = np.eye(J - 1 + M)
-    # At each position the aimed member is that of the models: its correction is of the page.
+    # At each position the aimed member equals that of the models: its correction is of the page.
     places = np.array([0, 1, 1, *range(2, 1 + J)])
     again = places[1:] - 1
     own = np.zeros((1 + J, J + aims))
@@ -219,7 +223,7 @@ def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
     """Return the covariance of means over units (Liang & Zeger 1986), and their number."""
     used = state.buckets[state.buckets[:, -1] > 0]
     units = len(used)
-    # Scores of a ratio of sums: units differ in their number of rows, and the mean is over rows.
+    # The mean is over rows, and units differ in their rows: these are the scores of a ratio of sums.
     scores = used[:, :-1] - np.outer(used[:, -1], value)
     return units / max(units - 1, 1) * (scores.T @ scores) / state.n**2, units
 
@@ -227,20 +231,19 @@ def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
 def _controlled(
     state: AutoState, at: Floats, at_covariance: Floats, spread: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Return means and covariances by position less what controls h explain, and the map of totals
-    that does the same.
+    """Return means and covariances by position with controls h regressed out, and the same map for totals.
 
-    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is Cov of
-    the totals.
+    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is the
+    covariance of the totals.
     """
     n, H = state.n, state.mixed.shape[2]
     T = len(state.total) - H
     centre, of_h = state.total[T:] / n, spread[T:, T:]
     mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
-    # Controls may be collinear (weights of the same ratios): the smallest eigenvalues are noise.
+    # Controls may be collinear (weights of the same ratios), and their smallest eigenvalues noise.
     inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
     beta = mixed @ inverse
-    # What the logger earned is no estimate: it is left alone.
+    # The logged reward is not an estimate and stays as it is.
     beta[:, 0] = 0.0
     cross = mixed @ beta.swapaxes(1, 2) / n
     explained = beta @ of_h @ beta.swapaxes(1, 2) / n
