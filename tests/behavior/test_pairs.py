@@ -170,3 +170,17 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
     size = np.sqrt(max(square, 0.0))
     assert tree.fitted.doubt.gap == pytest.approx(abs(value - all_pairs) + size, rel=1e-9)
     assert (size > 1.0) == (strength > 0)
+
+
+def test_stretched_rows_have_the_corrected_variances():
+    """Whatever the log lacks: pairs alone, then with a share of triples, whose parts are told apart."""
+    ratios, _ = every_ranking(np.random.default_rng(8).normal(size=RANKINGS.shape))
+    rows = replace(pair_rows(ratios), inflation=np.array([[1.0, 2.0, 5.0], [3.0, 1.0, 2.0]]))
+    second = np.stack([(rows.pairs**2).mean(axis=0), (rows.triples**2).mean(axis=0)])
+    mean = np.stack([rows.pairs.mean(axis=0), rows.triples.mean(axis=0)])
+    expected = rows.inflation * second - mean**2
+    np.testing.assert_allclose(rows.variances, expected, rtol=1e-12)
+    alone = rows.stretched(0.0) - rows.single
+    np.testing.assert_allclose(alone.var(axis=0), expected[0], rtol=1e-12)
+    with_triples = rows.stretched(0.25) - rows.stretched(0.0)
+    np.testing.assert_allclose(with_triples.var(axis=0), 0.25**2 * expected[1], rtol=1e-10)
