@@ -210,7 +210,7 @@ def test_row_groups_are_pruned(tmp_path):
 
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=100)
     files = survey.expand(tmp_path / "log.parquet")
-    parts = tuple(survey.Part(files[0], 100 * g, 100, (g,)) for g in range(4))
+    parts = tuple(survey.FilePart(files[0], 100 * g, 100, (g,)) for g in range(4))
     for text, groups in (
         ("hour = 2", [2]),
         ("hour > 1", [2, 3]),

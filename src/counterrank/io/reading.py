@@ -183,7 +183,27 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     frame
         The table, one row a ranking or one row a position.
     **options
-        What columns are called and how to read them, as in `read_log`.
+        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
+        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
+        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
+        users, of known behaviour.
+        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
+        columns to carry along.
+        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
+        targets by name.
+        `items`: a file of features by item.
+        `where`: rows to keep, "country = 'DE'".
+        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
+        `missing_reward`: "error" (default) or "zero".
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
+        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
+        and rows in which equal scores decide are left out.
+        `decimal`: "." (default) or ",".
+        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
+        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
 
     Examples
     --------
