@@ -22,6 +22,19 @@ LONGEST = (
     "models/test_one_class_fit.py", "browser/test_site_search.py",
 )  # fmt: skip
 
+#: Files of five seconds and more that `make check` leaves out too: it is for between two edits.
+LONG = (
+    "audit/test_lost_rewards.py", "evaluation/test_arms.py", "evaluation/test_asked_for.py",
+    "evaluation/test_trust.py", "exploration/test_optimum.py", "exploration/test_plan.py",
+    "inference/test_coverage.py", "io/test_fuzz.py", "io/test_fuzzer.py", "io/test_hostile.py",
+    "io/test_stores.py", "learning/test_learning.py", "policies/test_contract.py",
+    "policies/test_plackett_luce.py", "policies/test_race.py", "research/paper/test_page.py",
+    "research/simulate/test_lift_study.py", "research/simulate/test_truth.py",
+    "testing/test_estimators.py",
+)  # fmt: skip
+#: Folders that it leaves out.
+LEFT_OUT = ("browser", "docs", "ordinary", "release")
+
 
 def place(nodeid: str) -> int:
     """Return where the file of a test stands in the order; all others come after these."""
@@ -30,14 +43,14 @@ def place(nodeid: str) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out the longest files")
+    parser.addoption("--quick", action="store_true", help="leave out the long files")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if not config.getoption("--quick"):
         return None
     file = collection_path.as_posix().rpartition("/tests/")[2]
-    return True if file in LONGEST or file in ("browser", "docs", "ordinary", "release") else None
+    return True if file in (*LONGEST, *LONG, *LEFT_OUT) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
