@@ -168,3 +168,31 @@ def test_a_command_runs_where_nothing_can_be_kept():
         timeout=600,
     )
     assert (found.returncode, found.stdout.strip()) == (0, "1.0"), found.stderr
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_damaged_code_on_disk_is_made_anew(ending, tmp_path):
+    """An index that was cut off, or machine code that is none: both were tracebacks."""
+    script = tmp_path / "script.py"
+    (tmp_path / "kernel.py").write_text(
+        "from counterrank.kernels.jit import jit\n\n\n@jit\ndef twice(x):\n    return 2.0 * x\n"
+    )
+    script.write_text("from kernel import twice\n\nprint(twice(4.0))\n")
+    own = os.environ | {
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, str(script)], env=own, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run() == "8.0"
+    kept = list((tmp_path / "cache").rglob(f"*.{ending}"))
+    assert kept
+    for file in kept:
+        file.write_bytes(file.read_bytes()[:40] if ending == "nbi" else b"no code")
+    assert run() == "8.0" and run() == "8.0"

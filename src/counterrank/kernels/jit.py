@@ -77,7 +77,15 @@ event.register("numba:compile", FIRST_RUN)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
-    """Machine code on disk, or none: a full disk ends no evaluation."""
+    """Machine code on disk, or none: a full disk ends no evaluation, and neither does damaged code."""
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        """Return the code of one signature; none where it cannot be read, and then all is made anew."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever was cut off, or written for the types of another version
+            self.flush()
+            return None
 
     def save_overload(self, sig: object, data: object) -> None:
         """Store the code of one signature where that is possible."""
