@@ -210,8 +210,8 @@ _LONG = (
     "weights and mean-zero controls; shorter rankings would do better"
 )
 _DRAWN = (
-    "the reward models' mean under the target ('{kind}' propensities) is an average "
-    "over {draws} drawn rankings a row, whose error is inside the standard error"
+    "what the reward models expect ('{kind}' propensities) is an average over {draws} drawn "
+    "rankings a row, whose error is inside the standard error"
 )
 _SAMPLED = (
     "what the models and own-position weights say is asked of {share} of the "
