@@ -72,10 +72,12 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 # Damaged files of every kind for ten minutes, then ordinary logs through everything; SECONDS=60 for one each.
+# Last, the tests of properties with examples that no run has drawn before.
 SECONDS ?= 600
 fuzz: setup
 	$(BIN)/python -m benchmarks.fuzz $(SECONDS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ordinary $(SECONDS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --hypothesis-profile=anew $$(grep -rl "^@given" tests)
 
 # Changes of single operators and numbers in the core formulas that no test notices; about an hour.
 mutation: setup

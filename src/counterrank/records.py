@@ -86,6 +86,10 @@ class Record:
         made: Self = _record(cls, found, "")
         return made
 
+    def flaw(self) -> tuple[str, str] | None:
+        """Return a field that does not fit the others, and what it is not; None where all fit."""
+        return None
+
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields."""
         return tuple(one.name for one in fields(self))
@@ -101,6 +105,13 @@ class Record:
         if key not in self.keys():
             raise KeyError(key)
         return getattr(self, key)
+
+
+def unequal(record: Record, one: str, other: str) -> tuple[str, str] | None:
+    """Return the flaw of two lists that are not of one length; None where they are."""
+    if len(record[one]) == len(record[other]):
+        return None
+    return other, f"as long as '{one}'"
 
 
 class ResultView(Protocol):
@@ -254,7 +265,10 @@ def _record(kind: Any, found: Any, where: str) -> Any:
             if origin not in _UNIONS:
                 raise _damaged(place, "there")
             read[one.name] = None
-    return kind(**read)
+    made: Record = kind(**read)
+    if wrong := made.flaw():
+        raise _damaged(f"{where}.{wrong[0]}".lstrip("."), wrong[1])
+    return made
 
 
 def value_of(hint: Any, given: Any, where: str) -> Any:

@@ -1,5 +1,6 @@
 """A complete model of made-up numbers: every section of the report has something to show."""
 
+from copy import deepcopy
 from typing import Any
 
 from counterrank.behavior import Condition
@@ -143,7 +144,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
         ),
         estimate("clickbait", "iips", 1.33, 0.008),
     ]
-    return {
+    found = {
         "schema": "counterrank/evaluation/1",
         "log": {"n": 24_000, "K": K, "fingerprint": "00ff00ff00ff00ff", "rows_fingerprint": "00ff",
                 "value": today, "stderr": 0.006,
@@ -188,23 +189,18 @@ def model(today: float = 1.2) -> dict[str, Any]:
                                                    for g in range(9)], "sign_changes_at": 1.5}},
         "audit": [
             finding("propensities in (0, 1]", "passed", "144,000 numbers"),
-            finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same "
-                                                                                "as": 3}], "a file "
-                                                                                           "was "
-                                                                                           "read "
-                                                                                           "twice",
-                    "drop one copy"),
-            finding("sums", "failed", "rows add up to 1.04", [{"row": 3, "sum": 1.04}], "rounding to two "
-                                                                              "digits",
-                    "log more digits"),
+            finding("duplicates", "warned", "12 rows occur twice", [{"row": 17, "same as": 3}],
+                    "a file was read twice", "drop one copy"),
+            finding("sums", "failed", "rows add up to 1.04", [{"row": 3, "sum": 1.04}],
+                    "rounding to two digits", "log more digits"),
             finding("drift", "skipped", "no column of days"),
         ],
-        "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs "
-                                                                                 "propensity_dist"}],
+        "skipped": [{"target": "clickbait", "estimator": "cascade-dr", "reason": "needs propensity_dist"}],
         "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0",
                        "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
     }  # fmt: skip
+    return deepcopy(found)  # rows share lists: what one test damages must not reach the next
 
 
 def result(given: dict[str, Any] | None = None) -> Evaluation:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 
@@ -167,6 +168,35 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a model; of a list, and of a table by names of people, the first entry only."""
+    if path:
+        yield path
+    named = any("/" in key for key in value) if isinstance(value, dict) else isinstance(value, list)
+    keys = (
+        range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+    )
+    for key in list(keys)[: 1 if named else None]:
+        if key != "others":  # the same forest again
+            yield from places(value[key], (*path, key))
+
+
+@pytest.mark.parametrize("value", [None, 0, [1.0]], ids=repr)
+def test_any_place_may_be_damaged(value: Any) -> None:
+    # A page with what there is, or one message when the result is read; never anything else.
+    for *above, last in places(sample.model()):
+        model = sample.model()
+        place: Any = model
+        for key in above:
+            place = place[key]
+        place[last] = value
+        try:
+            found = sample.result(model)
+        except ConfigError:
+            continue
+        assert Page(evaluation.page(found)).open == [], (*above, last)
 
 
 @settings(max_examples=40, deadline=None)

@@ -4,7 +4,7 @@ Each group's rule, size, model and estimate as text, table, plain values and pic
 text, lines and small matrices, without any library); and which features matter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -230,6 +230,13 @@ class Tree(Record):
 
     position: int | None = None
     groups: tuple[Leaf, ...] = ()
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the position where it is missing: the groups have the items of one."""
+        rows = [row for leaf in self.groups for row in leaf.items]
+        if self.position is None and not all(isinstance(row, Sequence) for row in rows):
+            return "position", "a number, though the groups have the items of one position"
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from counterrank.audit import Audit, Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
 from counterrank.evaluation.tables import Diagnostics, JointLift, LogSummary, MetricResult
+from counterrank.inference import check_level
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
 
@@ -88,7 +89,7 @@ def _metric(found: Row, whole: Row) -> MetricResult:
 
 def _estimate(found: Row, lift: Row, n: int) -> Estimate:
     """Return an estimate whose interval is the one that was written."""
-    level = _number(found, "level") if "level" in found else 0.95
+    level = check_level(_number(found, "level")) if "level" in found else 0.95
     ends = _number(found, "low"), _number(found, "high")
 
     def written(wanted: float) -> tuple[float, float]:

@@ -111,6 +111,10 @@ class OrderPoint(Record):
     ess: float = float("nan")
     estimator: str = ""
 
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the order where it is none."""
+        return None if self.order > 0 else ("order", "1 or more")
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics(Record):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Protocol
 
+from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.report.numbers import known
 
@@ -48,12 +50,13 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
 def whole_matrix(value: Any) -> list[list[float]]:
     """Return a square list of lists of finite numbers, empty when it is something else.
 
-    >>> whole_matrix([[0, 1], [2, 0]]), whole_matrix([[0, 1], [2]])
-    ([[0.0, 1.0], [2.0, 0.0]], [])
+    >>> whole_matrix([[0, 1], [2, 0]]), whole_matrix([[0, 1], [2]]), whole_matrix([[0, 1], None])
+    ([[0.0, 1.0], [2.0, 0.0]], [], [])
     """
-    lines = [line for line in value if isinstance(line, Sequence)] if _is_list(value) else []
+    if not (_is_list(value) and all(map(_is_list, value))):
+        return []
     # A line that lost an entry is too short below: a matrix with a hole is none.
-    square = [[float(item) for item in line if known(item)] for line in lines]
+    square = [[float(item) for item in line if known(item)] for line in value]
     return square if all(len(line) == len(value) for line in square) else []
 
 
@@ -208,9 +211,11 @@ class Reading:
         from counterrank.evaluation import OrderPoint
 
         for found in self.of(target):
-            path = [OrderPoint.from_dict(row) for row in rows(found.details.get("order_path"))]
-            if len(path) > 1:
-                return [self._with_interval(point) for point in path if known(point.value)]
+            # Details are free: what an estimator of somebody's own calls by this name may be anything.
+            with suppress(ConfigError):
+                path = [OrderPoint.from_dict(row) for row in rows(found.details.get("order_path"))]
+                if len(path) > 1:
+                    return [self._with_interval(point) for point in path if known(point.value)]
         return []
 
     def _with_interval(self, point: OrderPoint) -> OrderPoint:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.messages import Message
-from counterrank.records import Record, optional
+from counterrank.records import Record, optional, unequal
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
@@ -223,6 +223,10 @@ class Support(Record):
     #: Rows that were looked at.
     rows: int = 0
 
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the list that is longer or shorter than its twin."""
+        return unequal(self, "unlogged_share", "rare_share")
+
 
 @dataclass(frozen=True, slots=True)
 class Survival(Record):
@@ -230,6 +234,10 @@ class Survival(Record):
 
     weight: tuple[float, ...] = ()
     share: tuple[float, ...] = ()
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the list that is longer or shorter than its twin."""
+        return unequal(self, "weight", "share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +276,10 @@ class WeightReport(Record):
     flags: tuple[str, ...] = ()
     #: The rows with the largest |total|, where an estimate has one total a row.
     top_rows: tuple[TopRow, ...] = optional(default=())
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the list that is longer or shorter than its twin."""
+        return unequal(self, "mean_weight", "mean_weight_z")
 
     def __repr__(self) -> str:
         return f"WeightReport(n={self.n}, ess={self.ess:.4g}, tail_index={self.tail_index:.3g})"
