@@ -12,7 +12,7 @@ import math
 import os
 import types
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from typing import (
@@ -112,6 +112,15 @@ def unequal(record: Record, one: str, other: str) -> tuple[str, str] | None:
     if len(record[one]) == len(record[other]):
         return None
     return other, f"as long as '{one}'"
+
+
+def square(rows: Sequence[Sequence[float]]) -> bool:
+    """Return whether rows are a square matrix of finite numbers.
+
+    >>> square([[1.0, 2.0], [3.0, 4.0]]), square([[1.0], [2.0]]), square([[math.nan]])
+    (True, False, False)
+    """
+    return all(len(row) == len(rows) and all(map(math.isfinite, row)) for row in rows)
 
 
 class ResultView(Protocol):

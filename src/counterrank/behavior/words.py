@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counterrank.behavior.forest import Forest
 from counterrank.behavior.masks import draw
-from counterrank.records import Record
+from counterrank.records import Record, square
 from counterrank.texts import in_percent
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ class Condition(Record):
     high: float | None = None
     labels: tuple[str, ...] = ()
     or_missing: bool = False
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the end of a range that has none."""
+        open_range = self.kind == "range" and self.low is None and self.high is None
+        return ("high", "a number, nor is 'low'") if open_range else None
 
     def text(self, name: str | None = None, *, at_most: str = "<=") -> str:
         """Return the condition in signs, of a column by its own name or another.
@@ -250,6 +255,10 @@ class People(Record):
     conditions: tuple[Condition, ...] = ()
     share: float = 1.0
     sees: tuple[tuple[float, ...], ...] = ()
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the matrix where it is none."""
+        return None if square(self.sees) else ("sees", "a square matrix of numbers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,24 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
         if name not in made and found.get(name) is not None
     }
     result = kind(**made, **rest)
-    for target in {one.target for one in result.estimates} | {*result.recommended}:
-        chosen = target, result.recommended.get(target)
-        if not any((one.target, one.estimator) == chosen for one in result.estimates):
-            raise ConfigError(f"this evaluation is damaged: '{target}' has no recommended estimate")
+    _check_recommended(result)
+    for one in result.metrics:
+        _check_recommended(one)
+    wide = {len(rows) for rows in result.correlations.values()} - {len(result.metrics)}
+    if wide or not all(
+        len(row) == len(rows) for rows in result.correlations.values() for row in rows
+    ):
+        raise ConfigError(
+            "this evaluation is damaged: 'correlations' has not a row and a column for each metric"
+        )
     return result
+
+
+def _check_recommended(found: "Evaluation | MetricResult") -> None:
+    known = {(one.target, one.estimator) for one in found.estimates}
+    for target in {one.target for one in found.estimates} | {*found.recommended}:
+        if (target, found.recommended.get(target)) not in known:
+            raise ConfigError(f"this evaluation is damaged: '{target}' has no recommended estimate")
 
 
 def estimates_from(found: Row) -> tuple[Estimate, ...]:
@@ -70,9 +83,9 @@ def _metric(found: Row, whole: Row) -> MetricResult:
     }
     hints = get_type_hints(MetricResult)
     rows = {
-        name: value_of(hints[name], found[name], f"metrics.{name}")
+        name: value_of(hints[name], found.get(name), f"metrics.{name}")
         for name in ("recommended", "verdict", "segments", "comparisons", "skipped")
-        if found.get(name) is not None
+        if found.get(name) is not None or name == "recommended"
     }
     lifts = value_of(tuple[Json, ...], found.get("lift") or [], "metrics.lift")
     return MetricResult(

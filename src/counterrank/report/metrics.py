@@ -214,14 +214,15 @@ def trade_drawing(reading: Reading, x: "MetricResult", y: "MetricResult") -> Plo
     for target in reading.candidates:
         places = [metric.estimate(target).lift.relative for metric in (x, y)]
         joints = [metric.joint_of(target) for metric in (x, y)]
-        if not all(map(known, places)) or None in joints:
+        correlations = reading.result.correlations.get(target)
+        if not all(map(known, places)) or None in joints or correlations is None:
             continue
-        errors = [one.relative_stderr for one in joints if one is not None]
-        rho = reading.result.correlations[target][names.index(x.name)][names.index(y.name)]
-        if not all(map(known, errors)):
+        errors = np.array([one.relative_stderr for one in joints if one is not None])
+        rho = correlations[names.index(x.name)][names.index(y.name)]
+        with np.errstate(over="ignore"):
+            cov = np.outer(errors, errors) * [[1.0, rho], [rho, 1.0]]
+        if not np.isfinite(cov).all():
             continue
-        cov = np.array([[errors[0] ** 2, rho * errors[0] * errors[1]],
-                        [rho * errors[0] * errors[1], errors[1] ** 2]])  # fmt: skip
         centre = 100 * np.array(places)
         edge = centre + 100 * ellipse(cov, reading.level)
         style = style_of(reading, target)

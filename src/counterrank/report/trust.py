@@ -170,9 +170,9 @@ def _mean_points(found: "WeightReport") -> list[Point]:
 
 def _support(reading: Reading, target: str) -> Markup:
     found = reading.support(target)
-    if found is None or not any(found.rare_share):
+    most = max(found.rare_share, default=0.0) if found is not None else 0.0
+    if found is None or not most > 0:
         return Markup("")
-    most = max(found.rare_share)
     lines, body = [], []
     for k, (r, u) in enumerate(zip(found.rare_share, found.unlogged_share, strict=True), start=1):
         tip = f"position {k}: {percent(r)} of what {target} shows\n{percent(u)} is never logged"
