@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,16 @@ def titled(title: "str | Text") -> Table:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
+
+
+def tabled(title: "str | Text", head: Iterable[str], lines: Iterable[Iterable[Any]]) -> Table:
+    """Return a table of the report's look: what its columns are called, and its lines."""
+    shown = titled(title)
+    for name in head:
+        shown.add_column(name)
+    for cells in lines:
+        shown.add_row(*map(safe, cells))
+    return shown
 
 
 def renderables(result: "Evaluation") -> Iterator[RenderableType]:
