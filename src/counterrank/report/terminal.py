@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import metrics, sentences
-from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, family
+from counterrank.report.visibility import kinds as kinds_of
 from counterrank.report.where import by_lift
 from counterrank.texts import NARROW
 from counterrank.weights.thresholds import FAILED, WARNED
