@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
@@ -34,7 +35,6 @@ from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
 if TYPE_CHECKING:
     from counterrank.inference import Evidence
 
-Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 
@@ -167,7 +167,9 @@ class Estimate:
 
     def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
-        flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
+        flags = self.flags
+        if ONE_UNIT not in flags:
+            flags = (Message("one-unit", ONE_UNIT), *flags)
         lift = Lift(
             self.lift.value,
             np.nan,
@@ -268,7 +270,7 @@ class View:
         made: Made = self._memo[key]
         return made
 
-    def part(self, key: Hashable, rows: NDArray[np.int64]) -> View:
+    def part(self, key: Hashable, rows: Ints) -> View:
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
         like = None if self.like is None else self.like.part(key, rows)
         made: View | None = self._parts.get(key)

@@ -4,16 +4,14 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
 from counterrank.weights.variance import clustered_variances
-
-Floats = NDArray[np.float64]
 
 
 def bin_edges() -> Floats:
@@ -158,9 +156,8 @@ def largest_weight_share(moments: Moments) -> float:
     )
 
 
-ONE_UNIT = Message(
-    "one-unit", "a single ranking or unit shows no spread; there is no standard error"
-)
+#: The text of the flag "one-unit".
+ONE_UNIT = "a single ranking or unit shows no spread; there is no standard error"
 
 
 def units(moments: Moments) -> int:
@@ -177,7 +174,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         THRESHOLDS["concentration"].reliable,
     )
     if units(moments) < 2:
-        found.append(ONE_UNIT)
+        found.append(Message("one-unit", ONE_UNIT))
     elif (ess := effective_rows(moments)) < few:
         said = (
             f"only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
@@ -317,8 +314,6 @@ def weight_report(
         top_rows=() if top is None else top.listed(),
     )
 
-
-Ints = NDArray[np.int64]
 
 #: How many rows are kept, and how many of a batch share a peak by which they are looked for.
 KEPT, _TOGETHER = 10, 16
