@@ -18,7 +18,6 @@ from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut, Group
 from counterrank.evaluation.totals import RowTotals, totals_of
 from counterrank.weights.diagnostics import TopRows, top_rows_of
-from counterrank.weights.ratios import Ratios, ratios_of
 
 Floats = NDArray[np.float64]
 Sums = TypeVar("Sums")
@@ -76,7 +75,7 @@ class Pass:
                     for group in self.main
                 )
         totals = totals_of(columns, batch.bucket if self.by_unit else None)
-        looked = Tallies(()) if self.auditor is None else _audited(self.auditor, batch, views)
+        looked = Tallies(()) if self.auditor is None else self.auditor.partial(batch, views)
         state = PassState(
             tuple(states), totals, segments, fingerprint_of(batch) if seen is None else seen,
             reward_range(batch.reward), tuple(tops), looked, paired,
@@ -106,15 +105,6 @@ class JointPass:
         columns.append(batch.lengths.astype(np.float64))
         totals = totals_of(columns, batch.bucket if self.passes[0].by_unit else None)
         return JointState(tuple(parts), totals)
-
-
-def _audited(auditor: Auditor, batch: RankingLog, views: Mapping[str, View]) -> Tallies:
-    """Return the audit's counts of a batch, with what the estimators have already formed of it."""
-
-    def ratios(part: RankingLog, name: str) -> Ratios:
-        return views[name].ratios if part is batch else ratios_of(part, name)
-
-    return auditor.partial(batch, ratios, lambda name: views[name].position_sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
