@@ -4,11 +4,8 @@ from counterrank.models.base import (
     ALL,
     History,
     ListModel,
-    PageModel,
-    Prediction,
     RewardModel,
     by_row,
-    plain_history,
     squared_loss,
 )
 from counterrank.models.choice import fit_best, fit_close
@@ -26,7 +23,14 @@ from counterrank.models.clicks.model import (
 )
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.columns import can_sample, has_distribution, whole_distribution
-from counterrank.models.draws import page_policy, paired_draws, policy_draws, target_draws
+from counterrank.models.draws import (
+    Stream,
+    page_policy,
+    paired_draws,
+    policy_draws,
+    stream,
+    target_draws,
+)
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import (
     LinearModel,
@@ -46,21 +50,19 @@ __all__ = [
     "History",
     "Means",
     "NumberModel",
-    "PageModel",
     "Parameters",
     "Predictor",
     "RepeatedLists",
     "Similarity",
+    "Stream",
     "number_table",
     "place_discount",
-    "plain_history",
     "rivalry",
     "ALL",
     "ClickModel",
     "LinearModel",
     "ListModel",
     "MixtureModel",
-    "Prediction",
     "Rankings",
     "RewardModel",
     "Training",
@@ -82,6 +84,7 @@ __all__ = [
     "target_draws",
     "rankings_of",
     "squared_loss",
+    "stream",
     "variants_for",
     "train",
     "whole_distribution",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, by_row
+from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.kernels.likelihood import Parts, parts_of
 from counterrank.models.clicks.kernels.recursion import (
     Attraction,
@@ -36,7 +36,7 @@ from counterrank.models.clicks.kernels.recursion import (
     similar_above,
     skipped,
 )
-from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.clicks.settings import SETTINGS, SIGNS_SEED
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
@@ -120,7 +120,7 @@ def _ranked(table: Floats) -> tuple[int, float]:
 
 def _noise(table: Floats) -> float:
     """Return the largest eigenvalue of the same residuals with random signs, averaged over three draws."""
-    rng = np.random.default_rng(STREAMS["random signs"])
+    rng = np.random.default_rng(SIGNS_SEED)
     found = []
     for _ in range(3):
         flip = np.triu(rng.choice((-1.0, 1.0), table.shape), 1)
@@ -473,7 +473,6 @@ class Predictor:
             )
             others = self.rivals.apply(self.competition(rankings, strength, alike))
         own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
-        assert rankings.row is not None
         given = Attraction(
             self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
         )
@@ -509,7 +508,7 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PredictorModel:
+class PredictorModel(ListModel):
     """A model that makes its expectations from one linear predictor."""
 
     predictor: Predictor
