@@ -434,7 +434,7 @@ def decide(one: JudgedTarget) -> tuple[str, tuple[Message, ...]]:
     insufficient. All else is for a test to find out.
     """
     reasons = [_of_primary(one), *(_of_guardrail(rail) for rail in one.watched)]
-    action = next(one for one in (HOLD, TEST, SHIP) if one in dict(reasons))
+    action = next(kind for kind in (HOLD, TEST, SHIP) if kind in dict(reasons))
     return action, tuple(reason for for_action, reason in reasons if for_action == action)
 
 
