@@ -145,24 +145,23 @@ def model_alone(e: TargetEvidence) -> Found:
 
 def units(e: TargetEvidence) -> Found:
     """There are enough rows, and they are known to be independent."""
-    line = THRESHOLDS["units"]
-    if not (e.clustered or e.independent):
-        yield Judged(
-            max(WARNED, line.status(e.units), key=SEVERITY.index),
-            f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            (f"name the user or session, {say('--columns', 'unit=COLUMN')}", _independent()),
-        )
-        return
-    if e.shared_contexts is not None and not e.independent:
-        yield Judged(
-            max(WARNED, line.status(e.units), key=SEVERITY.index),
+    line, owner = (
+        THRESHOLDS["units"],
+        f"name the user or session, {say('--columns', 'unit=COLUMN')}",
+    )
+    doubt = ""
+    if not e.clustered:
+        doubt = f"{e.units:,} rows are taken as independent, but nothing says whose they are"
+    elif e.shared_contexts is not None:
+        doubt = (
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
-            "rows of one visitor seem to count as many",
-            (
-                f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row",
-                _independent(),
-            ),
+            "rows of one visitor seem to count as many"
         )
+        owner += ", not the row"
+    if doubt and not e.independent:
+        status = max(WARNED, line.status(e.units), key=SEVERITY.index)
+        option = say("--independent-rows", python="independent_rows=True")
+        yield Judged(status, doubt, (owner, f"say {option} if no visitor has two rows"))
         return
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or groups of users"
@@ -495,12 +494,6 @@ def _more(n: int, factor: float, *instead: str) -> tuple[tuple[str, ...], int | 
         return (*others, f"{last}: no number of rows like these would do"), None
     needed = round_up(n * factor)
     return (f"about {needed:,} rows like these ({_times(factor)} times as many)", *instead), needed
-
-
-def _independent() -> str:
-    """Return how to say that no two rows belong together."""
-    option = say("--independent-rows", python="independent_rows=True")
-    return f"say {option} if no visitor has two rows"
 
 
 #: More times as many rows than this are no advice.

@@ -24,6 +24,7 @@ from counterrank.exploration.predictions import (
     drawn,
     joint,
     own_places,
+    squared_reward,
     whole_pages,
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
@@ -382,10 +383,7 @@ class Bench:
 
     def _needs_pages(self, target: DrawnPages) -> Floats:
         """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
-        alpha, rewards = self.log.position_weights, self.rewards
-        weighed = target.q * alpha
-        products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
-        square = target.q @ (alpha**2 * rewards.own) + products
+        square = squared_reward(target.q, self.rewards, self.log.position_weights)
         needs: Floats = np.exp(target.log_prob) * square
         return needs
 
