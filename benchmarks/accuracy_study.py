@@ -152,7 +152,7 @@ def run(
         truth = TRUTHS.setdefault(path.name, None) or simulate.true_value(env)
         TRUTHS[path.name] = truth
     if not lines:
-        drawn = env.draw_on_policy(2**15, np.random.default_rng([cell["id"], 5]))
+        drawn = env.draw(2**15, np.random.default_rng([cell["id"], 5]), policy="target")
         sd = float(drawn.reward.sum(axis=1).std())
         lines = [json.dumps({**cell, "truth": truth.value, "truth_stderr": truth.stderr, "sd": sd})]
         path.write_text(lines[0] + "\n")

@@ -22,8 +22,8 @@ import counterrank as cr
 from counterrank.cli.options import reading
 from counterrank.errors import CounterrankError
 from counterrank.io import scan_log
+from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import opened
-from counterrank.io.spec import ReadOptions
 
 #: Pieces that parsers trip over.
 TOKENS = [

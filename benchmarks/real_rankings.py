@@ -110,7 +110,7 @@ def truth(cell: Row, out: Path) -> Row:
         return found
     world = World(**cell["world"])
     value = true_value(world, relative_error=2e-3 if cell["n"] <= 2000 else 1e-3)
-    drawn = world.draw_on_policy(2**15, np.random.default_rng([cell["world"]["seed"], 5]))
+    drawn = world.draw(2**15, np.random.default_rng([cell["world"]["seed"], 5]), policy="target")
     found = {
         "value": value.value,
         "stderr": value.stderr,

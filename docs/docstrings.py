@@ -82,7 +82,7 @@ class Docstrings(griffe.Extension):
         if pkg.name != "counterrank":
             return
         for member in pkg.members.values():
-            if isinstance(member, griffe.Alias) and member.name in (pkg.exports or ()):
+            if isinstance(member, griffe.Alias):
                 self.tabulate(member)
 
     def tabulate(self, alias: griffe.Alias) -> None:

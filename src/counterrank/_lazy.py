@@ -1,20 +1,24 @@
 """Public names load their module on first use, so that `import counterrank` stays quick."""
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable
 from typing import Any
 
 
-def attach(
-    package: str, modules: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__` for names that live in `package.module`.
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__` for the names in the stub `__init__.pyi` beside its file.
 
-    The package imports the same names under TYPE_CHECKING and lists them in `__all__`, both of
-    which type checkers read. Classes keep the `__module__` of their file: with the package's name
-    there, `inspect.getsource` and a notebook's `??` do not find them, and doctest skips them.
+    The stub has a line `from module import name as name` for each: type checkers, editors and this
+    function read the same list. Classes keep the `__module__` of their file: with the package's
+    name there, `inspect.getsource` and a notebook's `??` do not find them, and doctest skips them.
     """
-    home = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+    home: dict[str, str] = {}
+    with open(os.path.join(os.path.dirname(file), "__init__.pyi"), encoding="utf-8") as stub:
+        for line in stub:
+            match line.split():
+                case ["from", module, "import", name, "as", _]:
+                    home[name] = module
 
     def get(name: str) -> Any:
         if name not in home:

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from counterrank.errors import ConfigError, LogError, MissingExtraError, OutputError, require
+from counterrank.texts import first_line, suggestion
 
 PathLike = str | os.PathLike[str]
 #: Size, time of change in nanoseconds, and what tells two contents of one size and time apart.
@@ -147,8 +148,6 @@ def _by_fsspec(url: str) -> tuple[Any, str]:
     core = require("fsspec.core", extra="stores")
     known = require("fsspec.registry", extra="stores").known_implementations
     if scheme not in known:
-        from counterrank.texts import suggestion
-
         near = suggestion(scheme, [*NATIVE, *known])
         raise ConfigError(
             f"{scheme}:// is no store that is known{near}; use {', '.join(NATIVE)}, or a scheme "
@@ -189,8 +188,7 @@ def _reason(problem: OSError) -> str:
         return "there is nothing of that name"
     if isinstance(problem, PermissionError):
         return _DENIED
-    lines = text.strip().splitlines()
-    return without_secrets(lines[0][:300]) if lines else type(problem).__name__
+    return without_secrets(first_line(problem))
 
 
 def without_secrets(text: str) -> str:

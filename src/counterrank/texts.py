@@ -1,4 +1,4 @@
-"""What messages are made of: close names, lists of names, shares in per cent."""
+"""What messages are made of: close names, lists of names, shares in per cent, others' errors."""
 
 import difflib
 import math
@@ -49,6 +49,16 @@ def listed(names: Iterable[str], *, most: int = 12) -> str:
     shown = ", ".join(all_names[:most]) or "none"
     rest = len(all_names) - most
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def first_line(problem: BaseException) -> str:
+    r"""Return the first line of what another library raised, or the kind of error where it says nothing.
+
+    >>> first_line(OSError("no space\nat line 3")), first_line(OSError())
+    ('no space', 'OSError')
+    """
+    lines = str(problem).strip().splitlines()
+    return lines[0][:300] if lines else type(problem).__name__
 
 
 def _runs(names: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.models.base import Prediction
+from counterrank.models import RewardModel
 
 N, K, A = 12, 3, 4
 
@@ -47,13 +47,16 @@ WEIGHTS = {
 }
 
 
-class Known:
+class Known(RewardModel):
     """A model that knows its numbers."""
 
-    details: dict = {"kind": "known"}
+    folds, details = 1, {"kind": "known"}
 
-    def predict(self, batch, target):
-        return Prediction(Q[batch.rows], MEAN[batch.rows])
+    def expected(self, rankings, fold):
+        return Q[rankings.log.rows]
+
+    def mean_under(self, batch, target, fold):
+        return MEAN[batch.rows]
 
 
 def same(estimate, y):

@@ -7,7 +7,8 @@ import counterrank as cr
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import MemorySource
 from counterrank.models.draws import target_draws
-from counterrank.models.learners import fit_learner
+from counterrank.models.learners import features, fit_learner
+from counterrank.models.rankings import rankings_of
 
 pytest.importorskip("sklearn")
 
@@ -45,10 +46,14 @@ def test_all_draws_of_some_rows_are_asked_at_once():
     )
     model = fit_learner(MemorySource(log), Counting())
     Counting.asked = 0
-    found = model.predict(log, "new")
+    fold = log.bucket % model.folds
+    mean = model.mean_under(log, "new", fold)
     assert Counting.asked == 2 * K
-    x, drawn = context_columns(log), target_draws(log, "new", model.draws, model.seed)
-    draws = [model._values(x, drawn[:, s], log.bucket, log.lengths) for s in range(model.draws)]
-    np.testing.assert_allclose(found.mean, np.mean(draws, axis=0), rtol=0, atol=1e-12)
-    own = model._values(x, log.action, log.bucket, log.lengths)
-    np.testing.assert_allclose(found.q, own, rtol=0, atol=1e-12)
+    logged, drawn = rankings_of(log), target_draws(log, "new", model.draws, model.seed)
+    draws = [model.expected(logged.others(drawn[:, s]), fold) for s in range(model.draws)]
+    np.testing.assert_allclose(mean, np.mean(draws, axis=0), rtol=0, atol=1e-12)
+    x, k = context_columns(log), 1
+    own = features(x, log.action, k, A) @ np.stack([model.models[f][k].beta for f in fold]).T
+    np.testing.assert_allclose(
+        model.expected(logged, fold)[:, k], np.diagonal(own), rtol=0, atol=1e-12
+    )

@@ -13,7 +13,7 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.doubly_robust import DR, CascadeDR, CascadePlan
 from counterrank.estimators.marginal import Marginalised, PseudoInverse
 from counterrank.estimators.masked import IPS, OrderIPS
-from counterrank.models.base import Prediction
+from counterrank.models import RewardModel, rankings_of
 from counterrank.models.columns import Layout, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
 from counterrank.research import simulate
@@ -59,18 +59,6 @@ def test_dr_with_any_wrong_model_is_unbiased_when_the_weights_are(weights):
     )
 
 
-class Separable:
-    """A wrong model that is pairwise itself, so that order-2 weights are right for its errors."""
-
-    details: dict = {}
-
-    def __init__(self, layout, coef):
-        self.model = LinearModel(layout, coef, np.zeros(layout.K, dtype=np.int64))
-
-    def predict(self, batch, target):
-        return self.model.predict(batch, target)
-
-
 def random_model(log, *, slots, cross, squares, seed=5):
     layout = Layout(log.K, 3, 2, 2, slots, ContextMoments.of(log), cross=cross, squares=squares)
     coef = np.random.default_rng(seed).standard_normal((2, log.K, 3, layout.width))
@@ -86,7 +74,9 @@ def one_fold(log):
 def test_dr_order_two_with_a_wrong_pairwise_model_is_unbiased_for_pairs():
     pairs = world(3, 3, pairwise)
     layout, coef = random_model(one_fold(pairs.log), slots=pair_slots(3), cross=True, squares=0)
-    estimate = pairs.expected(DR(weights=2, model=Separable(layout, coef)))
+    # A wrong model that is pairwise itself: order-2 weights are right for its errors.
+    model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
+    estimate = pairs.expected(DR(weights=2, model=model))
     np.testing.assert_allclose(estimate, pairs.value(), atol=1e-12)
 
 
@@ -140,15 +130,16 @@ def test_the_cascade_of_a_linear_model_averages_what_stands_below():
     log = one_fold(tiny.log)
     layout, coef = random_model(log, slots=pair_slots(3), cross=False, squares=0)
     model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
-    found, whole = model.cascade(log, "new"), model.predict(log, "new")
-    np.testing.assert_allclose(found.mean, whole.mean, atol=1e-12)
+    fold = log.bucket % model.folds
+    (known, mean), q = model.cascade(log, "new"), model.expected(rankings_of(log), fold)
+    np.testing.assert_allclose(mean, model.mean_under(log, "new", fold), atol=1e-12)
     # Naive twin: rows that agree in context and a_1..a_k, weighted by the target.
     for k in range(3):
         keys = np.column_stack([log.context, log.action[:, : k + 1]])
         for i in range(0, log.n, 5):
             same = (keys == keys[i]).all(axis=1)
-            mean = np.average(whole.q[same, k], weights=tiny.wanted[same])
-            assert found.q[i, k] == pytest.approx(mean, abs=1e-12)
+            mean = np.average(q[same, k], weights=tiny.wanted[same])
+            assert known[i, k] == pytest.approx(mean, abs=1e-12)
 
 
 RANKINGS = np.array(list(permutations(range(4), 3)))
@@ -190,9 +181,7 @@ def test_cascade_dr_of_dependent_positions(kind, sees):
     q = np.sin(np.cumsum(turned * 1.7, axis=1))
     q = q if sees == "above" else q[:, ::-1]
     mean = np.broadcast_to(wanted @ q, q.shape)
-    plan = CascadePlan(
-        Workspace(MemorySource(log, threads=1), "new"), lambda view: Prediction(q, mean), {}
-    )
+    plan = CascadePlan(Workspace(MemorySource(log, threads=1), "new"), lambda view: (q, mean), {})
     y, _ = plan.contributions(View(log, "new"))
     off = np.abs(chance @ y - wanted @ log.reward).max()
     assert off < 1e-12 if sees == "above" else off > 0.01
@@ -219,11 +208,11 @@ def test_cascade_dr_needs_prefix_probabilities():
         CascadeDR().estimate(log, "new")
 
 
-class Zero:
-    details: dict = {}
+class Zero(RewardModel):
+    folds, details = 1, {}
 
-    def predict(self, batch, target):
-        return Prediction(np.zeros(batch.action.shape), np.zeros(batch.action.shape))
+    def expected(self, rankings, fold):
+        return np.zeros(rankings.item.shape)
 
 
 def test_dr_with_a_zero_model_is_ips():

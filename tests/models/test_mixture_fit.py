@@ -24,6 +24,8 @@ from counterrank.research import simulate
 from counterrank.research.simulate.draw import SimulatedLog
 from counterrank.research.simulate.truth import true_value
 
+from .worlds import asked
+
 Floats = NDArray[np.float64]
 ROWS = 3000
 SEEDS = (100, 101, 102, 103, 104, 105)
@@ -108,7 +110,7 @@ def test_the_direct_method_is_several_times_nearer_the_truth_than_with_the_ridge
     for seed in SEEDS:
         log = drawn(seed).to_log()
         both = best(seed), chosen(log, "ridge")
-        errors.append([model.predict(log, "new").mean.sum(axis=1).mean() - truth for model in both])
+        errors.append([asked(model, log)[1].sum(axis=1).mean() - truth for model in both])
     found, ridge = np.sqrt((np.array(errors) ** 2).mean(axis=0))
     assert found < 0.2 and found < 0.5 * ridge
 
@@ -117,7 +119,7 @@ def test_the_same_log_gives_the_same_model() -> None:
     log = drawn(1, 4).to_log()
     first, second = best(1, 4), chosen(log)
     assert first.details["out_of_fold_mse_of"] == second.details["out_of_fold_mse_of"]
-    np.testing.assert_array_equal(first.predict(log, "new").mean, second.predict(log, "new").mean)
+    np.testing.assert_array_equal(asked(first, log)[1], asked(second, log)[1])
 
 
 def uniform_log(
@@ -169,7 +171,7 @@ def test_users_who_are_all_alike_do_not_get_a_worse_model(seed: int) -> None:
     fresh = uniform_log(
         lambda action, _: alike(action, np.random.default_rng(9)), n=20_000, seed=50 + seed
     )
-    error = ((fresh.reward - model.predict(fresh, "new").q) ** 2).mean()
+    error = ((fresh.reward - asked(model, fresh)[0]) ** 2).mean()
     assert error < 1.02 * 0.25  # standard error .0012
 
 
@@ -207,9 +209,8 @@ def test_odd_logs_give_finite_predictions_without_warnings(
     """
     log = uniform_log(reward, **options)  # type: ignore[arg-type]
     model = chosen(log)
-    found = model.predict(log, "new")
-    assert np.isfinite(found.q).all() and np.isfinite(found.mean).all()
-    assert not found.q[log.action < 0].any() and not found.mean[log.action < 0].any()
+    for values in asked(model, log):
+        assert np.isfinite(values).all() and not values[log.action < 0].any()
     losses = model.details["out_of_fold_mse_of"]
     assert any(name.startswith("behaviors") for name in losses) == bool(log.reward.any())
     assert np.isfinite(list(losses.values())).all()

@@ -22,6 +22,8 @@ from counterrank.models.mixture.model import (
     traits_of,
 )
 
+from .worlds import asked
+
 Floats = NDArray[np.float64]
 N, K, A, D, F, Z = 12, 3, 3, 2, 2, 4
 
@@ -103,7 +105,7 @@ def test_mean_and_value_equal_enumeration(
     log = log_of(rng, places=places, ragged=ragged)
     model = model_of(rng, link, log, triples=triples, classes=classes)
     assert model.exact
-    found = model.predict(log, "new")
+    logged, means = asked(model, log)
     x = model.scale.standardised(np.asarray(log.context))
     chance, scale = chances(model.shares, traits_of(x)), scale_of_tilt(model.tilt, traits_of(x))
     wanted = log.dists["new"].reshape(N, places, A)
@@ -112,18 +114,18 @@ def test_mean_and_value_equal_enumeration(
         for actions in product(range(A), repeat=int(length)):
             likely = np.prod([wanted[i, min(k, places - 1), u] for k, u in enumerate(actions)])
             mean += likely * value(model, x[i], chance[i], scale[i], f, actions)
-        np.testing.assert_allclose(found.mean[i, :length], mean, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(means[i, :length], mean, rtol=1e-12, atol=1e-12)
         shown = tuple(int(u) for u in log.action[i, :length])
         q = value(model, x[i], chance[i], scale[i], f, shown)
-        np.testing.assert_allclose(found.q[i, :length], q, rtol=1e-12, atol=1e-12)
-        assert not found.mean[i, length:].any() and not found.q[i, length:].any()
+        np.testing.assert_allclose(logged[i, :length], q, rtol=1e-12, atol=1e-12)
+        assert not means[i, length:].any() and not logged[i, length:].any()
 
 
 def test_no_context_means_the_same_shares_for_all() -> None:
     rng = np.random.default_rng(5)
     log = log_of(rng, places=1, ragged=False, context=False)
     model = model_of(rng, Link.SUM, log, triples=True)
-    found = model.predict(log, "new").mean
+    _, found = asked(model, log)
     chance = np.exp(model.shares[:, 0]) / np.exp(model.shares[:, 0]).sum()
     for i in range(N):
         mean = np.zeros(K)
@@ -169,7 +171,7 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration(link: Link, clas
         targets={"new": cr.PlackettLuce(-scores)},
     )  # fmt: skip
     model = model_of(rng, link, log, triples=False, classes=classes)
-    found = model.predict(log, "new").mean
+    _, found = asked(model, log)
     x = model.scale.standardised(np.asarray(log.context))
     chance, scale = chances(model.shares, traits_of(x)), scale_of_tilt(model.tilt, traits_of(x))
     rankings = [actions for actions in product(range(A), repeat=K) if len(set(actions)) == K]

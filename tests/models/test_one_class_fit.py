@@ -18,7 +18,10 @@ from counterrank.models.mixture.model import Link, MixtureModel, rows_of
 from counterrank.models.mixture.search import alternate, by_fold, first_classes, improved
 from counterrank.models.mixture.state import start
 from counterrank.models.mixture.steps import effects_step, examination_step, tilt_step
+from counterrank.models.rankings import Rankings
 from counterrank.research import simulate
+
+from .worlds import asked
 
 
 def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.RankingLog:
@@ -146,16 +149,11 @@ def test_predictions_are_the_same_in_any_chunks_and_leave_padding_at_zero(
     ragged = replace(log, action=action, reward=rewards)
     model = forced(classes, ragged, Link.PRODUCT if reward == "multiplicative" else Link.SUM)
     assert (len(model.examined) > 1) is classes
-    whole = model.predict(ragged, "new")
-    assert (
-        np.isfinite(whole.q).all()
-        and not whole.q[action < 0].any()
-        and not whole.mean[action < 0].any()
-    )
-    assert whole.q[action >= 0].all() and whole.mean[action >= 0].all()
-    parts = [model.predict(batch, "new") for batch in ragged.chunks(700)]
-    np.testing.assert_allclose(np.concatenate([p.q for p in parts]), whole.q, atol=1e-12)
-    np.testing.assert_allclose(np.concatenate([p.mean for p in parts]), whole.mean, atol=1e-12)
+    parts = [asked(model, batch) for batch in ragged.chunks(700)]
+    for j, whole in enumerate(asked(model, ragged)):
+        assert np.isfinite(whole).all() and not whole[action < 0].any()
+        assert whole[action >= 0].all()
+        np.testing.assert_allclose(np.concatenate([p[j] for p in parts]), whole, atol=1e-12)
 
 
 def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
@@ -170,13 +168,12 @@ def test_drawn_means_of_a_dependent_target_are_near_enumeration() -> None:
     log = cr.RankingLog(action=action, reward=action * 1.0 + rng.normal(size=(n, K)), propensity=policy,
                         targets={"new": cr.PlackettLuce(np.tile(-scores, (n, 1)))})  # fmt: skip
     model = replace(forced(False, log, Link.SUM), draws=2000)
-    found = model.predict(log.take(slice(0, 3)), "new").mean
+    _, found = asked(model, log.take(slice(0, 3)))
     for i in range(3):
         rankings = np.array(list(permutations(range(3))))
         chance = np.exp(cr.PlackettLuce(np.tile(-scores, (6, 1))).prefix_log_prob(rankings)[:, -1])
-        x = np.repeat(np.ones((1, 1)), 6, axis=0)
         fold = np.repeat(log.bucket[i : i + 1] % len(model.effects.own), 6)
-        q = model.values(x, rankings, fold, np.ones((6, 1)), np.ones((6, 2)))
+        q = model.expected(Rankings(rankings, np.empty((6, 0))), fold)
         spread = np.sqrt(chance @ (q - chance @ q) ** 2 / 2000)
         assert (np.abs(found[i] - chance @ q) < 5 * spread + 1e-9).all()
 

@@ -9,7 +9,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
-from counterrank.models.base import Prediction
+from counterrank.estimators.crossfit import prediction
+from counterrank.models import RewardModel
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,12 @@ def world(
     return World(log, chances[0].prod(axis=1) / contexts, chances[1].prod(axis=1) / contexts)
 
 
-class TableModel:
+class TableModel(RewardModel):
     """An arbitrary (wrong) model: a random number for each row and position, averaged exactly under
     the target.
     """
 
-    details: dict = {}
+    folds, details = 1, {}
 
     def __init__(self, world: World, contexts: int, seed: int = 1, scale: float = 3.0) -> None:
         n, K = world.log.action.shape
@@ -76,7 +77,15 @@ class TableModel:
         for c in range(contexts):
             rows = slice(c * size, (c + 1) * size)
             mean[rows] = (world.wanted[rows] * contexts) @ q[rows]
-        self.found = Prediction(q, mean)
+        self.q, self.means = q, mean
 
-    def predict(self, batch: RankingLog, target: str) -> Prediction:
-        return self.found
+    def expected(self, rankings, fold):
+        return self.q
+
+    def mean_under(self, batch, target, fold):
+        return self.means
+
+
+def asked(model: RewardModel, log: RankingLog) -> tuple[np.ndarray, np.ndarray]:
+    """Return the model on the logged rankings and its mean under "new", each row by its own fold."""
+    return prediction(View(log, "new"), model)

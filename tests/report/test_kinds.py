@@ -12,8 +12,8 @@ from tests.report.test_terminal import shown
 
 from counterrank import behavior as masks
 from counterrank.report import evaluation
-from counterrank.report.behavior import Kinds, kinds, looks_at, seen, visibility
 from counterrank.report.numbers import NARROW
+from counterrank.report.visibility import Kinds, kinds, looks_at, seen, visibility
 
 K = sample.K
 EVERYTHING, ABOVE, NEAR, ITSELF = (masks.mask(name, K) for name in ("S", "C", "N1", "I"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.report import sample
 
-from counterrank.report.behavior import visibility
+from counterrank.report.visibility import visibility
 
 
 def test_the_matrix_is_drawn_with_its_numbers() -> None:

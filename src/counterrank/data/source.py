@@ -151,40 +151,6 @@ def map_in_order(
                 future.cancel()
 
 
-class SampledOnce:
-    """A source that remembers its samples: several rewards of one log are sampled in one go."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self._drawn: dict[tuple[int, str], tuple[RankingLog, Any]] = {}
-
-    @property
-    def first(self) -> RankingLog:
-        """The first rows."""
-        return self.source.first
-
-    @property
-    def n(self) -> int | None:
-        """Number of rankings."""
-        return self.source.n
-
-    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
-        """Return the sum over batches."""
-        return self.source.reduce(partial, label=label)
-
-    def batches(self) -> Iterator[RankingLog]:
-        """Yield all rankings in batches, in order."""
-        return MappedSource(self.source, lambda batch: batch).batches()
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return a sample; the same one, without a pass, to a generator in the same state."""
-        key = (rows, str(rng.bit_generator.state))
-        if key not in self._drawn:
-            self._drawn[key] = self.source.sample(rows, rng), rng.bit_generator.state
-        found, rng.bit_generator.state = self._drawn[key]
-        return found
-
-
 def mapped(source: Source, change: Change) -> Source:
     """Return the source with every batch changed; a log in memory is changed once, here."""
     if isinstance(source, MemorySource):
@@ -193,9 +159,9 @@ def mapped(source: Source, change: Change) -> Source:
 
 
 class MappedSource:
-    """A source each of whose batches is changed on the way."""
+    """A source each of whose batches is changed on the way, or one that others extend."""
 
-    def __init__(self, source: Source, change: Change) -> None:
+    def __init__(self, source: Source, change: Change = lambda batch: batch) -> None:
         self.source = source
         self.change = change
 
@@ -232,3 +198,19 @@ class MappedSource:
         close = getattr(self.source, "close", None)
         if close is not None:
             close()
+
+
+class SampledOnce(MappedSource):
+    """A source that remembers its samples: several rewards of one log are sampled in one go."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._drawn: dict[tuple[int, str], tuple[RankingLog, Any]] = {}
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return a sample; the same one, without a pass, to a generator in the same state."""
+        key = (rows, str(rng.bit_generator.state))
+        if key not in self._drawn:
+            self._drawn[key] = self.source.sample(rows, rng), rng.bit_generator.state
+        found, rng.bit_generator.state = self._drawn[key]
+        return found

@@ -18,7 +18,6 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.messages import Message
 from counterrank.models import (
     AmountModel,
-    PageModel,
     Rankings,
     RepeatedLists,
     RewardModel,
@@ -111,14 +110,29 @@ class Outlook:
     volume: Floats | None = None
 
 
-def in_fold(batch: RankingLog, fold: int) -> RankingLog:
-    """Return the batch as if all rows were of one fold.
+def folds_of(batch: RankingLog, folds: int, fold: int | None = None) -> Ints:
+    """Return the fold of each row (n,), by which it is asked of a fit that has not seen it.
 
-    The delete-a-fold jackknife asks each fit about all rows.
+    The delete-a-fold jackknife asks one fit about all rows: `fold` then stands for every row's.
     """
-    part = batch.take(slice(0, batch.n))
-    object.__setattr__(part, "bucket", np.full(batch.n, fold, dtype=batch.bucket.dtype))
-    return part
+    own = batch.bucket % folds if fold is None else np.full(batch.n, fold)
+    return np.asarray(own, dtype=np.int64)
+
+
+def prediction(view: View, model: RewardModel) -> tuple[Floats, Floats]:
+    """Return q on the logged rankings and E_pi q (n, K), out of fold; computed once for a view."""
+
+    def ask() -> tuple[Floats, Floats]:
+        fold = folds_of(view.batch, model.folds)
+        q = model.expected(plain_rankings(view), fold)
+        return q, model.mean_under(view.batch, view.target, fold)
+
+    return view.once(("prediction", id(model)), ask)
+
+
+def plain_rankings(view: View) -> Rankings:
+    """Return a view's logged rankings without scores, made once."""
+    return view.once("plain rankings", lambda: rankings_of(view.batch))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +144,11 @@ class ClosedForm:
 
     models: tuple[RewardModel, ...]
     shares: Floats
-    folds: int
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.models[0].folds
 
     @property
     def details(self) -> Json:
@@ -139,19 +157,19 @@ class ClosedForm:
 
     def outlook(self, view: View, fold: int | None = None) -> Outlook:
         """Return the average of the models' predictions."""
-        batch = view.batch if fold is None else in_fold(view.batch, fold)
-        found = [model.predict(batch, view.target) for model in self.models]
-        alpha = view.batch.position_weights
-        errors = np.stack([alpha * (view.batch.reward - one.q) for one in found])
-        q, mean = np.stack([one.q for one in found]), np.stack([one.mean for one in found])
-        return _averaged(q, mean, errors, alpha, self.shares)
+        batch, alpha = view.batch, view.batch.position_weights
+        logged, own = plain_rankings(view), folds_of(batch, self.folds, fold)
+        past = [model.history(logged, batch.reward, own, alpha) for model in self.models]
+        means = np.stack([model.mean_under(batch, view.target, own) for model in self.models])
+        q, errors = np.stack([one.q for one in past]), np.stack([one.delta for one in past])
+        return _averaged(q, means, errors, alpha, self.shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
     """Models of whole rankings, averaged with `shares` (M,) over `draws` rankings of the target a row."""
 
-    models: tuple[PageModel, ...]
+    models: tuple[RewardModel, ...]
     shares: Floats
     draws: int
     seed: int
@@ -173,11 +191,7 @@ class Drawn:
         """Return the average of the models' predictions."""
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
-        own = (
-            np.asarray(batch.bucket % self.folds, dtype=np.int64)
-            if fold is None
-            else np.full(n, fold)
-        )
+        own = folds_of(batch, self.folds, fold)
         # Fits of different folds are compared on few rankings, and only the models that count.
         size = self.draws if fold is None else self.fold_draws
         least = 0.0 if fold is None else DEFAULTS.least_share
@@ -315,7 +329,7 @@ class FittedPages:
     `lists` is the model of repeated lists among them, where there is one.
     """
 
-    models: tuple[PageModel, ...]
+    models: tuple[RewardModel, ...]
     shares: Floats
     lists: RepeatedLists | None
 
@@ -343,7 +357,7 @@ def fit_pages(
     Without competition a model does not know the items below.
     """
     folds = DEFAULTS.folds
-    fold = np.asarray(sample.bucket % folds, dtype=np.int64)
+    fold = folds_of(sample, folds)
     variants = tuple(v for v in variants_for(rankings) if competition or not v.competition)
     clicks = fit_list_models(
         rankings,
@@ -357,7 +371,7 @@ def fit_pages(
     )
     # The mean of a list knows the items below: not for models that must not.
     lists = fit_lists(rankings, sample.reward, fold, folds) if competition else None
-    models: list[PageModel] = [*clicks, *([] if lists is None else [lists])]
+    models: list[RewardModel] = [*clicks, *([] if lists is None else [lists])]
     losses = np.array([squared_loss(m, rankings, sample.reward, fold) for m in models])
     unit = sample.bucket if sample.unit is not None else None
     rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
@@ -404,7 +418,7 @@ def averaged(workspace: Workspace, pages: TrainingPages, fitted: FittedPages) ->
     )
 
 
-def amounts(model: PageModel, pages: TrainingPages) -> tuple[Floats, tuple[str, ...]]:
+def amounts(model: RewardModel, pages: TrainingPages) -> tuple[Floats, tuple[str, ...]]:
     """Return the mean amount of a click at each position (K,), and a flag where prices are unknown.
 
     Rewards that are no amounts have neither.
@@ -412,7 +426,7 @@ def amounts(model: PageModel, pages: TrainingPages) -> tuple[Floats, tuple[str, 
     if not isinstance(model, AmountModel):
         return np.zeros(0), ()
     reward, rankings = pages.sample.reward, pages.rankings
-    fold = np.asarray(pages.sample.bucket % DEFAULTS.folds, dtype=np.int64)
+    fold = folds_of(pages.sample, DEFAULTS.folds)
     paid = (rankings.item >= 0) & (reward > 0.0)
     worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
     # Predicted as if items were new, because the target's items have hardly been clicked either.

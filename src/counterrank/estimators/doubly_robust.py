@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.crossfit import fit_drawn, trained
+from counterrank.estimators.crossfit import fit_drawn, prediction, trained
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
-    Prediction,
     RewardModel,
     can_sample,
     fit_best,
@@ -51,9 +50,8 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
     logistic for 0/1 rewards), "linear" (indicator columns only), "boosting" (scikit-learn), any
     scikit-learn regressor, or a fitted model of your own (`models.RewardModel`).
     """
-    if not isinstance(model, str) and hasattr(model, "details") and hasattr(model, "predict"):
-        fitted: RewardModel = model
-        return fitted
+    if isinstance(model, RewardModel):
+        return model
     key = ("model", workspace.target, model if isinstance(model, str) else id(model))
     return workspace.once(key, lambda: _fitted(workspace, model))
 
@@ -66,11 +64,6 @@ def _fitted(workspace: Workspace, model: Any) -> RewardModel:
         rich = named == "ridge"
         return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
     return fit_learner(workspace.source, model, seed=seed)
-
-
-def prediction(view: View, model: RewardModel) -> Prediction:
-    """Return the model on the view's rows, computed once for all estimators that share the view."""
-    return view.once(("prediction", id(model)), lambda: model.predict(view.batch, view.target))
 
 
 Floats = NDArray[np.float64]
@@ -92,7 +85,7 @@ class ModelPlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return E_pi q and weights of one."""
-        mean = prediction(view, self.model).mean
+        _, mean = prediction(view, self.model)
         return mean, np.ones_like(mean)
 
 
@@ -131,8 +124,8 @@ class DoublyRobustPlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the corrected means and the weights."""
-        w, model = self.weigh(view), prediction(view, self.model)
-        return np.asfortranarray(model.mean + w * (view.reward - model.q)), w
+        w, (q, mean) = self.weigh(view), prediction(view, self.model)
+        return np.asfortranarray(mean + w * (view.reward - q)), w
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,16 +172,16 @@ class CascadePlan(ContributionPlan):
     """y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
 
     def __init__(
-        self, workspace: Workspace, model: Callable[[View], Prediction], details: Json
+        self, workspace: Workspace, model: Callable[[View], tuple[Floats, Floats]], details: Json
     ) -> None:
         super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
         self.model, self.details = model, {"regression": details}
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the corrected terms and the prefix weights."""
-        w, found = view.ratios.prefix(), self.model(view)
-        error = np.where(view.batch.action >= 0, view.batch.reward - found.q, 0.0)
-        return np.asfortranarray(found.mean + w * error), w
+        w, (q, mean) = view.ratios.prefix(), self.model(view)
+        error = np.where(view.batch.action >= 0, view.batch.reward - q, 0.0)
+        return np.asfortranarray(mean + w * error), w
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +218,8 @@ class CascadeDR(Estimator):
             lambda: fit_drawn(workspace, competition=False),
         )
 
-        def predicted(view: View) -> Prediction:
+        def predicted(view: View) -> tuple[Floats, Floats]:
             look = drawn.outlook(view)
-            return Prediction(look.q, look.mean)
+            return look.q, look.mean
 
         return CascadePlan(workspace, predicted, drawn.details)

@@ -31,6 +31,7 @@ from counterrank.estimators.crossfit import (
     TRAINING_STREAM,
     draws_for,
     fit_pages,
+    folds_of,
     logged_rankings,
     scores,
 )
@@ -158,7 +159,7 @@ def model_control(
     asked = _some(log.n, DEFAULTS.draws_together, rng)
     batch = seen.take(asked)
     logged = logged_rankings(batch, first)
-    fold = np.asarray(batch.bucket % DEFAULTS.folds, dtype=np.int64)
+    fold = folds_of(batch, DEFAULTS.folds)
     alpha = batch.position_weights
     policies = [policy for name in arms if (policy := page_policy(batch, name)) is not None]
 

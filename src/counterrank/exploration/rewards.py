@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from counterrank.data.log import RankingLog
 from counterrank.estimators import shares_of
 from counterrank.models import (
-    PageModel,
     Rankings,
+    RewardModel,
     fit_list_models,
     fit_lists,
     rankings_of,
@@ -37,7 +37,7 @@ FOLDS, POWER = 5, 0.125
 class PageRewards:
     """Fitted models (M,) with their `shares`; `own` (K,) and `pair` (K, K) are the second moments."""
 
-    models: tuple[PageModel, ...]
+    models: tuple[RewardModel, ...]
     shares: Floats
     own: Floats
     pair: Floats
@@ -82,7 +82,7 @@ def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
     extra = attraction(logger, log.action[:, None, :])
     rankings = rankings_of(log, extra=None if extra is None else extra[:, 0])
     fold = np.asarray(log.bucket % FOLDS, dtype=np.int64)
-    found: list[PageModel] = [
+    found: list[RewardModel] = [
         *fit_list_models(rankings, log.reward, fold, folds=FOLDS, seed=seed, page=log.page_reward)
     ]
     lists = fit_lists(rankings, log.reward, fold, FOLDS)

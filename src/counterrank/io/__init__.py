@@ -4,6 +4,15 @@ from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_s
 from counterrank.io.decoding import decode
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.lakehouse import is_iceberg
+from counterrank.io.options import (
+    LogLike,
+    OpenOptions,
+    ReadKeywords,
+    ReadOptions,
+    load_toml,
+    log_table,
+    refuse_unread,
+)
 from counterrank.io.outputs import check_outputs
 from counterrank.io.reading import (
     adapter,
@@ -17,17 +26,7 @@ from counterrank.io.reading import (
 )
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
-from counterrank.io.spec import (
-    Field,
-    LogLike,
-    LogSpec,
-    OpenOptions,
-    ReadKeywords,
-    ReadOptions,
-    load_toml,
-    log_table,
-    refuse_unread,
-)
+from counterrank.io.spec import Field, LogSpec
 from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     FilePart,

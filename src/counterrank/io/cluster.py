@@ -15,12 +15,14 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, summed
 from counterrank.errors import CounterrankError, EngineError, LogError
 from counterrank.io.decoding import decode, without_ties
+from counterrank.io.options import ReadOptions
 from counterrank.io.reading import concat
 from counterrank.io.scanning import FileSource
 from counterrank.io.schema import resolve
-from counterrank.io.spec import LogSpec, ReadOptions
+from counterrank.io.spec import LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 from counterrank.progress import reporter
+from counterrank.texts import first_line
 
 #: Rows of partition p are numbered from p * 2**32, whatever the order in which partitions are done.
 ROWS_OF_A_PARTITION = 2**32
@@ -67,11 +69,11 @@ def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> TaskOutcom
 def one_line(problem: BaseException) -> str:
     """Return the kind of an exception and the first line of its message.
 
-    >>> one_line(KeyError("new"))
-    "KeyError: 'new'"
+    >>> one_line(KeyError("new")), one_line(KeyError())
+    ("KeyError: 'new'", 'KeyError')
     """
-    lines = str(problem).strip().splitlines()
-    return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
+    kind, said = type(problem).__name__, first_line(problem)
+    return kind if said == kind else f"{kind}: {said}"
 
 
 @dataclass(frozen=True, slots=True)

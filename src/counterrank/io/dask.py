@@ -18,9 +18,9 @@ from counterrank.io.cluster import (
     one_line,
     outcome_of,
 )
+from counterrank.io.options import ReadOptions
 from counterrank.io.reading import as_table
 from counterrank.io.scanning import FileSource
-from counterrank.io.spec import ReadOptions
 from counterrank.io.where import Where
 
 #: No more results than this come home one by one; neighbours are added on the workers.

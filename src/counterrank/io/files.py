@@ -22,7 +22,7 @@ import pyarrow as pa
 from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.messages import say
-from counterrank.texts import suggestion
+from counterrank.texts import first_line, suggestion
 
 
 def not_utf8(what: str) -> LogError:
@@ -55,7 +55,7 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
         raise _damaged(what, problem) from None
     except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
-        raise LogError(f"{what} has content that cannot be used: {_first_line(problem)}") from None
+        raise LogError(f"{what} has content that cannot be used: {first_line(problem)}") from None
 
 
 def _damaged(what: str, problem: BaseException) -> LogError:
@@ -63,13 +63,8 @@ def _damaged(what: str, problem: BaseException) -> LogError:
         return not_utf8(what)
     return LogError(
         f"{what} cannot be read",
-        remedy=f"it is damaged or of another format: {_first_line(problem)}",
+        remedy=f"it is damaged or of another format: {first_line(problem)}",
     )
-
-
-def _first_line(problem: BaseException) -> str:
-    text = str(problem).strip().splitlines()
-    return text[0][:300] if text else type(problem).__name__
 
 
 #: Keys of the folders above a file and what they say.

@@ -15,6 +15,7 @@ from counterrank.errors import ConfigError, CounterrankError, LogError, require
 from counterrank.io.files import Partitions
 from counterrank.io.where import Where
 from counterrank.messages import say
+from counterrank.texts import first_line
 
 #: How a log in an Iceberg catalogue is addressed: iceberg:[CATALOGUE/]NAMESPACE.TABLE.
 ICEBERG = "iceberg:"
@@ -158,8 +159,7 @@ def _plainly(what: str, version: int | None) -> Iterator[None]:
     except CounterrankError:
         raise
     except Exception as problem:
-        lines = str(problem).strip().splitlines() or [type(problem).__name__]
         asked = "" if version is None else f" in version {version}"
         raise LogError(
-            f"{what} cannot be read{asked}: {stores.without_secrets(lines[0][:300])}"
+            f"{what} cannot be read{asked}: {stores.without_secrets(first_line(problem))}"
         ) from None

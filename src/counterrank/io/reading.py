@@ -22,8 +22,9 @@ from counterrank.io.decoding import decode, without_ties
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.long_format import whole_rankings
+from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.schema import resolve
-from counterrank.io.spec import LogLike, LogSpec, ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.spec import LogSpec
 from counterrank.io.survey import (
     FilePart,
     Survey,
@@ -60,21 +61,27 @@ def read_log(
         `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
         users, of known behaviour.
         `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
-        columns to carry along.
+        columns to carry along. Without `targets`, list columns of probabilities are taken for
+        targets; without `segments`, up to 100 columns of single values are carried along. `scan_log`
+        reads neither unasked.
         `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
         `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
-        targets by name.
+        targets by name, {"new": "top"}, from their columns NAME_scores.
         `items`: a file of features by item.
-        `where`: rows to keep, "country = 'DE'".
+        `where`: rows to keep, "day >= '2026-10-01' and country = 'DE'" or {"country": "DE"}.
         `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
-        `missing_reward`: "error" (default) or "zero".
-        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
-        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
-        and rows in which equal scores decide are left out.
-        `decimal`: "." (default) or ",".
+        `missing_reward`: "error" (default) or "zero", which reads an absent reward as 0.
+        `require_propensity`: False reads a log that has no propensities.
+        `dists`: False leaves whole distributions unread.
+        `renumber`: True closes gaps in positions (slots of ads, items that were filtered out).
+        `encode_actions`: True gives integer ids the codes 0..A-1, as names always get; None does so
+        for huge ids.
+        `drop_ties`: True leaves out rows in which equal scores decide what the logger would show.
+        `decimal`: "." (default) or ",", which reads 0,5 as a half in text and CSV.
         `version`: of a Delta table, or a snapshot of an Iceberg one.
-        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
-        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
+        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target; the
+        log's column `query` says which list is meant.
+        `rewards`: several rewards, their columns by name, {"clicks": "click"}; the first is `reward`.
 
     Returns
     -------
@@ -183,27 +190,10 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     frame
         The table, one row a ranking or one row a position.
     **options
-        `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
-        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
-        behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
-        `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
-        users, of known behaviour.
-        `targets`, `segments`, `keep`: target policies to read, columns to split results by, further
-        columns to carry along.
-        `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
-        `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
-        targets by name.
-        `items`: a file of features by item.
-        `where`: rows to keep, "country = 'DE'".
-        `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
-        `missing_reward`: "error" (default) or "zero".
-        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`: whether propensities
-        must be there, distributions are read, gaps in positions are closed, ids are numbered anew,
-        and rows in which equal scores decide are left out.
-        `decimal`: "." (default) or ",".
-        `version`: of a Delta table, or a snapshot of an Iceberg one.
-        `target_lists`: files of rankers' lists (query, rank, document) by the name of the target.
-        `rewards`: several rewards, their columns by name, {"clicks": "click"}.
+        `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`, `propensity_kind`,
+        `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `decimal`,
+        `version`, `target_lists`, `rewards`; `help(counterrank.read_log)` explains each.
 
     Examples
     --------
@@ -270,15 +260,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise LogError(f"there are two columns called '{twice[0]}'; names must differ")
-    arrays = {}
-    for name in frame.columns:
-        try:
-            arrays[str(name)] = pa.Array.from_pandas(frame[name])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
-            raise LogError(
-                f"column '{name}' mixes types that do not go together: {problem}"
-            ) from None
-    return pa.table(arrays)
+    return pa.table({str(name): _column(name, frame[name]) for name in frame.columns})
 
 
 def _column(name: object, given: Any) -> pa.Array:

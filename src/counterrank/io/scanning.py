@@ -29,8 +29,9 @@ from counterrank.errors import ConfigError
 from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
 from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
+from counterrank.io.options import ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.reading import concat, read_log, read_part
-from counterrank.io.spec import LogSpec, ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.spec import LogSpec
 from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
     FilePart,
@@ -72,8 +73,8 @@ def scan_log(
     workers
         Threads that read ahead.
     **options
-        How to read: `columns`, `context`, `targets`, `unit`, `logger`, `where`, ... as in
-        `counterrank.io.ReadOptions`.
+        How to read: `columns`, `context`, `targets`, `unit`, `logger`, `where`, ...;
+        `help(counterrank.read_log)` explains each.
 
     Returns
     -------

@@ -13,7 +13,8 @@ from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
-from counterrank.io.spec import FEATURE, ROLES, CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.io.options import FEATURE, ROLES, ReadOptions
+from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
 from counterrank.policies import PolicySpec, spec_in_file
 from counterrank.texts import listed, suggestion

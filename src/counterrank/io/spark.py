@@ -1,6 +1,5 @@
 """Spark: passes over any DataFrame or table, or over files by Spark's workers, through mapInArrow."""
 
-import operator
 import os
 import re
 import shutil
@@ -16,9 +15,19 @@ import pyarrow as pa
 from counterrank.data.source import default_threads
 from counterrank.errors import EngineError, require
 from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, TaskOutcome, Work, outcome_of
+from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
-from counterrank.io.spec import ReadOptions
-from counterrank.io.where import Condition, Joined, Missing, Negation, OneOf, Where
+from counterrank.io.where import (
+    COMPARE,
+    ColumnComparison,
+    Condition,
+    Joined,
+    Missing,
+    Negation,
+    OfColumn,
+    OneOf,
+    Where,
+)
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -209,20 +218,15 @@ def _condition(frame: Any, part: Condition) -> Any:
     if isinstance(part, Negation):
         return ~_condition(frame, part.part)
     if isinstance(part, Joined):
-        joined = {"and": operator.and_, "or": operator.or_}[part.word]
-        return reduce(joined, [_condition(frame, one) for one in part.parts])
+        return reduce(part.join, [_condition(frame, one) for one in part.parts])
+    assert isinstance(part, OfColumn)
     column = frame[_quoted(part.column)]
     if isinstance(part, Missing):
         return column.isNull()
     if isinstance(part, OneOf):
         return column.isin(list(part.values))
-    return _SIGNS[part.sign](column, part.value)
-
-
-_SIGNS = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge,
-}  # fmt: skip
+    assert isinstance(part, ColumnComparison)
+    return COMPARE[part.sign](column, part.value)
 
 
 def _quoted(name: str) -> str:

@@ -12,18 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MemorySource, Partial, Source, State, default_threads
+from counterrank.data.source import MappedSource, MemorySource, Source, default_threads
 from counterrank.errors import LogError
 from counterrank.io.files import guard
 from counterrank.io.lakehouse import IcebergTable
+from counterrank.io.options import ReadOptions
 from counterrank.io.reading import from_table
 from counterrank.io.schema import resolve
-from counterrank.io.spec import ReadOptions
 from counterrank.io.survey import BATCH_ROWS
 from counterrank.io.warehouses import Query
 
@@ -142,36 +141,14 @@ class _Room:
         self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-class SpooledSource:
-    """A log on this machine's disk, made of a stream: a `counterrank.data.source.Source`."""
+class SpooledSource(MappedSource):
+    """A log on this machine's disk, made of a stream: the file goes with the source."""
 
     def __init__(self, room: _Room, options: ReadOptions) -> None:
         from counterrank.io.scanning import scan
 
+        super().__init__(scan(room.file, options, workers=default_threads()))
         self.room = room
-        self.files = scan(room.file, options, workers=default_threads())
-
-    @property
-    def first(self) -> RankingLog:
-        """The first rankings."""
-        return self.files.first
-
-    @property
-    def n(self) -> int | None:
-        """Number of rankings, where it is known."""
-        return self.files.n
-
-    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
-        """Return the sum of `partial` over all batches."""
-        return self.files.reduce(partial, label=label)
-
-    def batches(self) -> Iterator[RankingLog]:
-        """Yield all rankings in batches, in order."""
-        return self.files.batches()
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return at most `rows` rankings drawn from all of them."""
-        return self.files.sample(rows, rng)
 
     def close(self) -> None:
         """Remove the file."""

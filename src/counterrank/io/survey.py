@@ -22,8 +22,9 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.long_format import whole_rankings
+from counterrank.io.options import ReadOptions
 from counterrank.io.schema import resolve
-from counterrank.io.spec import CandidateSpec, Field, LogSpec, ReadOptions
+from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.where import Where
 from counterrank.messages import say
 

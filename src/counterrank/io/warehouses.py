@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, require
-from counterrank.texts import suggestion
+from counterrank.texts import first_line, suggestion
 
 #: Kinds of connections, and the ADBC driver of each; DuckDB has a client of its own.
 DRIVERS = {
@@ -153,7 +153,5 @@ def _plainly(kind: str) -> Iterator[None]:
     except CounterrankError:
         raise
     except Exception as problem:
-        lines = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise LogError(
-            f"the query failed in {kind}: {stores.without_secrets(lines[0][:300])}"
-        ) from None
+        said = stores.without_secrets(first_line(problem))
+        raise LogError(f"the query failed in {kind}: {said}") from None

@@ -5,11 +5,13 @@ The grammar is a small part of SQL's: comparisons of a column with a value, `in 
 plain word in double quotes. A comparison with a missing value selects nothing, as in SQL.
 """
 
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, NoReturn, Self
+from functools import reduce
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,102 +23,93 @@ from counterrank.texts import listed, suggestion
 
 Literal = str | int | float | bool | date | datetime
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-}
+COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
 _SPELLINGS = {"==": "=", "<>": "!="}
 #: Brackets and `not` may nest this deep; parsing recurses.
 MOST_LEVELS = 50
 
 
+class Condition(Protocol):
+    """A condition, or a part of one."""
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's."""
+
+    def sql(self) -> str:
+        """Return the condition in SQL."""
+
+    def columns(self) -> Iterator[str]:
+        """Yield the columns it looks at."""
+
+
 @dataclass(frozen=True, slots=True)
-class ColumnComparison:
-    """`column sign value`."""
+class OfColumn:
+    """A condition on one column."""
 
     column: str
+
+    def columns(self) -> Iterator[str]:
+        yield self.column
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnComparison(OfColumn):
+    """`column sign value`."""
+
     sign: str
     value: Literal
 
     def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
         value = _fitted(self.value, self.column, schema)
-        return _COMPARE[self.sign](pc.field(self.column), value)
+        return COMPARE[self.sign](pc.field(self.column), value)
 
     def sql(self) -> str:
-        """Return the condition in SQL."""
         return f"{_name(self.column)} {self.sign} {_text(self.value)}"
-
-    def columns(self) -> Iterator[str]:
-        """Yield the columns it looks at."""
-        yield self.column
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(OfColumn):
     """`column in (values)`."""
 
-    column: str
     values: tuple[Literal, ...]
 
     def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
         found = [_fitted(value, self.column, schema) for value in self.values]
         # Comparisons, where `isin` would do: only they are held against folders and statistics.
-        total = pc.field(self.column) == found[0]
-        for value in found[1:]:
-            total = total | (pc.field(self.column) == value)
-        return total
+        return reduce(operator.or_, [pc.field(self.column) == value for value in found])
 
     def sql(self) -> str:
-        """Return the condition in SQL."""
         return f"{_name(self.column)} in ({', '.join(map(_text, self.values))})"
-
-    def columns(self) -> Iterator[str]:
-        """Yield the columns it looks at."""
-        yield self.column
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(OfColumn):
     """`column is null`."""
 
-    column: str
-
     def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
         _type_of(self.column, schema)
         return pc.field(self.column).is_null()
 
     def sql(self) -> str:
-        """Return the condition in SQL."""
         return f"{_name(self.column)} is null"
-
-    def columns(self) -> Iterator[str]:
-        """Yield the columns it looks at."""
-        yield self.column
 
 
 @dataclass(frozen=True, slots=True)
 class Negation:
     """`not part`."""
 
-    part: "Condition"
+    part: Condition
 
     def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
         return ~self.part.expression(schema)
 
     def sql(self) -> str:
-        """Return the condition in SQL."""
         return f"not ({self.part.sql()})"
 
     def columns(self) -> Iterator[str]:
-        """Yield the columns it looks at."""
         yield from self.part.columns()
 
 
@@ -125,26 +118,22 @@ class Joined:
     """`part and part ...`, or the same with `or`."""
 
     word: str
-    parts: tuple["Condition", ...]
+    parts: tuple[Condition, ...]
+
+    @property
+    def join(self) -> Callable[[Any, Any], Any]:
+        """What the word means to expressions of Arrow and Spark."""
+        return operator.and_ if self.word == "and" else operator.or_
 
     def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
-        first, *rest = (part.expression(schema) for part in self.parts)
-        for other in rest:
-            first = first & other if self.word == "and" else first | other
-        return first
+        return reduce(self.join, [part.expression(schema) for part in self.parts])
 
     def sql(self) -> str:
-        """Return the condition in SQL."""
         return f" {self.word} ".join(f"({part.sql()})" for part in self.parts)
 
     def columns(self) -> Iterator[str]:
-        """Yield the columns it looks at."""
         for part in self.parts:
             yield from part.columns()
-
-
-Condition = ColumnComparison | OneOf | Missing | Negation | Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +372,7 @@ class _Parser:
 
     def _about(self, column: str) -> Condition:
         kind, value, _ = self._peek()
-        if kind == "sign" and value in _COMPARE:
+        if kind == "sign" and value in COMPARE:
             self.at += 1
             return ColumnComparison(column, value, self._literal())
         if self._take("keyword", "is"):

@@ -5,7 +5,7 @@ context, features and place. Item ids are not columns. The columns of a row in f
 the model that left g out, in training and in prediction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,11 @@ from counterrank.learning.settings import SETTINGS
 from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
-    History,
     ListModel,
     Rankings,
     Variant,
     by_row,
     fit_list_models,
-    plain_history,
     rivalry,
 )
 from counterrank.records import Json
@@ -34,12 +32,12 @@ _CHUNK = 8_192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoostedModel:
+class BoostedModel(ListModel):
     """Trees by fold left out (the last: all rows) on the columns of `described`."""
 
     first: ListModel
     trees: tuple[Trees, ...]
-    details: Json
+    details: Json = field(default_factory=dict)
 
     @property
     def folds(self) -> int:
@@ -65,12 +63,6 @@ class BoostedModel:
         out[row, k] = value
         return out
 
-    def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected rewards and their plain residuals."""
-        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
-
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the first model's strengths (m, K)."""
         return self.first.strength(rankings, fold)
@@ -94,7 +86,6 @@ def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
     """Return the columns of each slot but its place (m, K, p): the first model's key, rivals, context, features."""
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     others = rivalry(first.strength(rankings, fold), rankings.lengths)
-    assert rankings.row is not None
     x = np.broadcast_to(
         rankings.x[rankings.row][:, None, :], (rankings.m, rankings.K, rankings.x.shape[1])
     )

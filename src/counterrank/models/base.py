@@ -1,22 +1,21 @@
-"""What a reward model is, and what every one of them answers.
+"""What a reward model is: one class, asked in one way about any rankings of a log's requests.
 
-There are two ways to be asked. A `RewardModel` is asked about the rows of a log and a target: it
-returns its values on the logged rankings and its means under the target, which `DM` and `DR` need.
-A `PageModel` is asked about any rankings of any requests (`Rankings`); averaging it over drawn
-rankings of a target gives the same two numbers (`estimators.crossfit.Drawn`).
-
-A new model is one file: a fitted class with `details` and `predict`, and a line in `choice.py` if
-logs should get it by default; without one, `DM(model=fitted)` and `DR(model=fitted)` take it as it is.
+A new model is one file: a subclass of `RewardModel` with `folds`, `details` and `expected`. Its mean
+under a target policy is then an average over drawn rankings; a model that knows the mean in closed
+form overrides `mean_under`. `DM(model=fitted)` and `DR(model=fitted)` take it as it is; a line in
+`choice.py` gives it to logs by default.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
-from counterrank.models.rankings import Rankings
+from counterrank.models.draws import target_draws
+from counterrank.models.rankings import PART, Rankings, rankings_of
+from counterrank.models.settings import DRAWS
 from counterrank.records import Json
 
 Floats = NDArray[np.float64]
@@ -24,26 +23,6 @@ Ints = NDArray[np.int64]
 
 #: Stands for the model of all rows where a fold is asked for.
 ALL = -1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prediction:
-    """q (n, K): the model at the logged ranking; mean (n, K): E_pi of it; both out of fold, zero in the padding."""
-
-    q: Floats
-    mean: Floats
-
-
-@runtime_checkable
-class RewardModel(Protocol):
-    """A fitted, cross-fitted model of E[r_k | x, a_1..a_K]."""
-
-    @property
-    def details(self) -> Json:
-        """What was fitted and how its mean is formed, in words and numbers, for people."""
-
-    def predict(self, batch: RankingLog, target: str) -> Prediction:
-        """Return the model on the rows of a batch, by the folds that did not see them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,46 +39,70 @@ class History:
     delta: Floats
 
 
-class PageModel(Protocol):
+class RewardModel(ABC):
     """A cross-fitted model of E[y_k | x, a_1..a_K].
 
-    `fold` names the fold left out: one number, or one a ranking.
+    `fold` names the fold whose rows the fit has not seen: one number, or one a ranking. A row's own
+    fold is its bucket modulo `folds`.
     """
 
+    __slots__ = ()
+    #: Rankings drawn for a row, and the seed of the draws, where `mean_under` is an average over draws.
+    draws: int = DRAWS
+    seed: int = 0
+
     @property
+    @abstractmethod
     def folds(self) -> int:
         """Number of folds."""
 
     @property
+    @abstractmethod
     def details(self) -> Json:
         """What was fitted, for people."""
 
+    @abstractmethod
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected reward of each slot (m, K), zero in the padding."""
+
+    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
+        """Return the mean of `expected` over the rankings of a target for each row (n, K)."""
+        out, own = np.empty(batch.action.shape), by_row(fold, self.folds, batch.n)
+        for first in range(0, batch.n, PART):
+            rows = slice(first, first + PART)
+            part = batch.take(rows)
+            drawn = target_draws(part, target, self.draws, self.seed)
+            pages = rankings_of(part).others(drawn)
+            values = self.expected(pages, np.repeat(own[rows], self.draws))
+            out[rows] = values.reshape(drawn.shape).mean(axis=1)
+        return out
 
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
-        """Return expected rewards and surprises of rankings whose rewards (m, K) are known."""
+        """Return expected rewards and surprises of rankings whose rewards (m, K) are known.
+
+        Here expectations do not depend on the rewards above, and surprises are plain residuals.
+        """
+        q = self.expected(rankings, fold)
+        weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
+        ahead = np.zeros((rankings.m, rankings.K + 1))
+        ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
+        return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
 
 
-class ListModel(PageModel, Protocol):
-    """A page model that also knows what an item is worth by itself."""
+class ListModel(RewardModel):
+    """A reward model that also knows what an item is worth by itself."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return what each slot's item is worth by itself (m, K), zero in the padding."""
 
+    @abstractmethod
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
         """Return a key to sort items by (m, K), -inf in the padding."""
-
-
-def plain_history(q: Floats, rankings: Rankings, reward: Floats, alpha: Floats | None) -> History:
-    """Return the history of a model whose expectations do not depend on rewards above."""
-    weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-    ahead = np.zeros((rankings.m, rankings.K + 1))
-    # What is still to come from slot k on: the same for every history.
-    ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
-    return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
 
 
 def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
@@ -111,7 +114,9 @@ def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
     return np.ascontiguousarray(np.where(given == ALL, folds, given))
 
 
-def squared_loss(model: PageModel, rankings: Rankings, reward: Floats, fold: int | Ints) -> Floats:
+def squared_loss(
+    model: RewardModel, rankings: Rankings, reward: Floats, fold: int | Ints
+) -> Floats:
     """Return sum_k (y_k - q_k)^2 (m,), held out where `fold` is the row's own."""
     q = model.expected(rankings, fold)
     out: Floats = np.where(rankings.item >= 0, (reward - q) ** 2, 0.0).sum(axis=1)

@@ -6,10 +6,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import RankingLog
+from counterrank.models.base import squared_loss
 from counterrank.models.draws import Stream, stream
-from counterrank.models.linear import LinearModel, Training, fit_linear, logged_values
-from counterrank.models.mixture import Frame, MixtureModel, Rows, columns, fitted, rows_of
+from counterrank.models.linear import LinearModel, Training, fit_linear
+from counterrank.models.mixture import Frame, MixtureModel, columns, fitted, rows_of
+from counterrank.models.rankings import rankings_of
 from counterrank.models.settings import (
     CLOSE_ERROR,
     LONG_LOG,
@@ -56,10 +57,11 @@ def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR)
     sample = training.source.sample(MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
     rows = rows_of(sample, layout.scale, layout.F)
     found: dict[str, Chosen] = {"ridge": linear}
-    errors = {"ridge": _squared(rows, _linear_values(linear, sample))}
+    logged = rankings_of(sample)
+    errors = {"ridge": squared_loss(linear, logged, sample.reward, rows.fold)}
     frame = Frame(layout, linear.draws, linear.seed)
     for name, model in fitted(rows, frame, long=(training.rows or 0) > LONG_LOG).items():
-        errors[name] = _squared(rows, model.logged(rows))
+        errors[name] = squared_loss(model, logged, sample.reward, rows.fold)
         found[name] = _described(model, name, layout.F)
     slots = int(rows.present.sum())
     losses = {name: float(one.sum()) / max(slots, 1) for name, one in errors.items()}
@@ -74,20 +76,9 @@ def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR)
     )
 
 
-def _squared(rows: Rows, q: Floats) -> Floats:
-    """Return the squared errors of a prediction, summed over each row's positions (n,)."""
-    out: Floats = (((rows.reward - q) * rows.present) ** 2).sum(axis=1)
-    return out
-
-
 def _described(model: MixtureModel, name: str, folds: int) -> MixtureModel:
     drawn = f"average over {model.draws} drawn rankings per row, own action summed out"
     mean = "closed form" if model.exact else drawn
     return replace(
         model, details={"model": name, "folds": folds, **model.details, "mean_under_target": mean}
     )
-
-
-def _linear_values(model: LinearModel, sample: RankingLog) -> Floats:
-    given = model.layout.arrays(sample)
-    return model.link(logged_values(model.layout, given, model.coef), given)

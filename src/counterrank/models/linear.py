@@ -12,7 +12,8 @@ from scipy.special import expit
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
-from counterrank.models.base import Prediction
+from counterrank.errors import EstimatorError
+from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import (
     Arrays,
     Block,
@@ -26,7 +27,8 @@ from counterrank.models.columns import (
     whole_columns,
     whole_distribution,
 )
-from counterrank.models.draws import Stream, factored_draws, stream, target_draws
+from counterrank.models.draws import Stream, factored_draws, stream
+from counterrank.models.rankings import Rankings
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -70,7 +72,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearModel:
+class LinearModel(RewardModel):
     """q_k = z' coef[fold, k, a_k], through a sigmoid at the positions where `logistic` (K,) says so.
 
     Under independent positions the mean is exact at linear positions; at logistic ones it is an average
@@ -85,42 +87,49 @@ class LinearModel:
     draws: int = DRAWS
     seed: int = 0
 
-    def predict(self, batch: RankingLog, target: str) -> Prediction:
-        """Return q and E_pi q of a batch."""
-        given = self.layout.arrays(batch)
-        q = self.link(logged_values(self.layout, given, self.coef), given)
-        return Prediction(q, self.mean(batch, target, given))
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return self.layout.F
 
-    def link(self, linear: Floats, given: Arrays) -> Floats:
-        """Return the model's values (n, K) from z' coef: a sigmoid where it is logistic, zero in the padding."""
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return q (m, K): z' coef, through a sigmoid where the position is logistic."""
+        if rankings.log is None:
+            raise EstimatorError(
+                "the closed-form models read the logger's distribution; make the rankings with "
+                "rankings_of(log)"
+            )
+        given = replace(
+            self.layout.arrays(rankings.log).take(rankings.row),
+            action=rankings.item,
+            lengths=rankings.lengths,
+            fold=by_row(fold, self.folds, rankings.m),
+        )
+        out = logged_values(self.layout, given, self.coef)
         # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
         curved = self.logistic.astype(bool)
         if curved.any():
-            linear[:, curved] = expit(linear[:, curved])
-        return clear(linear, given)
+            out[:, curved] = expit(out[:, curved])
+        return clear(out, given)
 
-    def mean(self, batch: RankingLog, target: str, given: Arrays) -> Floats:
+    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
         wanted = whole_distribution(batch, target)
         if wanted is None:
-            return self._drawn(target_draws(batch, target, self.draws, self.seed), given)
-        out, curved = (
-            mean_values(self.layout, given, wanted, self.coef),
-            np.flatnonzero(self.logistic),
-        )
+            return super(LinearModel, self).mean_under(batch, target, fold)
+        given = replace(self.layout.arrays(batch), fold=by_row(fold, self.folds, batch.n))
+        out = mean_values(self.layout, given, wanted, self.coef)
+        curved = np.flatnonzero(self.logistic)
         if len(curved):
             draws = factored_draws(batch, wanted, self.draws, self.seed)
             coef = self.coef[:, curved]
             out[:, curved] = logistic_means(self.layout, given, wanted, draws, coef, curved)
         return out
 
-    def cascade(self, batch: RankingLog, target: str) -> Prediction:
-        """Return the model with the items below k averaged out: q_k becomes E_pi[q_k | a_1..a_k]."""
-        layout, given, wanted = (
-            self.layout,
-            self.layout.arrays(batch),
-            whole_distribution(batch, target),
-        )
+    def cascade(self, batch: RankingLog, target: str) -> tuple[Floats, Floats]:
+        """Return E_pi[q_k | a_1..a_k], the items below k averaged out, and E_pi q_k (both n, K)."""
+        layout, wanted = self.layout, whole_distribution(batch, target)
+        given = layout.arrays(batch)
         assert wanted is not None
         known, mean = np.zeros(given.action.shape), mean_values(layout, given, wanted, self.coef)
         for f, rows in blocks_of(given.fold):
@@ -134,15 +143,7 @@ class LinearModel:
                 shown = np.concatenate([above[:k], below[k:]])
                 block = Block(layout, part, shown, sure=False)
                 known[rows, k] = _at_own(block, k, part.action[:, k], self.coef[f, k])
-        return Prediction(clear(known, given), mean)
-
-    def _drawn(self, draws: Ints, given: Arrays) -> Floats:
-        """Return the average of q over rankings (n, S, K)."""
-        total = np.zeros(given.action.shape)
-        for s in range(draws.shape[1]):
-            shown = replace(given, action=draws[:, s])
-            total += self.link(logged_values(self.layout, shown, self.coef), shown)
-        return np.asarray(total / draws.shape[1])
+        return clear(known, given), mean
 
 
 def clear(values: Floats, given: Arrays) -> Floats:

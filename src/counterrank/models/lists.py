@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.models.base import History, by_row, plain_history
+from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings
 from counterrank.records import Json
 
@@ -57,7 +57,6 @@ def hashed(
 
     Where contexts are not told apart all rows have one.
     """
-    assert rankings.row is not None
     n, d = rankings.x.shape
     context = np.zeros(n, np.uint64)
     if told_apart and d:
@@ -85,7 +84,7 @@ def _find(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> Ints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RepeatedLists:
+class RepeatedLists(RewardModel):
     """Means of contexts and lists, fitted once without each fold.
 
     `mean` (F + 1, L + 1, K) is the expected reward at each position of each list; the last list stands
@@ -116,12 +115,6 @@ class RepeatedLists:
             self.mean[fit, lists],
         )
         return np.where(rankings.item >= 0, means, 0.0)
-
-    def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected rewards; their surprises are plain residuals."""
-        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def unknown(self, logged: Rankings, drawn: Rankings) -> float:
         """Return the variance of the predicted change that comes from what list means do not know.

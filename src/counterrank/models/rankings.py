@@ -25,7 +25,8 @@ class Rankings:
 
     `item` (m, K) are ids, -1 pads at the end; `x` (n, d) is the requests' context; `row` (m,) the
     request of each ranking; `features` (m, K, p) and `extra` (m, K, e) are numbers of each slot. NaN
-    is missing. `lookup` gives the features (n, D, K, p) of other items (n, D, K) of the same requests.
+    is missing. `lookup` gives the features (n, D, K, p) of other items (n, D, K) of the same requests;
+    `log` has the requests as its rows.
 
     >>> logged = Rankings(item=[[4, 2], [1, -1]], x=np.empty((2, 0)))
     >>> drawn = logged.others([[[2, 4], [4, 1]], [[1, -1], [2, -1]]])
@@ -35,10 +36,11 @@ class Rankings:
 
     item: Ints
     x: Floats
-    row: Ints | None = None
+    row: Ints = None  # type: ignore[assignment]  # one request a ranking unless given
     features: Floats | None = None
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
+    log: RankingLog | None = None
     #: All that each request could have shown, as rankings of the same requests in any order; None
     #: where that is not known or too much.
     pool: "Rankings | None" = None
@@ -127,7 +129,6 @@ class Rankings:
 
     def take(self, rows: slice | Ints) -> Self:
         """Return some of the rankings; the requests stay."""
-        assert self.row is not None
         return replace(
             self,
             item=self.item[rows],
@@ -165,7 +166,7 @@ def with_candidates(rankings: Rankings) -> Rankings:
     ([[3, 1, 2]], [[0, 1, 2]])
     """
     pool, K = rankings.pool, rankings.K
-    assert pool is not None and rankings.row is not None
+    assert pool is not None
     whole = pool.take(rankings.row)
     shown = (whole.item[:, None, :] == rankings.item[:, :, None]).any(axis=1)
     item = np.concatenate([rankings.item, np.where(shown, -1, whole.item)], axis=1)
@@ -195,14 +196,14 @@ def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
     x = context_columns(log)
     names = log.item_feature_names
     if not names:
-        return Rankings(log.action, x, extra=_given(extra))
+        return Rankings(log.action, x, extra=_given(extra), log=log)
     known = log.categories_of_items
 
     def lookup(items: Ints) -> Floats:
         return encoded_features(log.features_of(items), names, known)
 
     shown = lookup(log.action[:, None, :])[:, 0]
-    return Rankings(log.action, x, features=shown, extra=_given(extra), lookup=lookup)
+    return Rankings(log.action, x, features=shown, extra=_given(extra), lookup=lookup, log=log)
 
 
 def _given(values: ArrayLike | None) -> Floats | None:

@@ -27,15 +27,27 @@ class ArrayPolicy(Policy):
     """A policy described by fields: arrays with a row axis, and values shared by all rows.
 
     A row field of length 1 serves every row of a log. `take` and storage work on the fields alone.
+    Prefixes and positions follow from `subset_log_prob`, unless a policy has a quicker way.
     """
 
     row_fields: ClassVar[tuple[str, ...]] = ()
     shared_fields: ClassVar[tuple[str, ...]] = ()
     capabilities = EVERYTHING
+    n_items: int
 
     @property
     def n_rows(self) -> int:
         return max((len(getattr(self, name)) for name in self.row_fields), default=1)
+
+    @property
+    def n_actions(self) -> int:
+        return self.n_items
+
+    def prefix_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
+
+    def position_log_prob(self, actions: Ints) -> Floats:
+        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def take(self, rows: Rows) -> Self:
         chosen = copy.copy(self)
@@ -56,13 +68,20 @@ class ArrayPolicy(Policy):
     def check(self) -> None:
         """Raise PolicyError when the fields do not describe a distribution."""
 
+    def refuse_longer(self, length: int) -> None:
+        """Raise where a ranking without replacement would have more positions than there are items."""
+        if length > self.n_actions:
+            raise PolicyError(
+                f"cannot rank {length} positions with {self.n_actions} items without replacement"
+            )
+
     def spread(self, values: Any, rows: Ints) -> Any:
         """Return the given rows of a row field, or its only row."""
         return values if len(values) == 1 else values[rows]
 
 
 class ClosedFormPolicy(ArrayPolicy):
-    """A policy whose subset probability is one vectorised formula; prefixes and positions follow from it."""
+    """A policy whose subset probability is one vectorised formula."""
 
     def prepare(self, items: Ints) -> Ints:
         """Return what `event` gets in place of the items, worked out once for all masks."""
@@ -86,14 +105,6 @@ class ClosedFormPolicy(ArrayPolicy):
 
         log_prob = by_mask(len(items), sets, evaluate)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
-
-    def prefix_log_prob(self, actions: Ints) -> Floats:
-        K = np.shape(actions)[1]
-        return self.subset_log_prob(actions, np.tri(K, dtype=bool)).log_prob
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        K = np.shape(actions)[1]
-        return self.subset_log_prob(actions, np.eye(K, dtype=bool)).log_prob
 
 
 #: Takes row numbers (r,) and one mask (K,), returns log-probabilities (r,).
@@ -148,10 +159,9 @@ def as_masks(masks: ArrayLike, items: Ints) -> Bools:
     return sets
 
 
-def repeated(items: Ints, mask: Bools) -> Bools:
-    """Return (n,) True where one item is asked for at two masked positions: impossible without replacement."""
-    chosen = items[:, mask]
-    ordered = np.sort(chosen, axis=1)
+def repeated(items: Ints) -> Bools:
+    """Return (n,) True where one item stands at two of the positions (n, J): impossible without replacement."""
+    ordered = np.sort(items, axis=1)
     same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     return same
 
@@ -232,10 +242,8 @@ def distinct(masks: Bools, wanted: Bools) -> Tasks:
 def repeats(items: Ints, masks: Bools) -> Bools:
     """Return (n, J): one item is asked for at two masked positions."""
     out = np.zeros(masks.shape[:2], bool)
-    ordered = np.sort(items, axis=1)
-    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
     # Hardly a log shows an item twice in a ranking: pairs are compared only where sorting found one.
-    for i in np.flatnonzero(twice):
+    for i in np.flatnonzero(repeated(items)):
         pairs = np.argwhere(np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0))
         out[i] = (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
     return out

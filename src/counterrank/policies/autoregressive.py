@@ -6,7 +6,6 @@ import numpy as np
 
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
-    EVERYTHING,
     ArrayPolicy,
     as_actions,
     as_masks,
@@ -37,7 +36,6 @@ class Autoregressive(ArrayPolicy):
     """
 
     row_fields = ("rows",)
-    capabilities = EVERYTHING
 
     def __init__(
         self,
@@ -59,10 +57,6 @@ class Autoregressive(ArrayPolicy):
             max_samples,
             seed,
         )
-
-    @property
-    def n_actions(self) -> int:
-        return self.n_items
 
     def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
         """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
@@ -109,9 +103,6 @@ class Autoregressive(ArrayPolicy):
                 # The callback is never asked what follows an impossible prefix; the sum stays -inf.
                 alive[rows] = steps[rows, k] > -np.inf
         return np.cumsum(steps, axis=1)
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)

@@ -20,12 +20,17 @@ Bools = NDArray[np.bool_]
 CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})
 
 
+#: How a probability is computed, the hardest last.
+METHODS = ("exact", "quadrature", "sampled")
+
+
 @dataclass(frozen=True, slots=True)
 class SubsetResult:
     """Log-probabilities of the logged items at subsets of positions.
 
     `log_prob` (n, J); `rel_var` (n, J) is the squared relative error of a sampled value, 0 where
-    exact; `method` names how the hardest of them was computed.
+    exact; `method` is the last of `METHODS` that one of them
+    needed.
     """
 
     log_prob: Floats

@@ -65,12 +65,6 @@ class BelowFold(ArrayPolicy):
         # A row without items below still needs a policy; what it is asked there is impossible.
         return PlackettLuce(np.where(self._open[:, None], self.scores, 0.0))
 
-    def prefix_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
@@ -89,10 +83,7 @@ class BelowFold(ArrayPolicy):
         return SubsetResult(log_prob, np.where(possible & asked, rest.rel_var, 0.0), rest.method)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        if length > self.n_actions:
-            raise PolicyError(
-                f"cannot rank {length} positions with {self.n_actions} items without replacement"
-            )
+        self.refuse_longer(length)
         top = np.repeat(self.head[:, None, :length], size, axis=1)
         left = length - top.shape[2]
         if not left:

@@ -87,10 +87,6 @@ class Enumerated(ClosedFormPolicy):
         if self.group.ndim != 1 or self.group.min(initial=0) < 0 or self.group.max(initial=0) >= G:
             raise PolicyError(f"group must hold one list number 0..{G - 1} per row")
 
-    @property
-    def n_actions(self) -> int:
-        return self.n_items
-
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         out = np.empty(len(rows))
         group = np.broadcast_to(self.spread(self.group, rows), (len(rows),))

@@ -40,7 +40,7 @@ from counterrank.policies.arrays import (
     repeats,
     without_padding,
 )
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import METHODS, Bools, Floats, Ints, SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.ranked import log_factorials
 
@@ -109,9 +109,6 @@ class PlackettLuce(ArrayPolicy):
         items = [as_actions(rankings[:, s], self) for s in range(rankings.shape[1])]
         return prefix_log_probs(self.scores, np.stack(items, axis=1))
 
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         limits = Limits(self.max_states, self.rtol, self.max_samples, self.seed)
@@ -120,10 +117,7 @@ class PlackettLuce(ArrayPolicy):
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.plackett_luce import sample, spans
 
-        if length > self.n_actions:
-            raise PolicyError(
-                f"cannot rank {length} positions with {self.n_actions} items without replacement"
-            )
+        self.refuse_longer(length)
         wide = spans(self.scores) > MAX_SPAN
         uniforms = rng.random((self.n_rows, size, length))
         if not wide.any():
@@ -162,24 +156,17 @@ class UniformPermutation(ClosedFormPolicy):
         if self.n_items < 1:
             raise PolicyError(f"a policy needs at least one action, got n_actions={self.n_items}")
 
-    @property
-    def n_actions(self) -> int:
-        return self.n_items
-
     def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
         asked = (items[:, mask] >= 0).sum(axis=1)
         table = log_factorials(self.n_items)
         # More asked for than there are items means one is asked for twice: impossible below.
         value: Floats = table[np.maximum(self.n_items - asked, 0)] - table[-1]
-        return np.where(repeated(items, mask), -np.inf, value)
+        return np.where(repeated(items[:, mask]), -np.inf, value)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        if length > self.n_items:
-            raise PolicyError(
-                f"cannot rank {length} positions with {self.n_items} items without replacement"
-            )
         from counterrank.policies.kernels.plackett_luce import sample
 
+        self.refuse_longer(length)
         return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))
 
 
@@ -222,7 +209,7 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
         parts = _solve_block(rows, items[block], masks, limits, block)
         log_prob[block], rel_var[block] = parts[0], parts[1]
         hardest = max(hardest, parts[2])
-    return SubsetResult(log_prob, rel_var, ("exact", "quadrature", "sampled")[hardest])
+    return SubsetResult(log_prob, rel_var, METHODS[hardest])
 
 
 def _positions(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> Floats:

@@ -34,9 +34,7 @@ def check_rankings(base: Ints, n_items: int) -> None:
     bad = (base < -1) | (base >= n_items)
     bad[:, 1:] |= (base[:, 1:] >= 0) & (base[:, :-1] < 0)
     bad[:, 0] |= base[:, 0] < 0
-    ordered = np.sort(base, axis=1)
-    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
-    wrong = bad.any(axis=1) | twice
+    wrong = bad.any(axis=1) | repeated(base)
     if wrong.any():
         i = int(np.argmax(wrong))
         raise PolicyError(
@@ -58,10 +56,6 @@ class RankedPolicy(ClosedFormPolicy):
 
     def check(self) -> None:
         check_rankings(self.ranking, self.n_items)
-
-    @property
-    def n_actions(self) -> int:
-        return self.n_items
 
     @property
     def lengths(self) -> Ints:
@@ -133,7 +127,7 @@ class RandTopN(RankedPolicy):
         table = log_factorials(self.top)
         # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
         value: Floats = table[np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)] - table[top[:, 0]]
-        return np.where(fits.all(axis=1) & ~repeated(items, mask), value, -np.inf)
+        return np.where(fits.all(axis=1) & ~repeated(items[:, mask]), value, -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
@@ -307,10 +301,6 @@ class TeamDraft(ArrayPolicy):
                 f"the two rankings have {len(self.first)} and {len(self.second)} rows"
             )
 
-    @property
-    def n_actions(self) -> int:
-        return self.n_items
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         from counterrank.policies.kernels.team_draft import count_paths
 
@@ -328,12 +318,6 @@ class TeamDraft(ArrayPolicy):
         with np.errstate(divide="ignore"):
             log_prob = np.log(counts) - (K + 1) // 2 * np.log(2)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
-
-    def prefix_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.team_draft import sample

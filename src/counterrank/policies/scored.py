@@ -15,14 +15,22 @@ from numpy.typing import ArrayLike
 from counterrank.errors import PolicyError
 from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
-from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.base import (
+    CAPABILITIES,
+    METHODS,
+    Bools,
+    Floats,
+    Ints,
+    Policy,
+    Rows,
+    SubsetResult,
+)
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.specs import FACTORED_KINDS, PolicySpec
 
 #: Most items for which a factored policy writes its probabilities as a table of all items.
 MAX_TABLE = 1000
-_METHODS = ("exact", "quadrature", "sampled")
 
 
 class Scored(Policy):
@@ -134,7 +142,7 @@ class Scored(Policy):
             part, places = every._block(block, items.shape[1], items[block])
             found = part.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
             log_prob[block], rel_var[block] = found.log_prob, found.rel_var
-            method = max(method, found.method, key=_METHODS.index)
+            method = max(method, found.method, key=METHODS.index)
         return SubsetResult(log_prob, rel_var, method)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:

@@ -75,9 +75,6 @@ class SlotEpsilonGreedy(ArrayPolicy):
         ranks, available = self._ranks(as_actions(actions, self))
         return prefix_log_prob(ranks, available, self.epsilon)
 
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         from counterrank.policies.kernels.slot_epsilon import subset_log_prob
 
@@ -101,10 +98,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.slot_epsilon import sample
 
-        if length > self.n_actions:
-            raise PolicyError(
-                f"cannot rank {length} positions with {self.n_actions} items without replacement"
-            )
+        self.refuse_longer(length)
         drawn = sample(self.available, rng.random((self.n_rows, size, length, 2)), self.epsilon)
         order = np.argsort(
             np.where(self.rank < 0, self.n_actions, self.rank), axis=1, kind="stable"

@@ -169,17 +169,9 @@ def picture(test: "ABTest") -> "Figure":
 
 def terminal(test: "ABTest") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
-    from counterrank.report.terminal import safe, titled
+    from counterrank.report.terminal import safe, tabled
 
     for index, line in enumerate(sentences(test)):
         yield safe(line, "bold" if index == 0 else "")
-    for title, head, lines in (
-        ("Lifts per ranking", LIFTS, lift_lines(test)),
-        ("Arms", ARMS, arm_lines(test)),
-    ):
-        shown = titled(title)
-        for name in head:
-            shown.add_column(name)
-        for cells in lines:
-            shown.add_row(*(safe(cell) for cell in cells))
-        yield shown
+    yield tabled("Lifts per ranking", LIFTS, lift_lines(test))
+    yield tabled("Arms", ARMS, arm_lines(test))

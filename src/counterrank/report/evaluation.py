@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from counterrank.report import metrics, sentences
-from counterrank.report.behavior import behavior, visibility
+from counterrank.report.behavior import behavior
 from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.html import environment, filled, framed
 from counterrank.report.numbers import count, percent, plain, span
@@ -17,6 +17,7 @@ from counterrank.report.provenance import provenance
 from counterrank.report.reading import Reading, family
 from counterrank.report.terminal import renderables as terminal
 from counterrank.report.trust import audit, planning, weights
+from counterrank.report.visibility import visibility
 from counterrank.report.where import positions, segments
 
 if TYPE_CHECKING:

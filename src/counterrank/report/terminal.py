@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from counterrank.report import metrics, sentences
-from counterrank.report.behavior import kinds as kinds_of
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, family
+from counterrank.report.visibility import kinds as kinds_of
 from counterrank.report.where import by_lift
 from counterrank.texts import NARROW
 from counterrank.weights.thresholds import FAILED, WARNED
@@ -49,6 +49,16 @@ def titled(title: "str | Text") -> Table:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
+
+
+def tabled(title: "str | Text", head: Iterable[str], lines: Iterable[Iterable[Any]]) -> Table:
+    """Return a table of the report's look: what its columns are called, and its lines."""
+    shown = titled(title)
+    for name in head:
+        shown.add_column(name)
+    for cells in lines:
+        shown.add_row(*map(safe, cells))
+    return shown
 
 
 def renderables(result: "Evaluation") -> Iterator[RenderableType]:

@@ -163,15 +163,10 @@ def picture(report: "ValidationReport") -> "Figure":
 
 def terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
-    from counterrank.report.terminal import safe, titled
+    from counterrank.report.terminal import safe, tabled
 
     for one in report.metrics or (report,):
         for index, line in enumerate(sentences(one)):
             yield safe(line, "bold" if index == 0 else "")
         of = f" in {one.name}" if one.name else ""
-        shown = titled(safe(f"Each arm{of}, predicted from each other"))
-        for name in HEAD:
-            shown.add_column(name)
-        for cells in lines_of(one):
-            shown.add_row(*(safe(cell) for cell in cells))
-        yield shown
+        yield tabled(safe(f"Each arm{of}, predicted from each other"), HEAD, lines_of(one))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, Unpacked, arrow_stream, expand, guard
+from counterrank.io.options import UNIFORM, ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
-from counterrank.io.spec import UNIFORM, ReadOptions
 from counterrank.messages import BY_INDEX, SINGLE_POSITION, STANDARD_DROPPED, say
 from counterrank.policies import PolicySpec
 from counterrank.texts import listed

@@ -7,9 +7,9 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.nuisances import nuisances_for
-from counterrank.estimators.crossfit import ClosedForm, shares_of
+from counterrank.estimators.crossfit import ClosedForm, prediction, shares_of
 from counterrank.estimators.doubly_robust import trained
-from counterrank.models import fit_close
+from counterrank.models import fit_close, rankings_of
 from counterrank.research import simulate
 
 
@@ -31,7 +31,11 @@ def with_units(log, unit):
 def test_losses_are_squared_errors_on_unseen_rows_the_best_first(log):
     close = fit_close(trained(workspace(log)), within=1e9)
     # Out-of-fold predictions of the same rows, asked as an estimator asks; a row's fold is known.
-    naive = [((log.reward - m.predict(log, "new").q) ** 2).sum(axis=1) for m in close.models]
+    rankings = rankings_of(log)
+    naive = [
+        ((log.reward - m.expected(rankings, log.bucket % m.folds)) ** 2).sum(axis=1)
+        for m in close.models
+    ]
     np.testing.assert_allclose(close.losses, naive, rtol=1e-9)
     assert len(close.models) > 1 and close.slots == log.action.size and close.unit is None
     total = close.losses.sum(axis=1)
@@ -50,14 +54,11 @@ def test_a_model_counts_as_the_likelihood_of_rewards_it_has_not_seen(log):
     close = fit_close(trained(space), within=1.05)
     np.testing.assert_allclose(found.shares, shares_of(close.losses, close.slots), rtol=1e-9)
     view = View(log, "new")
-    given = [model.predict(log, "new") for model in found.models]
+    given = [prediction(view, model) for model in found.models]
     look = found.outlook(view)
-    np.testing.assert_allclose(
-        look.q, sum(s * g.q for s, g in zip(found.shares, given, strict=True))
-    )
-    np.testing.assert_allclose(
-        look.mean, sum(s * g.mean for s, g in zip(found.shares, given, strict=True))
-    )
+    for j, average in enumerate((look.q, look.mean)):
+        own = sum(s * g[j] for s, g in zip(found.shares, given, strict=True))
+        np.testing.assert_allclose(average, own)
     # All of them still say how far to trust any.
     assert look.means.shape == (len(found.models), log.n)
 

@@ -127,6 +127,7 @@ def test_a_model_without_fit_is_refused(log):
 
 def test_logistic_model_predicts_clicks_better_than_their_mean():
     from counterrank.data.source import MemorySource
+    from counterrank.models import rankings_of
     from counterrank.models.linear import fit_linear, train
 
     part = (
@@ -136,6 +137,6 @@ def test_logistic_model_predicts_clicks_better_than_their_mean():
     )
     model = fit_linear(train(MemorySource(part, threads=1)))
     assert model.details["out_of_fold_mse"] < 0.97 * part.reward.var(axis=0).mean()
-    q = model.predict(part, "new").q
+    q = model.expected(rankings_of(part), part.bucket % model.folds)
     curved = model.logistic.astype(bool)
     assert ((q[:, curved] > 0) & (q[:, curved] < 1)).all()

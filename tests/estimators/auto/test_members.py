@@ -19,8 +19,8 @@ from counterrank.estimators.auto.members import (
     weights_of,
 )
 from counterrank.estimators.auto.state import summarise
-from counterrank.estimators.crossfit import Outlook, in_fold
-from counterrank.models import Prediction
+from counterrank.estimators.crossfit import Outlook, folds_of
+from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
 
 A, K = 4, 3
@@ -49,7 +49,7 @@ def rewards(kind):
     ]
 
 
-class Stub:
+class Stub(RewardModel):
     """A model that looks at what its name says; its mean under the target is exact."""
 
     folds, shares = 3, np.array([0.5, 0.5])
@@ -75,8 +75,11 @@ class Stub:
     def aim(self, view, residual):
         return np.empty((0, view.batch.n))
 
-    def predict(self, batch, target):
-        return Prediction(self.q, self.mean)
+    def expected(self, rankings, fold):
+        return self.q[: rankings.m]
+
+    def mean_under(self, batch, target, fold):
+        return self.mean[: batch.n]
 
 
 def members(log, model, **options):
@@ -223,14 +226,10 @@ def test_scores_are_centred_by_row_and_unknown_items_have_none():
     assert attraction(cr.UniformPermutation(3), np.array([[[1, 0]]])) is None
 
 
-def test_in_fold_changes_the_fold_and_nothing_else():
+def test_rows_are_asked_of_their_own_fold_or_all_of_one():
     log = log_of(rewards("own"))
-    part = in_fold(log, 2)
-    assert (
-        (part.bucket == 2).all()
-        and (part.reward == log.reward).all()
-        and not (log.bucket == 2).all()
-    )
+    assert (folds_of(log, 3) == log.bucket % 3).all() and len(set(folds_of(log, 3))) == 3
+    assert folds_of(log, 3, 2).tolist() == [2] * log.n
 
 
 @pytest.mark.parametrize(

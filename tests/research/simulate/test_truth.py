@@ -73,7 +73,7 @@ def test_truth_agrees_with_simulated_rewards(env, method, policy, rng):
     assert truth.method == method
     assert truth.stderr <= 2e-3 * abs(truth.value)
     n = 40_000
-    log = env.draw(n, rng) if policy == "logging" else env.draw_on_policy(n, rng)
+    log = env.draw(n, rng, policy=policy)
     z = (log.reward.mean(axis=0) - truth.by_position) / np.hypot(
         log.reward.std(axis=0) / np.sqrt(n), truth.by_position_stderr
     )

@@ -124,7 +124,7 @@ def test_a_log_is_drawn_by_the_policy_it_carries(logger, target):
     )
     assert np.isfinite(log.propensity.prefix_log_prob(log.action)).all()
     assert (drawn.action[:, :, None] == drawn.candidates[:, None, :]).any(axis=2).all()
-    on_policy = made.draw_on_policy(300, np.random.default_rng(1))
+    on_policy = made.draw(300, np.random.default_rng(1), policy="target")
     assert np.isfinite(on_policy.policy("target").prefix_log_prob(on_policy.action)).all()
     estimate = cr.IIPS().estimate(log, "new")
     assert np.isfinite(estimate.value)

@@ -128,7 +128,7 @@ def test_a_ranking_log_has_everything_an_estimator_needs():
     np.testing.assert_array_equal(log.target("new").values, simulated.target)
     np.testing.assert_array_equal(log.distribution("propensity"), simulated.p0)
     assert log.behavior.tolist() == names_of(simulated)
-    on_policy = published().draw_on_policy(50, np.random.default_rng(0)).to_log()
+    on_policy = published().draw(50, np.random.default_rng(0), policy="target").to_log()
     np.testing.assert_array_equal(on_policy.propensity.values, on_policy.target("new").values)
 
 

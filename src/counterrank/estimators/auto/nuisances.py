@@ -191,7 +191,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         some = training.source.sample(DEFAULTS.training_rows, rng)
         with np.errstate(divide="ignore"):
             span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
-        return AimedClosedForm(close.models, shares, training.layout.F, span), ()
+        return AimedClosedForm(close.models, shares, span), ()
     if first.K > DEFAULTS.longest:
         long = _LONG.format(K=first.K, most=DEFAULTS.longest)
         return None, (Message("weights-only", long),)

@@ -14,8 +14,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError, PropensityError
 from counterrank.io.files import Unpacked, expand, guard
+from counterrank.io.options import UNIFORM, ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
-from counterrank.io.spec import UNIFORM, ReadOptions
 from counterrank.messages import BY_INDEX
 from counterrank.records import Json
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
+from counterrank.io.options import ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
-from counterrank.io.spec import ReadOptions
 from counterrank.messages import UNANSWERED, UNKNOWN_HITS, say
 from counterrank.policies import PolicySpec
 from counterrank.texts import listed

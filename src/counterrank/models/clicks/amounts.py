@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, ListModel, by_row, plain_history
+from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
@@ -55,7 +55,7 @@ _FAR = 20.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AmountModel:
+class AmountModel(ListModel):
     """Click x amount: the click-history model of "not zero", times the mean amount of a click."""
 
     clicks: ClickModel | ChoiceModel
@@ -104,7 +104,7 @@ class AmountModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NumberModel:
+class NumberModel(ListModel):
     """Any numbers: shrunk least squares on position, item, context and columns, without histories."""
 
     mean: Means
@@ -127,12 +127,6 @@ class NumberModel:
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the mean of each slot (m, K)."""
         return self.mean(rankings, fold)
-
-    def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return means and plain residuals: expectations do not depend on the rewards above."""
-        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the standardised mean of each slot's item by itself (m, K)."""

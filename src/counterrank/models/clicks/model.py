@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, by_row
+from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.kernels.likelihood import Parts, parts_of
 from counterrank.models.clicks.kernels.recursion import (
     Attraction,
@@ -473,7 +473,6 @@ class Predictor:
             )
             others = self.rivals.apply(self.competition(rankings, strength, alike))
         own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
-        assert rankings.row is not None
         given = Attraction(
             self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
         )
@@ -509,7 +508,7 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PredictorModel:
+class PredictorModel(ListModel):
     """A model that makes its expectations from one linear predictor."""
 
     predictor: Predictor

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, by_row, plain_history
+from counterrank.models.base import ALL, History, by_row
 from counterrank.models.clicks.fit import predictors, prepared
 from counterrank.models.clicks.kernels.pages import (
     CHANCE,
@@ -91,7 +91,7 @@ class ChoiceModel(PredictorModel):
         if not self.beside:
             return out
         pool = rankings.pool
-        if pool is None or rankings.row is None:
+        if pool is None:
             raise EstimatorError("the model was fitted with candidates; these rankings have none")
         folds = by_row(fold, self.folds, rankings.m)
         # Rankings of a request share its candidates, so the model is asked once about each of them.
@@ -171,12 +171,6 @@ class PageRewardModel(PredictorModel):
         out = np.zeros(rankings.item.shape)
         out[np.arange(rankings.m), rankings.lengths - 1] = self.page(rankings, fold)
         return out
-
-    def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
-    ) -> History:
-        """Return expected rewards and residuals of the pages, at their last slots."""
-        return plain_history(self.expected(rankings, fold), rankings, reward, alpha)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return what each slot's item adds to S, without the effect of its place (m, K)."""

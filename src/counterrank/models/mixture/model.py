@@ -17,13 +17,14 @@ from scipy.special import expit
 
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
-from counterrank.models.base import Prediction
+from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import (
     blocks_of,
     expected,
     whole_distribution,
 )
-from counterrank.models.draws import factored_draws, target_draws
+from counterrank.models.draws import factored_draws
+from counterrank.models.rankings import Rankings
 from counterrank.models.settings import (
     DRAWS,
     LARGEST_EXPONENT,
@@ -233,7 +234,7 @@ def rows_of(log: RankingLog, scale: ContextMoments, folds: int) -> Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MixtureModel:
+class MixtureModel(RewardModel):
     """E[r_k | x, a] = sum_z P(z | x) q_zk, q_zk a link of own(x, a_k) and sum_l s_zkl W(a_k, a_l).
 
     s_z (K, K), here `examined`, is the behaviour model c of Kiyohara et al. 2023 with numbers as
@@ -263,47 +264,43 @@ class MixtureModel:
         """Whether the mean under independent positions needs no draws."""
         return self.link is Link.SUM or (self.link is Link.PRODUCT and len(self.examined) > 1)
 
-    def predict(self, batch: RankingLog, target: str) -> Prediction:
-        """Return q and E_pi q of a batch."""
-        x = self.scale.standardised(context_columns(batch))
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return len(self.effects.own)
+
+    def users(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the standardised context (n, p), chances of the classes (n, Z) and scales (n, 2)."""
+        x = self.scale.standardised(x)
         traits = traits_of(x)
-        fold = batch.bucket % len(self.effects.own)
-        seen = chances(self.shares, traits), scale_of_tilt(self.tilt, traits)
-        q = self.values(x, batch.action, fold, *seen)
-        return Prediction(q, self._mean(batch, target, x, fold, seen))
+        return x, chances(self.shares, traits), scale_of_tilt(self.tilt, traits)
 
-    def logged(self, rows: Rows) -> Floats:
-        """Return q (n, K) of training rows."""
-        seen = chances(self.shares, rows.traits), scale_of_tilt(self.tilt, rows.traits)
-        return self.values(rows.x, rows.action, rows.fold, *seen)
-
-    def values(self, x: Floats, action: Ints, fold: Ints, chance: Floats, scale: Floats) -> Floats:
-        """Return q (n, K) of given rankings, zero in the padding; chance (n, Z) of the classes, scale (n, 2)."""
-        at, out = self.effects, np.empty(action.shape)
-        for first in range(0, len(action), _ROWS):
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return q (m, K), zero in the padding."""
+        x, chance, scale = self.users(rankings.x)
+        folds = by_row(fold, self.folds, rankings.m)
+        action, effects, out = rankings.item, self.effects, np.empty(rankings.item.shape)
+        for first in range(0, rankings.m, _ROWS):
             rows = slice(first, first + _ROWS)
-            own = own_parts(action[rows], fold[rows], x[rows], at.own, at.shift)
+            of = rankings.row[rows]
+            own = own_parts(action[rows], folds[rows], x[of], effects.own, effects.shift)
             part = pair_parts(
-                action[rows], fold[rows], scale[rows], at.pair, self.examined, at.triple
+                action[rows], folds[rows], scale[of], effects.pair, self.examined, effects.triple
             )
-            out[rows] = np.einsum("iz,izk->ik", chance[rows], linked(self.link, own, part))
+            out[rows] = np.einsum("iz,izk->ik", chance[of], linked(self.link, own, part))
         out[action < 0] = 0.0
         return out
 
-    def _mean(
-        self, batch: RankingLog, target: str, x: Floats, fold: Ints, seen: tuple[Floats, Floats]
-    ) -> Floats:
-        wanted, (chance, scale) = whole_distribution(batch, target), seen
+    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
+        """Return E_pi q_k (n, K)."""
+        wanted = whole_distribution(batch, target)
         # Dependent positions (a policy without replacement): only whole draws are its rankings.
         if wanted is None:
-            drawn = target_draws(batch, target, self.draws, self.seed)
-            total = np.zeros(batch.action.shape)
-            for s in range(drawn.shape[1]):
-                total += self.values(x, np.ascontiguousarray(drawn[:, s]), fold, chance, scale)
-            return np.asarray(total / drawn.shape[1])
+            return super(MixtureModel, self).mean_under(batch, target, fold)
+        x, chance, scale = self.users(context_columns(batch))
         out = np.zeros(batch.action.shape)
         draws = None if self.exact else factored_draws(batch, wanted, self.draws, self.seed)
-        for f, rows in blocks_of(fold):
+        for f, rows in blocks_of(by_row(fold, self.folds, batch.n)):
             users = Users(
                 x[rows].T, chance[rows].T, scale[rows].T, batch.lengths[rows],
                 expected(wanted[rows], batch.lengths[rows], batch.K),

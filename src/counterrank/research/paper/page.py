@@ -19,11 +19,11 @@ from counterrank.research.paper.figures import FIGURES
 from counterrank.research.paper.results import (
     PointSummary,
     accuracy_table,
-    accuracy_tables,
     read_rows,
     seeds_in,
     summarise,
 )
+from counterrank.research.paper.special import figure_table
 
 _CLASSIC = ("ips", "iips", "rips", "aips (true)")
 _WORLD = "paper"
@@ -415,19 +415,12 @@ def tables(out: Path, preset: str, *, leave_out: set[str]) -> str:
             title = (
                 f"{text[0].upper()}{text[1:]}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}.\n"
             )
-            parts += [f"### {name}\n", title, _table(out, name, preset, seeds)]
+            parts += [
+                f"### {name}\n",
+                title,
+                figure_table(figures.get(name), read_rows(out / name, preset, seeds), preset),
+            ]
     return "\n".join(parts)
-
-
-def _table(out: Path, name: str, preset: str, seeds: list[int]) -> str:
-    experiment, rows = figures.get(name), read_rows(out / name, preset, seeds)
-    common = preset == "published"
-    if experiment.kind == "accuracy":
-        found = summarise(rows, common_truth=common)
-        return accuracy_tables(experiment, found, compare=common)
-    if experiment.kind == "runtime":
-        return times.runtime_table(experiment, rows, compare=common)
-    return special.table(experiment, rows)
 
 
 def _item(text: str) -> str:

@@ -281,12 +281,23 @@ def _point(c: BesidePublished) -> str:
 def grid(title: str, found: Sequence[PointSummary], show: Callable[[PointSummary], str]) -> str:
     """Return a Markdown table, a line an estimator and a column a value of the figure."""
     values = sorted({s.x for s in found})
-    head = f"| {title} | {' | '.join(f'{x:g}' for x in values)} |"
-    lines = [head, f"|---|{'---|' * len(values)}"]
+    lines = []
     for name in dict.fromkeys(s.estimator for s in found):
         cells = {s.x: show(s) for s in found if s.estimator == name}
-        lines.append(f"| {name} | {' | '.join(cells.get(x, '') for x in values)} |")
-    return "\n".join(lines) + "\n"
+        lines.append((name, *(cells.get(x, "") for x in values)))
+    return markdown((title, *(f"{x:g}" for x in values)), lines)
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table.
+
+    >>> print(markdown(("a", "b"), [("1", "2")]), end="")
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    rows = [f"| {' | '.join(cells)} |" for cells in (head, *lines)]
+    return "\n".join([rows[0], f"|{'---|' * len(head)}", *rows[1:]]) + "\n"
 
 
 def accuracy_tables(experiment: Experiment, found: Sequence[PointSummary], *, compare: bool) -> str:

@@ -21,7 +21,7 @@ from counterrank.estimators import AIPS, Estimator, View, Workspace, get_estimat
 from counterrank.inference import normal_interval, variance
 from counterrank.progress import reporter
 from counterrank.research import simulate
-from counterrank.research.paper import figures, results, special, times
+from counterrank.research.paper import figures, results, special
 from counterrank.research.paper.algorithm1 import Assigned, PublishedOracle
 from counterrank.research.paper.columns import column
 from counterrank.research.paper.figures import (
@@ -79,9 +79,8 @@ def reproduce(
 
 def on_logs(experiment: Experiment, logs: tuple[str, ...]) -> Experiment:
     """Return the A/B protocol on logs; a file of real pages is read before any seed runs."""
-    if len(logs) > 1:
-        return replace(experiment, logs=logs)
-    special.real_pair(logs[0])
+    if len(logs) == 1:
+        special.real_pair(logs[0])
     return replace(experiment, logs=logs)
 
 
@@ -94,22 +93,14 @@ def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Pat
     """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
     yield f"{experiment.name}: {experiment.about} ({len(seeds)} seeds, {preset})"
     rows = results.read_rows(folder, preset, seeds)
+    table, drawn = special.figure_table(experiment, rows, preset), []
     if experiment.kind in ("accuracy", "runtime"):
         found = results.summarise(rows, common_truth=preset == "published")
-        compare = preset == "published"
-        table = (
-            results.accuracy_tables(experiment, found, compare=compare)
-            if experiment.kind == "accuracy"
-            else times.runtime_table(experiment, rows, compare=compare)
-        )
         atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(found))
-        drawn = (
-            results.plot_accuracy(experiment, found, folder, preset)
-            if experiment.kind == "accuracy"
-            else []
-        )
+        if experiment.kind == "accuracy":
+            drawn = results.plot_accuracy(experiment, found, folder, preset)
     else:
-        table, drawn = special.outcome(experiment, rows, folder)
+        drawn = special.pictures(experiment, rows, folder)
     atomic.write_text(folder / f"{experiment.name}.md", table)
     yield table
     for path in (folder / f"{experiment.name}.md", *drawn):

@@ -24,7 +24,7 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.io import read_log
 from counterrank.research import simulate
-from counterrank.research.paper import real, results
+from counterrank.research.paper import real, results, times
 from counterrank.research.paper.figures import Experiment
 from counterrank.research.simulate import behavior_probability
 
@@ -45,19 +45,21 @@ def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, 
     return ab_trial(log_a, value_b, target, experiment.estimators, seed)
 
 
-def outcome(
-    experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path
-) -> tuple[str, list[Path]]:
-    """Return the table of a figure and the pictures drawn."""
+def pictures(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
+    """Draw a figure; return the files."""
     if experiment.kind == "distribution":
-        return table(experiment, rows), _plot_shares(experiment, rows, folder)
-    if experiment.kind == "toy":
-        return table(experiment, rows), []
-    return table(experiment, rows), plot_ab(rows, folder)
+        return _plot_shares(experiment, rows, folder)
+    return [] if experiment.kind == "toy" else plot_ab(rows, folder)
 
 
-def table(experiment: Experiment, rows: dict[str, NDArray[Any]]) -> str:
-    """Return the table of a figure."""
+def figure_table(experiment: Experiment, rows: dict[str, NDArray[Any]], preset: str) -> str:
+    """Return the table of any figure; that of a published world has the published values beside ours."""
+    published = preset == "published"
+    if experiment.kind == "accuracy":
+        found = results.summarise(rows, common_truth=published)
+        return results.accuracy_tables(experiment, found, compare=published)
+    if experiment.kind == "runtime":
+        return times.runtime_table(experiment, rows, compare=published)
     make = {"distribution": _shares_table, "toy": toy_table}.get(experiment.kind, ab_table)
     return make(rows)
 
@@ -86,10 +88,8 @@ def _mean(rows: dict[str, NDArray[Any]], x: float, name: str) -> float:
 
 def _shares_table(rows: dict[str, NDArray[Any]]) -> str:
     values, names = np.unique(rows["x"]), list(dict.fromkeys(rows["estimator"].tolist()))
-    lines = [f"| behaviour | {' | '.join(f'{x:g}' for x in values)} |\n|---|{'---|' * len(values)}"]
-    for name in names:
-        lines.append(f"| {name} | {' | '.join(f'{_mean(rows, x, name):.3f}' for x in values)} |")
-    return "\n".join(lines) + "\n"
+    lines = [(name, *(f"{_mean(rows, x, name):.3f}" for x in values)) for name in names]
+    return results.markdown(("behaviour", *(f"{x:g}" for x in values)), lines)
 
 
 def _plot_shares(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
@@ -182,7 +182,7 @@ def toy_rows() -> list[dict[str, object]]:
 
 def toy_table(columns: dict[str, NDArray[Any]]) -> str:
     """Return the table as Markdown, the printed numbers in brackets."""
-    lines = ["| AIPS with the | bias | variance | MSE |\n|---|---|---|---|"]
+    lines = []
     printed = (
         (0.0, PRINTED["true_variance"]),
         (PRINTED["bias"], PRINTED["wrong_variance"]),
@@ -193,8 +193,8 @@ def toy_table(columns: dict[str, NDArray[Any]]) -> str:
             f"{abs(columns[key][i]):.2f} ({value:.2f})"
             for key, value in zip(("bias", "variance", "mse"), theirs, strict=True)
         ]
-        lines.append(f"| {columns['estimator'][i]} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append((columns["estimator"][i], *cells))
+    return results.markdown(("AIPS with the", "bias", "variance", "MSE"), lines)
 
 
 #: The paper's AIPS of the real-world experiment: its MSE by PAS-IF.
@@ -268,6 +268,17 @@ def cvar(errors: Floats, alpha: float) -> float:
     return float(worst[: max(1, round(alpha * len(worst)))].mean())
 
 
+_AB_HEAD = (
+    "estimator",
+    "wins",
+    "below AIPS",
+    "mean squared error",
+    "CVaR .1",
+    "CVaR .3",
+    "CVaR .5",
+)
+
+
 def ab_table(rows: dict[str, NDArray[Any]]) -> str:
     """Return the share of trials that each estimator wins, its mean squared error and CVaR.
 
@@ -275,19 +286,15 @@ def ab_table(rows: dict[str, NDArray[Any]]) -> str:
     errors at one.
     """
     errors, won = _errors(rows), wins(rows)
-    lines = [
-        "| estimator | wins | below AIPS | mean squared error | CVaR .1 | CVaR .3 | CVaR .5 "
-        "|\n|---|---|---|---|---|---|---|"
-    ]
+    lines = []
     reference = errors.get(PAPERS_AIPS)
-    for name in errors:
-        below = (
-            "" if reference is None or name == PAPERS_AIPS else (errors[name] < reference).mean()
-        )
-        told = below if isinstance(below, str) else f"{below:.0%}"
-        tail = " | ".join(f"{cvar(errors[name], alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
-        lines.append(f"| {name} | {won[name]:.0%} | {told} | {errors[name].mean():.4g} | {tail} |")
-    return "\n".join(lines) + "\n" + _own_error(rows)
+    for name, own in errors.items():
+        below = ""
+        if reference is not None and name != PAPERS_AIPS:
+            below = f"{(own < reference).mean():.0%}"
+        tail = (f"{cvar(own, alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
+        lines.append((name, f"{won[name]:.0%}", below, f"{own.mean():.4g}", *tail))
+    return results.markdown(_AB_HEAD, lines) + _own_error(rows)
 
 
 def _own_error(rows: dict[str, NDArray[Any]]) -> str:

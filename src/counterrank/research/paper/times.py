@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.research.paper.figures import Experiment
-from counterrank.research.paper.results import published_table
+from counterrank.research.paper.results import markdown, published_table
 
 Rows = dict[str, NDArray[Any]]
 #: The two of the published tables, by our names: the published AIPS is the one with its oracle.
@@ -49,9 +49,9 @@ def runtime_table(experiment: Experiment, rows: Rows, *, compare: bool) -> str:
         lines = [line for name in shown for line in _beside(experiment, rows, name, compare)]
         if len(shown) == len(_PUBLISHED):
             lines += _relative(experiment, rows, compare)
-        parts.append(_markdown("with the data drawn", values, lines))
+        parts.append(_table("with the data drawn", values, lines))
     alone = [(name, [_told(_seconds(rows, x, name, 0.0)) for x in values]) for name in names]
-    parts.append(_markdown("the estimate alone", values, alone))
+    parts.append(_table("the estimate alone", values, alone))
     return "\n".join(parts)
 
 
@@ -93,7 +93,6 @@ def _told(seconds: NDArray[np.float64]) -> str:
     return f"{seconds.mean():.4f}{spread}"
 
 
-def _markdown(title: str, values: list[float], lines: list[tuple[str, list[str]]]) -> str:
-    head = f"| {title} | {' | '.join(f'{x:g}' for x in values)} |"
-    body = [f"| {name} | {' | '.join(cells)} |" for name, cells in lines]
-    return "\n".join([head, f"|---|{'---|' * len(values)}", *body]) + "\n"
+def _table(title: str, values: list[float], lines: list[tuple[str, list[str]]]) -> str:
+    head = (title, *(f"{x:g}" for x in values))
+    return markdown(head, [(name, *cells) for name, cells in lines])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
 from counterrank.policies import Bools, Floats, Ints, PlackettLuce
@@ -52,24 +52,21 @@ class SimulatedLog:
         not.
         """
         drawn = self.p0 if self.drawn_by == "logging" else self.p1
-        names = np.array(self.env.behavior_names)[self.behavior]
-        if not self.env.factored:
-            return RankingLog(
-                action=self.action,
-                reward=self.reward,
-                propensity=PlackettLuce(np.log(drawn)),
-                context=self.context,
-                behavior=names,
-                targets={TARGET: PlackettLuce(np.log(self.p1))},
-            )
+        logger: Probabilities
+        target: Probabilities
+        if self.env.factored:
+            logger = Propensity("factored", self.propensity)
+            target = Propensity("factored", self.target)
+        else:
+            logger, target = PlackettLuce(np.log(drawn)), PlackettLuce(np.log(self.p1))
         return RankingLog(
             action=self.action,
             reward=self.reward,
-            propensity=Propensity("factored", self.propensity),
+            propensity=logger,
             context=self.context,
-            behavior=names,
-            targets={TARGET: Propensity("factored", self.target)},
-            dists={LOGGING: drawn, TARGET: self.p1},
+            behavior=np.array(self.env.behavior_names)[self.behavior],
+            targets={TARGET: target},
+            dists={LOGGING: drawn, TARGET: self.p1} if self.env.factored else {},
         )
 
 

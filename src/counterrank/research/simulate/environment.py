@@ -129,12 +129,6 @@ class Environment:
 
         return draw(self, n, rng, policy=policy)
 
-    def draw_on_policy(self, n: int, rng: np.random.Generator) -> "SimulatedLog":
-        """Return n rankings shown by the target policy."""
-        from counterrank.research.simulate.draw import draw
-
-        return draw(self, n, rng, policy="target")
-
 
 def _check_options(env: Environment) -> None:
     for name, value, allowed in (
@@ -530,7 +524,6 @@ PRESETS: dict[str, Callable[..., Environment]] = {
     "random": random,
     "real-world": real_world,
 }
-Preset = Literal["published", "paper", "random", "real-world"]
 
 
 def preset(name: str, **options: Any) -> Environment:

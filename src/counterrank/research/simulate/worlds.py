@@ -131,10 +131,6 @@ class World:
         whole("n", n, 1)
         return _draw(self, n, rng, policy)
 
-    def draw_on_policy(self, n: int, rng: np.random.Generator) -> "DrawnWorld":
-        """Return n rankings shown by the target."""
-        return self.draw(n, rng, policy="target")
-
     def log(self, n: int, seed: int) -> RankingLog:
         """Return n logged rankings with target "new": a function of the world and `seed` alone."""
         return self.draw(n, np.random.default_rng([self.seed, whole("seed", seed, 0), 37])).to_log()

@@ -1,0 +1,453 @@
+"""The options of the reader: what a user says about a log, checked and in one form."""
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self, TypedDict
+
+from numpy.typing import ArrayLike
+
+from counterrank import stores
+from counterrank.data.log import RankingLog
+from counterrank.data.propensity import MEANING
+from counterrank.data.source import Source
+from counterrank.errors import ConfigError
+from counterrank.io.warehouses import Query
+from counterrank.io.where import Where
+from counterrank.messages import say
+from counterrank.policies import (
+    PolicySpec,
+    parse_named_policy,
+    parse_policy,
+    policy_from_table,
+)
+from counterrank.texts import suggestion
+
+#: What a column can be to a log. Any other key of `columns` is the name of a target policy.
+ROLES = (
+    "action",
+    "reward",
+    "propensity",
+    "ranking",
+    "position",
+    "unit",
+    "behavior",
+    "candidates",
+    "query",
+)
+
+#: How features of candidates are called; `columns` maps them too.
+FEATURE = "z_"
+
+#: A target policy that needs no column of some formats: every candidate equally likely.
+UNIFORM = "uniform"
+
+Names = str | Iterable[str] | None
+#: Takes the name of an option and what a user gives for it.
+Clean = Callable[[str, Any], Any]
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options of the reader that every function with a log takes; see `ReadOptions`."""
+
+    columns: Mapping[str, Any] | str
+    context: Names
+    keep: Names
+    propensity_kind: str | None
+    unit: str | None
+    behavior: str | None
+    missing_reward: str
+    require_propensity: bool
+    encode_actions: bool | None
+    dists: bool
+    decimal: str
+    renumber: bool
+    drop_ties: bool
+    logger: Any
+    policies: Any
+    items: str | os.PathLike[str] | None
+    where: Where | Mapping[str, Any] | str | None
+    version: int | None
+    target_lists: Mapping[str, str | os.PathLike[str]] | None
+
+
+class ReadKeywords(CommonOptions, total=False):
+    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
+
+    segments: Names
+    targets: Names
+    position_weights: Any
+    rewards: Mapping[str, str] | Iterable[str] | str | None
+
+
+class OpenOptions(CommonOptions, total=False):
+    """The keyword arguments with which `evaluate`, `learn` and `validate` open a log."""
+
+    format: str | None
+    engine: Any
+
+
+class FrameLike(Protocol):
+    """A table of pandas, polars, Dask or Spark."""
+
+    @property
+    def columns(self) -> Any:
+        """Its columns."""
+
+
+class ArrowTable(Protocol):
+    """A table of pyarrow or DuckDB."""
+
+    @property
+    def column_names(self) -> Any:
+        """The names of its columns."""
+
+
+class ArrowStream(Protocol):
+    """Whatever hands over Arrow batches: a reader, a relation of DuckDB, a table of ibis."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+#: What can be opened as a log.
+LogLike = (
+    RankingLog
+    | Source
+    | str
+    | os.PathLike[str]
+    | Query
+    | FrameLike
+    | ArrowTable
+    | ArrowStream
+    | Mapping[str, ArrayLike]
+)
+
+
+def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
+    if isinstance(given, str):
+        given = _pairs(given)
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}"
+        )
+    return {str(role): _column(role, value) for role, value in given.items()}
+
+
+def _column(role: str, value: Any) -> str | tuple[str, ...]:
+    # "clicks_*" is how people write a run of numbered columns, which the stem alone finds.
+    if isinstance(value, str) and value:
+        return value.removesuffix("_*")
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
+
+
+def _joined(column: str | tuple[str, ...]) -> str:
+    return column if isinstance(column, str) else ",".join(column)
+
+
+def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
+    found: dict[str, str | tuple[str, ...]] = {}
+    role = ""
+    for part in text.split(","):
+        if role and part.strip() and "=" not in part:
+            # action=slot_a,slot_b: one more column of the same role.
+            before = found[role]
+            found[role] = (*((before,) if isinstance(before, str) else before), part.strip())
+            continue
+        if not part.strip():
+            continue
+        role, column = _pair(part)
+        # A dict would keep the last of two silently.
+        if role in found:
+            raise ConfigError(
+                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
+                "column, or in a TOML file "
+                f'a list of them, {role} = ["{found[role]}", "{column}"]'
+            )
+        found[role] = column
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    role, sign, column = text.partition("=")
+    if not sign or not role.strip() or not column.strip():
+        raise ConfigError(
+            f"columns: '{text.strip()}' is not understood; write pairs like "
+            "action=items,reward=clicks"
+        )
+    return role.strip(), column.strip()
+
+
+def _names(key: str, given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    found = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(item, str) for item in found):
+        raise ConfigError(f"{key} must be column names, got {given!r}")
+    return tuple(dict.fromkeys(found))
+
+
+def _weights(key: str, given: Any) -> str | tuple[float, ...]:
+    if isinstance(given, str):
+        return given
+    try:
+        return tuple(float(value) for value in given)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}"
+        ) from None
+
+
+def _text(key: str, given: Any) -> str | None:
+    if given is None or isinstance(given, str):
+        return given
+    raise ConfigError(f"{key} must be a text, got {given!r}")
+
+
+def _whole(key: str, given: Any) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if isinstance(given, str) and given.isdecimal():
+        return int(given)
+    raise ConfigError(f"{key} must be a whole number, got {given!r}")
+
+
+def _lists(given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"target_lists maps names of targets to files, {{'new': 'lists.csv'}}; got {given!r}"
+        )
+    return {str(name): os.fspath(path) for name, path in given.items()}
+
+
+def _rewards(given: Any) -> dict[str, str]:
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    pairs = given if isinstance(given, Mapping) else {name: name for name in given}
+    if not all(isinstance(part, str) and part for pair in pairs.items() for part in pair):
+        raise ConfigError(
+            f"rewards maps names to columns, {{'clicks': 'click'}}; got {dict(pairs)!r}"
+        )
+    return dict(pairs)
+
+
+def _switch(key: str, given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise ConfigError(f"{key} must be true or false, got {given!r}")
+
+
+def _policy(where: str, given: Any) -> PolicySpec | None:
+    if given is None or isinstance(given, PolicySpec):
+        return given
+    if isinstance(given, Mapping):
+        return policy_from_table(given, f"[{where}]")
+    if isinstance(given, str):
+        return parse_policy(given)
+    raise ConfigError(
+        f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got "
+        f"{given!r}"
+    )
+
+
+def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, Mapping):
+        pairs = [parse_named_policy(text) for text in given]
+        for name, _ in pairs:
+            if sum(name == other for other, _ in pairs) > 1:
+                raise ConfigError(f"policy '{name}' is given twice")
+        return dict(pairs)
+    return {
+        str(name): spec
+        for name, one in given.items()
+        if (spec := _policy(f"{key}.{name}", one)) is not None
+    }
+
+
+def _unless_none(clean: Clean) -> Clean:
+    return lambda key, given: None if given is None else clean(key, given)
+
+
+def _option(clean: Clean, default: Any = None, *, factory: Callable[[], Any] | None = None) -> Any:
+    """Return the field of an option: how what a user gives is brought into one form, and the default."""
+    metadata = {"clean": clean}
+    if factory is None:
+        return field(default=default, metadata=metadata)
+    return field(default_factory=factory, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How to read a log: the options that `counterrank.read_log` explains, each in one form.
+
+    >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
+    'clicks'
+    """
+
+    columns: Mapping[str, str | tuple[str, ...]] = _option(_mapping, factory=dict)
+    context: tuple[str, ...] | None = _option(_names)
+    segments: tuple[str, ...] | None = _option(_names)
+    keep: tuple[str, ...] = _option(lambda key, given: _names(key, given) or (), ())
+    targets: tuple[str, ...] | None = _option(_names)
+    propensity_kind: str | None = _option(_text)
+    unit: str | None = _option(_text)
+    behavior: str | None = _option(_text)
+    position_weights: str | tuple[float, ...] = _option(_weights, "uniform")
+    missing_reward: str = _option(_text, "error")
+    require_propensity: bool = _option(_switch, True)
+    encode_actions: bool | None = _option(_unless_none(_switch))
+    dists: bool = _option(_switch, True)
+    decimal: str = _option(_text, ".")
+    renumber: bool = _option(_switch, False)
+    drop_ties: bool = _option(_switch, False)
+    logger: PolicySpec | None = _option(_policy)
+    policies: Mapping[str, PolicySpec] = _option(_policies, factory=dict)
+    items: str | None = _option(_unless_none(lambda _, given: os.fspath(given)))
+    where: Where | None = _option(_unless_none(lambda _, given: Where.of(given)))
+    version: int | None = _option(_unless_none(_whole))
+    target_lists: Mapping[str, str] = _option(lambda _, given: _lists(given or {}), factory=dict)
+    rewards: Mapping[str, str] = _option(lambda _, given: _rewards(given or {}), factory=dict)
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return options from keyword arguments, command-line texts or a TOML table."""
+        known = {item.name: item.metadata["clean"] for item in fields(cls)}
+        for key in given:
+            if key not in known:
+                raise ConfigError(
+                    f"there is no option '{key}'{suggestion(key, known)}; options are "
+                    f"{', '.join(known)}"
+                )
+        values: dict[str, Any] = {key: known[key](key, value) for key, value in given.items()}
+        return cls(**values)._checked()
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
+        """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
+        table = log_table(path)
+        try:
+            return cls.of(**table | more)
+        except ConfigError as problem:
+            raise ConfigError(f"{os.fspath(path)}: {problem}") from None
+
+    def column(self, role: str) -> str | tuple[str, ...]:
+        """Return what the data calls a role or target."""
+        named = {"unit": self.unit, "behavior": self.behavior}.get(role)
+        if role == "reward" and self.rewards:
+            return next(iter(self.rewards.values()))
+        return named or self.columns.get(role, role)
+
+    def over(self, columns: Mapping[str, str], context: Iterable[str], kind: str) -> Self:
+        """Return these options over what a format implies."""
+        return replace(
+            self,
+            columns={**columns, **self.columns},
+            context=tuple(context) if self.context is None else self.context,
+            propensity_kind=self.propensity_kind or kind,
+        )
+
+    def is_named(self, role: str) -> bool:
+        """Whether the user pointed at a column for this role, so that its absence is an error."""
+        return role in self.columns or bool(
+            {"unit": self.unit, "behavior": self.behavior}.get(role)
+        )
+
+    def _checked(self) -> Self:
+        if self.propensity_kind is not None and self.propensity_kind not in MEANING:
+            near = suggestion(self.propensity_kind, MEANING)
+            raise ConfigError(
+                f"propensity kind '{self.propensity_kind}' is unknown{near}; use "
+                f"{', '.join(MEANING)}"
+            )
+        if self.missing_reward not in ("error", "zero"):
+            raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
+        if self.decimal not in (".", ","):
+            raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
+        self._refuse_unknown_parts()
+        return self._with_query() if self.target_lists else self
+
+    def _with_query(self) -> Self:
+        """Return options that carry the column by which a ranking finds its list."""
+        query = str(self.column("query"))
+        if self.segments is None:
+            return replace(self, keep=tuple(dict.fromkeys([*self.keep, query])))
+        return replace(self, segments=tuple(dict.fromkeys([*self.segments, query])))
+
+    def _refuse_unknown_parts(self) -> None:
+        named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
+        known = [
+            *ROLES,
+            *named[1:],
+            *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
+        ]
+        for role, column in self.columns.items():
+            if role.startswith(FEATURE) and isinstance(column, str):
+                continue
+            if role.startswith("x_") and role not in known:
+                given = _joined(column)
+                raise ConfigError(
+                    f"columns maps '{role}': context columns keep their names; name them with "
+                    f"{say('--context', given)}"
+                )
+            # While targets are not named, any other name is one; only slips of the roles' names are
+            # told.
+            if role not in known and (self.targets is not None or suggestion(role, ROLES)):
+                raise ConfigError(
+                    f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
+                    f"known: {', '.join(known)}"
+                )
+
+
+def refuse_unread(given: Mapping[str, Any]) -> None:
+    """Raise where options on reading come with a log that has been read.
+
+    They would be ignored, and so would a name that is mistyped.
+    """
+    # What evaluations themselves pass on.
+    names = [name for name in given if name not in ("require_propensity", "position_weights")]
+    if names:
+        ReadOptions.of(**{names[0]: given[names[0]]})
+        raise ConfigError(
+            f"'{names[0]}' says how to read a log, and this one has been read; give it to read_log, "
+            "scan_log or from_frame"
+        )
+
+
+def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the [log] table of a TOML file, or the whole file when there is none, with the names of options."""
+    content = load_toml(path)
+    table = content.get("log", content)
+    if not isinstance(table, dict):
+        raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
+    # A file with a [log] table may hold these as tables of their own, beside it.
+    beside = {
+        key: content[key]
+        for key in (
+            "logger",
+            "policies",
+            "items",
+            "where",
+            "rewards",
+            "primary",
+            "guardrails",
+            "baseline",
+        )
+        if key in content and key not in table
+    }
+    return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
+
+
+def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a TOML file, or say what is wrong with it."""
+    try:
+        return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
+    except OSError as problem:
+        raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {problem}") from None
