@@ -87,6 +87,24 @@ def test_a_position_based_world_is_met_and_a_cascade_is_allowed_for():
     assert found.low <= truth <= found.high and found.allowance > 0
 
 
+def test_the_target_shows_rankings_as_long_as_the_logged_ones():
+    """A target equal to the logger has the logger's value; seeded, four standard errors.
+
+    A third of the rankings end at the second of four places, and nothing is earned below.
+    """
+    rng = np.random.default_rng(5)
+    n, logger = 3000, PlackettLuce(rng.normal(size=(1, 6)))
+    action = logger.sample(4, rng, size=n)[0]
+    action[::3, 2:] = -1
+    reward = (rng.random((n, 4)) < THETA[:4] * 0.5) * (action >= 0) * 1.0
+    log = cr.RankingLog(action=action, reward=reward, propensity=logger, targets={"new": logger})
+    for estimator in (PositionBased(), ClickHistory()):
+        found = estimator.estimate(log, "new")
+        assert abs(found.value - reward.sum(axis=1).mean()) < 4 * found.stderr
+        plan = estimator.plan(Workspace(MemorySource(log, threads=1), "new"))
+        assert ((plan.drawn(log) >= 0).sum(axis=2) == log.lengths[:, None]).all()
+
+
 def test_a_given_curve_is_used_and_read_from_files(tmp_path):
     log, _ = world(3, "position", n=1500)
     found = PositionBased(position_curve=THETA).estimate(log, "new")

@@ -62,6 +62,26 @@ def test_lifts_are_unbiased_whatever_the_model_says():
             assert lifts.min() >= side.lowest(m, cap)
 
 
+def test_draws_are_the_same_in_blocks_of_any_size(monkeypatch):
+    logger = cr.PlackettLuce(np.linspace(0.0, 1.0, 40 * 6).reshape(40, 6))
+    action = logger.sample(3, np.random.default_rng(6))[:, 0]
+    action[::4, 2] = -1
+    rows = cr.RankingLog(action=action, reward=np.ones(action.shape), propensity=logger)
+    seen = []
+
+    def value(_, rankings):
+        seen.append(rankings)
+        return (rankings.clip(0) % 2).sum(axis=2) * 1.0
+
+    whole = draw(rows, logger, value, 8, (8,))
+    assert (seen[1][::4, :, 2] == -1).all() and (seen[1][1::4] >= 0).all()
+    monkeypatch.setattr("counterrank.learning.paths._BLOCK", 24)
+    pieces = draw(rows, logger, value, 8, (8,))
+    np.testing.assert_array_equal(whole.ordered, pieces.ordered)
+    np.testing.assert_array_equal(whole.below, pieces.below)
+    assert (draw(rows, logger, value, 8, (9,)).below != whole.below).any()
+
+
 def test_noise_is_not_certified():
     """40 logs of pure noise at 95 %: more than 8 certificates would happen by chance once in 1,000
     times.

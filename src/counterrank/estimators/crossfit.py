@@ -21,12 +21,14 @@ from counterrank.models import (
     Rankings,
     RepeatedLists,
     RewardModel,
+    Stream,
     Training,
     fit_list_models,
     fit_lists,
     fits_in_memory,
     rankings_of,
     squared_loss,
+    stream,
     target_draws,
     train,
     variants_for,
@@ -37,9 +39,6 @@ from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: The random stream of the training rows, apart from those of the models; it follows the seed.
-TRAINING_STREAM = 102
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +387,7 @@ class TrainingPages(NamedTuple):
     @classmethod
     def of(cls, workspace: Workspace) -> "TrainingPages":
         """Return the sample that the models of a workspace are fitted to."""
-        rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
+        rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         sample = workspace.source.sample(DEFAULTS.training_rows, rng)
         return cls(sample, logged_rankings(sample, workspace.target))
 

@@ -18,8 +18,17 @@ from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspa
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.inference import normal_interval
 from counterrank.messages import Message, say
-from counterrank.models import ListModel, Rankings, Variant, fit_list_models, rankings_of
-from counterrank.policies import Policy, RowRandom, Scored, position_matrix
+from counterrank.models import (
+    ListModel,
+    Rankings,
+    Stream,
+    Variant,
+    fit_list_models,
+    policy_draws,
+    rankings_of,
+    stream,
+)
+from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import refuse_impossible
@@ -33,8 +42,6 @@ FOLDS = 5
 FIT_ROWS, COMPARED_ROWS = 100_000, 5_000
 #: Draws of a random target for a row; a deterministic target needs one.
 DRAWS = 8
-#: Random streams; all follow the seed.
-STREAMS = {"training rows": 15, "target draws": 16, "compared rows": 17}
 #: Largest standard error of the log curve. With more, a curve that falls by half cannot be told from a
 #: flat one.
 MAX_CURVE_ERROR = 0.2
@@ -159,7 +166,7 @@ def fit_examination(source: Source, given: Floats | None, *, seed: int) -> Exami
         raise ConfigError(
             f"the position curve has {len(given)} numbers, the log {K} positions; give one for each"
         )
-    sample = source.sample(FIT_ROWS, np.random.default_rng([seed, STREAMS["training rows"]]))
+    sample = source.sample(FIT_ROWS, stream(seed, Stream.EXAMINATION_ROWS))
     if (sample.reward < 0).any():
         raise EstimatorError(
             "rewards below zero are no clicks or amounts: examination times relevance needs 0 or "
@@ -249,17 +256,15 @@ class UserModelPlan(ContributionPlan):
         return y, np.ones_like(y)
 
     def drawn(self, batch: RankingLog) -> Ints:
-        """Return rankings of the target (n, D, K)."""
+        """Return rankings of the target (n, D, K), as long as the logged ones."""
         target = batch.target(self.workspace.target)
         assert isinstance(target, Policy)
-        rng = RowRandom(np.r_[batch.rows], [self.workspace.seed, STREAMS["target draws"]])
         size = 1 if target.deterministic else DRAWS
-        # A policy with one row serves all of them, each with draws of its own.
-        each = size * batch.n if target.n_rows == 1 else size
-        return target.sample(batch.K, rng, size=each).reshape(batch.n, size, batch.K)
+        seeds = (self.workspace.seed, Stream.EXAMINATION_RANKINGS)
+        return policy_draws(batch, target, size, seeds)
 
     def _model_error(self) -> tuple[float, float]:
-        rng = np.random.default_rng([self.workspace.seed, STREAMS["compared rows"]])
+        rng = stream(self.workspace.seed, Stream.COMPARED_ROWS)
         sample = self.workspace.source.sample(COMPARED_ROWS, rng)
         draws, alpha = self.drawn(sample), sample.position_weights
 
@@ -319,14 +324,18 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
     same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (
         draws[:, :, :, None] >= 0
     )  # (n, D, l, k)
-    each = []
+    shown, each = batch.action >= 0, []
     for model, curve in zip(fitted.models, fitted.curves, strict=False):
-        theta = curve[fold]
+        # Nobody examines what lies below the end of a ranking.
+        theta = np.where(shown, curve[fold], 0.0)
         attraction = model.strength(others, np.repeat(fold, draws.shape[1])).reshape(draws.shape)
         # What was earned beyond the model, per unit of exposure: it belongs to the item and moves
         # with it.
-        surprise = (batch.reward - theta * model.strength(rankings, fold)) / exposure(batch, theta)
-        moved = np.einsum("ndlk,nk->ndl", same, np.where(batch.action >= 0, surprise, 0.0))
+        residual = batch.reward - theta * model.strength(rankings, fold)
+        surprise = np.divide(
+            residual, exposure(batch, theta), out=np.zeros_like(residual), where=shown
+        )
+        moved = np.einsum("ndlk,nk->ndl", same, surprise)
         each.append(
             (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
         )

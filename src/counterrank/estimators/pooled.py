@@ -28,22 +28,18 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import PropensityError
 from counterrank.estimators.crossfit import (
     DEFAULTS,
-    TRAINING_STREAM,
     draws_for,
     fit_pages,
     folds_of,
     logged_rankings,
     scores,
 )
-from counterrank.models import page_policy, policy_draws
+from counterrank.models import Stream, page_policy, policy_draws, stream
 from counterrank.policies import Policy
 from counterrank.weights.ratios import refuse_impossible
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-#: The random stream of the arms' rankings; it follows the seed.
-ARMS_STREAM = 105
 
 
 def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
@@ -151,7 +147,7 @@ def model_control(
     seen = log.take(slice(0, log.n))
     # The models then read the scores of both rankers, whichever served a row.
     object.__setattr__(seen, "propensity", seen.target(second))
-    rng = np.random.default_rng([seed, TRAINING_STREAM])
+    rng = stream(seed, Stream.CROSS_FIT_ROWS)
     rows = _some(log.n, DEFAULTS.training_rows, rng)
     sample = seen.take(rows)
     fitted = fit_pages(sample, logged_rankings(sample, first), seed=seed)
@@ -175,7 +171,7 @@ def model_control(
     for share, policy in zip(shares, policies, strict=True):
         size = 1 if policy.deterministic else draws_for(batch.n)
         # Every arm has the same random numbers: like rankers show like pages, and their noise cancels.
-        drawn = policy_draws(batch, policy, size, [seed, ARMS_STREAM])
+        drawn = policy_draws(batch, policy, size, [seed, Stream.ARM_RANKINGS])
         pages = logged.others(drawn, extra=scores(batch, first, drawn))
         q = (fitted.by_place(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
         for j in range(size):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
+from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
 from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
@@ -30,7 +31,7 @@ from counterrank.exploration.result import DetectableLift, ExplorationOption, Ex
 from counterrank.exploration.rewards import PageRewards, Pages, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
-from counterrank.inference import check_level, detectable, rows_for, sensible
+from counterrank.inference import check_level
 from counterrank.messages import say
 from counterrank.policies import (
     Candidates,

@@ -31,7 +31,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.policies import Policy, cut, drawn_weight, settled
+from counterrank.models import policy_draws
+from counterrank.policies import Policy, RowRandom, drawn_weight, settled
 from counterrank.progress import reporter
 from counterrank.weights.ratios import ratios_of
 
@@ -44,6 +45,8 @@ ListValue = Callable[[Ints, Ints], Floats]
 
 #: Rankings that are drawn and scored at a time: memory stays bounded whatever the size of the log.
 _BLOCK = 8_192
+#: The random stream of the keys that break ties, apart from that of the rankings.
+_TIES = 1
 #: Blocks that are stored together: about a million rankings, some seconds of work.
 _GROUP = 128
 
@@ -100,14 +103,14 @@ def draw(
 ) -> DrawnValues:
     """Return list values of the logged rankings and of `draws` fresh ones of each row.
 
-    Blocks of rows have streams of their own, a function of `seeds` and their number. With `keep`,
-    every few blocks are stored in that folder, and found again by a run that was interrupted.
+    Each row has random numbers of its own, a function of `seeds` and its number. With `keep`, every
+    few blocks of rows are stored in that folder, and found again by a run that was interrupted.
     """
     told = reporter()
     told.begin("drawing rankings", log.n)
     size = max(1, _BLOCK // draws)
     # The key holds all that decides the draws; `_found` recognises the model by the list values.
-    key = f"{__version__} {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
+    key = f"{__version__} by row {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
     groups = []
     for number, first in enumerate(range(0, log.n, size * _GROUP)):
         rows = np.arange(first, min(first + size * _GROUP, log.n))
@@ -117,10 +120,9 @@ def draw(
         found = None if path is None else _found(path, key, own, draws)
         if found is None:
             parts = [
-                _drawn(log, logger, value, rows[at : at + size], own[at : at + size], draws,
-                       np.random.default_rng([*seeds, number, at]))
+                _drawn(log, logger, value, rows[at : at + size], own[at : at + size], draws, seeds)
                 for at in range(0, len(rows), size)
-            ]  # fmt: skip
+            ]
             found = _joined(parts)
             if path is not None:
                 _stored(path, key, found)
@@ -136,18 +138,15 @@ def _drawn(
     rows: Ints,
     own: Floats,
     draws: int,
-    rng: np.random.Generator,
+    seeds: tuple[int, ...],
 ) -> DrawnValues:
-    count, K = len(rows), log.K
-    if logger.n_rows == 1:
-        rankings = logger.sample(K, rng, size=count * draws).reshape(count, draws, K)
-    else:
-        rankings = logger.take(rows).sample(K, rng, size=draws)
-    drawn = settled(value(rows, cut(rankings, log.lengths[rows])))
+    part = log.take(rows)
+    policy = logger if logger.n_rows == 1 else logger.take(rows)
+    drawn = settled(value(rows, policy_draws(part, policy, draws, seeds)))
     # Ties are broken by random keys: then ranks are uniform under the logger, whatever q is.
-    keys, mine = rng.random(drawn.shape), rng.random(count)
+    keys = RowRandom(part.numbers, [*seeds, _TIES]).random((len(rows), 1 + draws))
     ties = drawn == own[:, None]
-    below = ((drawn < own[:, None]) | (ties & (keys < mine[:, None]))).sum(axis=1)
+    below = ((drawn < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
     return DrawnValues(own, np.sort(drawn, axis=1), below)
 
 

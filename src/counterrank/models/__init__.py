@@ -23,7 +23,14 @@ from counterrank.models.clicks.model import (
 )
 from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.columns import can_sample, has_distribution, whole_distribution
-from counterrank.models.draws import page_policy, paired_draws, policy_draws, target_draws
+from counterrank.models.draws import (
+    Stream,
+    page_policy,
+    paired_draws,
+    policy_draws,
+    stream,
+    target_draws,
+)
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import (
     LinearModel,
@@ -47,6 +54,7 @@ __all__ = [
     "Predictor",
     "RepeatedLists",
     "Similarity",
+    "Stream",
     "number_table",
     "place_discount",
     "rivalry",
@@ -76,6 +84,7 @@ __all__ = [
     "target_draws",
     "rankings_of",
     "squared_loss",
+    "stream",
     "variants_for",
     "train",
     "whole_distribution",

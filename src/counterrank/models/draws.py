@@ -1,4 +1,4 @@
-"""Random streams of the models, and rankings drawn for the rows of a log, the same in any chunks."""
+"""Random streams of models and estimators, and rankings drawn for the rows of a log, the same in any chunks."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -21,10 +21,17 @@ class Stream(IntEnum):
 
     TRAINING_ROWS = 9
     LEARNER_ROWS = 13
+    EXAMINATION_ROWS = 15
+    EXAMINATION_RANKINGS = 16
     NEWTON_ROWS = 17
+    COMPARED_ROWS = 18
     MIXTURE_ROWS = 31
+    CLICK_ROWS = 47
     CLASSES = 53
     TARGET_RANKINGS = 101
+    CROSS_FIT_ROWS = 102
+    ASKED_ROWS = 103
+    ARM_RANKINGS = 105
 
 
 def stream(seed: int, use: Stream) -> np.random.Generator:

@@ -11,7 +11,6 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     MODELS,
-    SAMPLING_STREAM,
     Rough,
     calibration,
     corrected,
@@ -24,6 +23,7 @@ from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.crossfit import Outlook, drawn_once
+from counterrank.models import Stream
 from counterrank.policies import RowRandom
 from counterrank.weights.ratios import ratios_of
 
@@ -130,7 +130,7 @@ class AutoPlan(Plan[AutoState]):
         """Return the rows of a batch that models are asked about, drawn by their numbers; None for all."""
         if self.rate == 1.0:
             return None
-        draws = RowRandom(batch.numbers, [self.workspace.seed, SAMPLING_STREAM])
+        draws = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
         return np.flatnonzero(draws.random(batch.n) < self.rate)
 
     def _rough(self, view: View) -> "Rough":

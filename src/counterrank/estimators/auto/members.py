@@ -189,10 +189,6 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
     return Tails(square, unsupported, n)
 
 
-#: The random stream that draws the rows; it follows the seed.
-SAMPLING_STREAM = 103
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rough:
     """Rough members of all rows, with a mean as the model: columns (K, 1 + J, n), totals (1 + J + M, n).

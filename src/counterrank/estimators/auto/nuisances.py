@@ -17,7 +17,6 @@ from counterrank.estimators.auto.aim import (
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
-    TRAINING_STREAM,
     AskedPages,
     ClosedForm,
     Drawn,
@@ -34,12 +33,14 @@ from counterrank.estimators.crossfit import (
 from counterrank.messages import Message, say
 from counterrank.models import (
     RepeatedLists,
+    Stream,
     can_sample,
     fit_close,
     fits_in_memory,
     has_distribution,
     page_policy,
     paired_draws,
+    stream,
     target_draws,
     whole_distribution,
 )
@@ -187,7 +188,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
             lambda: fit_close(training, seed=workspace.seed, within=within),
         )
         shares = shares_of(close.losses, close.slots, close.unit)
-        rng = np.random.default_rng([workspace.seed, TRAINING_STREAM])
+        rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         some = training.source.sample(DEFAULTS.training_rows, rng)
         with np.errstate(divide="ignore"):
             span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))

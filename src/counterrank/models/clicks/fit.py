@@ -44,7 +44,8 @@ from counterrank.models.clicks.model import (
     learned,
     skips,
 )
-from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.clicks.settings import SETTINGS
+from counterrank.models.draws import Stream, stream
 from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
@@ -280,11 +281,7 @@ def prepared(
     rankings, reward, fold = checked(rankings, reward, fold, folds)
     most = SETTINGS.rows
     if rankings.m > most:
-        rows = np.sort(
-            np.random.default_rng([seed, STREAMS["training rows"]]).choice(
-                rankings.m, most, replace=False
-            )
-        )
+        rows = np.sort(stream(seed, Stream.CLICK_ROWS).choice(rankings.m, most, replace=False))
         rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
     assert rankings.row is not None
     own = Rankings(

@@ -36,7 +36,7 @@ from counterrank.models.clicks.kernels.recursion import (
     similar_above,
     skipped,
 )
-from counterrank.models.clicks.settings import SETTINGS, STREAMS
+from counterrank.models.clicks.settings import SETTINGS, SIGNS_SEED
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
 
@@ -120,7 +120,7 @@ def _ranked(table: Floats) -> tuple[int, float]:
 
 def _noise(table: Floats) -> float:
     """Return the largest eigenvalue of the same residuals with random signs, averaged over three draws."""
-    rng = np.random.default_rng(STREAMS["random signs"])
+    rng = np.random.default_rng(SIGNS_SEED)
     found = []
     for _ in range(3):
         flip = np.triu(rng.choice((-1.0, 1.0), table.shape), 1)
