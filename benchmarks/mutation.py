@@ -29,6 +29,13 @@ SOURCE = ROOT / "src" / "counterrank"
 #: file.
 MOMENTS, BOUNDS = "tests/weights/test_moments_exact.py", "tests/inference/test_exact_bounds.py"
 CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
+PASS = (
+    "tests/evaluation/test_pins.py",
+    "tests/evaluation/test_trust.py",
+    "tests/evaluation/test_run.py",
+    "tests/inference/test_sequential.py",
+    "tests/propensity_models/test_propensities.py",
+)
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
     "weights/kernels/weights.py": (
@@ -119,17 +126,12 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/audit/test_diseases.py",
     ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
-    "evaluation/judging.py": (
-        "tests/evaluation/test_judging.py",
-        "tests/evaluation/test_comparing.py",
-    ),
-    "evaluation/passing.py": (
-        "tests/evaluation/test_pins.py",
-        "tests/evaluation/test_trust.py",
-        "tests/evaluation/test_run.py",
-        "tests/inference/test_sequential.py",
-        "tests/propensity_models/test_propensities.py",
-    ),
+    "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
+    "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
+    "evaluation/passing.py": PASS,
+    "evaluation/totals.py": PASS,
+    "evaluation/segments.py": PASS,
+    "evaluation/widening.py": PASS,
     "estimators/auto/rule.py": (
         "tests/estimators/auto/test_rule.py",
         "tests/estimators/auto/test_auto.py",
@@ -249,10 +251,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
     ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
     ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
-    ("evaluation/judging.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
-    ("evaluation/judging.py", "LtE", "calm = tail_index("),
-    ("evaluation/judging.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
-    ("evaluation/judging.py", "0", "default=0)"),  # of no estimates there is no path
+    ("evaluation/comparing.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
+    ("evaluation/comparing.py", "LtE", "calm = tail_index("),
+    ("evaluation/comparing.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
+    ("evaluation/comparing.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
     ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
     ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),

@@ -194,7 +194,7 @@ def _reason(problem: OSError) -> str:
 def without_secrets(text: str) -> str:
     """Return text whose addresses have lost what might be a secret.
 
-    a user's password, and what stands behind a question mark.
+    That is a user's password, and what stands behind a question mark.
 
     >>> without_secrets("cannot open https://me:pw@host/x?signature=abc now")
     'cannot open https://...@host/x?... now'

@@ -61,6 +61,16 @@ def first_line(problem: BaseException) -> str:
     return lines[0][:300] if lines else type(problem).__name__
 
 
+def sentence(text: str) -> str:
+    """Return words as a sentence.
+
+    >>> sentence("log more rows"), sentence("Is that so?")
+    ('Log more rows.', 'Is that so?')
+    """
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
 def _runs(names: Iterable[str]) -> list[str]:
     runs: dict[str, list[str]] = {}
     for name in names:

@@ -151,7 +151,7 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     assert view.position_sums is None
     view.standard({"position"})
     plain = Subject(log, targets=("new",))
-    lent = replace(plain, weighed=lambda name: view.position_sums)
+    lent = replace(plain, lent={"new": view})
     mine, theirs = (
         Weights().partial(log, subject).parts["all", "new"] for subject in (plain, lent)
     )

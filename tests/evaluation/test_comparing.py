@@ -7,8 +7,8 @@ import pytest
 
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.evaluation.comparing import compare, path_of, rivals, usable, weighed_like
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.judging import compare, path_of, rivals, usable, weighed_like
 from counterrank.inference import Looks, critical_value, holm, two_sided
 from counterrank.weights.moments import moments_of
 from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS

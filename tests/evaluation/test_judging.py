@@ -12,8 +12,8 @@ from counterrank.audit import Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
-    Rival,
     TargetEvidence,
     _times,
     level_of,

@@ -13,7 +13,8 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, PropensityError
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
-from counterrank.evaluation.passing import reward_range, totals_of
+from counterrank.evaluation.passing import reward_range
+from counterrank.evaluation.totals import totals_of
 from counterrank.inference.multiplicity import benjamini_hochberg, holm
 
 

@@ -9,9 +9,9 @@ from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError
+from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
     LEVELS,
-    Rival,
     TargetEvidence,
     level_of,
     meets,

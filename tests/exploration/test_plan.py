@@ -158,6 +158,17 @@ def test_the_table_of_a_plan_fits_a_terminal_of_80_columns(plan):
     assert "What could be randomised" in str(plan)
 
 
+@pytest.mark.parametrize("counted", [("new",), ("future 20 %", "future 35 %", "future 50 %")])
+def test_a_narrow_terminal_shows_the_targets_that_count_and_cuts_no_number(plan, counted):
+    stream = io.StringIO()
+    Console(file=stream, width=60, color_system=None).print(replace(plan, judged=counted))
+    text = stream.getvalue().replace("\N{NO-BREAK SPACE}", " ")
+    table = text.split("What could be randomised")[1].split("Future rankers")[0]
+    assert "…" not in table
+    for name in ("new", "20 %", "35 %", "50 %"):
+        assert (f" {name} " in table.split("─")[0]) == any(one.endswith(name) for one in counted)
+
+
 def test_the_chart_of_a_plan_is_in_per_cent_and_says_what_it_leaves_out(plan):
     drawn = drawing(plan)
     assert all("%" in name for _, name in drawn.frame.named_x_ticks())

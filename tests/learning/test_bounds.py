@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from counterrank.inference import betting_lower_bound
-from counterrank.inference.bets import refuted
-from counterrank.inference.intervals import tried
+from counterrank.inference.intervals import refuted, tried
 from counterrank.learning.paths import DrawnValues, best_of_shares
 
 LAWS = {

@@ -6,7 +6,7 @@ from scipy import stats
 from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
-from counterrank.evaluation.deciding import JudgedTarget, Watched, decide, overall, status_of
+from counterrank.evaluation.several import JudgedTarget, Watched, decide, overall, status_of
 from counterrank.inference import correlation_of, ellipse, together
 from counterrank.metrics import parse_guardrail
 

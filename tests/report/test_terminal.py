@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 from tests.report import sample
 
 from counterrank.errors import ConfigError
@@ -96,3 +96,15 @@ def test_huge_and_tiny_amounts_leave_the_table_whole(factor, unit, value, width)
     assert f"Estimates{unit} (★ recommended)" in text and f"Lift by segment{unit}" in text
     assert "…" not in text[text.index("Estimates") : text.index("Audit")]
     assert re.search(rf"★ auto .*% +{re.escape(value)} ", text)
+
+
+@pytest.mark.parametrize("space", ["\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}"])
+def test_no_line_breaks_between_a_number_and_its_per_cent(space: str) -> None:
+    text = terminal.safe(f"a lift of 12{space}% at the level 95{space}% and no more")
+    for width in range(10, 40):
+        stream = io.StringIO()
+        console = Console(file=stream, width=width, color_system=None)
+        console.print(Group(text))  # Rich joins bare texts into one of its own
+        pieces = " ".join(line.strip(" ") for line in stream.getvalue().splitlines()).strip()
+        assert pieces == text.plain, width
+    assert console.measure(text).minimum == len("level") < console.measure(text).maximum

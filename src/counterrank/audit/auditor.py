@@ -1,17 +1,15 @@
 """The audit of a log and its propensities: every check in one additive pass."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank.audit import groups, propensities, rewards, rows, scores
-from counterrank.audit.findings import Check, Finding, Subject, Tallies, Tally
+from counterrank.audit.findings import Check, Finding, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
-from counterrank.weights.ratios import Ratios, ratios_of
 from counterrank.weights.thresholds import SKIPPED
 
 #: Checks on which a verdict rests.
@@ -68,17 +66,9 @@ class Auditor:
     subject: Subject
     checks: tuple[Check, ...]
 
-    def partial(
-        self,
-        batch: RankingLog,
-        ratios: Callable[[RankingLog, str], Ratios] = ratios_of,
-        weighed: Callable[[str], NDArray[np.float64] | None] = lambda name: None,
-    ) -> Tallies:
-        """Return the counts of a batch.
-
-        `ratios` and `weighed` lend what a pass has already formed (see `Subject`).
-        """
-        subject = replace(self.subject, ratios=ratios, weighed=weighed, seen=[])
+    def partial(self, batch: RankingLog, lent: Mapping[str, Lent] | None = None) -> Tallies:
+        """Return the counts of a batch; `lent` is what a pass has already formed of it."""
+        subject = replace(self.subject, lent=lent or {}, seen=[])
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.

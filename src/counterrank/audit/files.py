@@ -247,7 +247,15 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
     """Return what is wrong with a field's numbers, and which rows (n,) are fine."""
     if role == "reward":
         bad = ~np.isfinite(values) & cells
-        return _rewards(name, values, bad), np.asarray(~bad.any(axis=1))
+        missing = Finding(
+            "rewards",
+            FAILED,
+            f"'{name}' is missing or infinite {int(bad.sum()):,} times",
+            examples_at(bad, values, 0),
+            "outcomes that have not arrived, or an outer join",
+            f"say {say('--missing-reward', 'zero')} if none means 0",
+        )
+        return [missing] if bad.any() else [], np.asarray(~bad.any(axis=1))
     inside = values[cells]
     finite = inside[np.isfinite(inside)]
     if are_logarithms(inside):
@@ -262,47 +270,29 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
             )
         ], np.asarray((np.isfinite(values) | ~cells).all(axis=1))
     # Above one by rounding is allowed, as when a log is read.
-    missing, above, zero = (
-        np.isnan(values) & cells,
-        (values > 1 + 1e-9) & cells,
-        (values == 0) & cells,
-    )
-    negative = (values < 0) & cells
-    found = [
-        _wrong(
-            name,
-            "missing",
-            missing,
-            values,
-            "the join with the propensities lost rows",
-            "join again, or drop them",
-        ),
-        _wrong(
-            name, "above 1", above, values, _scale_of(finite), "store probabilities between 0 and 1"
-        ),
-        _wrong(
-            name,
-            "below 0",
-            negative,
-            values,
-            "a failed computation, or -1 for a missing value",
-            "drop those rows",
-        ),
-    ]
-    bad = missing | above | negative
+    wrong = [
+        ("missing", np.isnan(values), "the join with the propensities lost rows",
+         "join again, or drop them"),
+        ("above 1", values > 1 + 1e-9, _scale_of(finite), "store probabilities between 0 and 1"),
+        ("below 0", values < 0, "a failed computation, or -1 for a missing value",
+         "drop those rows"),
+    ]  # fmt: skip
     if role == LOGGING:
-        bad |= zero
-        found.append(
-            _wrong(
-                name,
-                "0, yet the item was shown",
-                zero,
-                values,
-                "rounding, a pinned item, or a join with another request's propensities",
-                "log full precision, and the probability after all filters",
-            )
-        )
-    return [one for one in found if one is not None], np.asarray(~bad.any(axis=1))
+        wrong.append(
+            ("0, yet the item was shown", values == 0,
+             "rounding, a pinned item, or a join with another request's propensities",
+             "log full precision, and the probability after all filters")
+        )  # fmt: skip
+    found, fine = [], np.ones(len(values), dtype=bool)
+    for what, where, cause, remedy in wrong:
+        bad = where & cells
+        rows = bad.any(axis=1)
+        if count := int(bad.sum()):
+            text = f"'{name}' is {what} {count:,} time{'s' if count > 1 else ''}, in {rows.sum():,} rankings"
+            examples = examples_at(bad, values, 0)
+            found.append(Finding("probabilities", FAILED, text, examples, cause, remedy))
+        fine &= ~rows
+    return found, fine
 
 
 def are_logarithms(values: Floats) -> bool:
@@ -311,38 +301,11 @@ def are_logarithms(values: Floats) -> bool:
     return bool(len(finite) and finite.max() <= 0 and finite.min() < 0)
 
 
-def _wrong(
-    name: str, what: str, bad: Bools, values: Floats, cause: str, remedy: str
-) -> Finding | None:
-    count = int(bad.sum())
-    if not count:
-        return None
-    rows = int(bad.any(axis=1).sum())
-    found = f"'{name}' is {what} {count:,} time{'s' if count > 1 else ''}, in {rows:,} rankings"
-    return Finding("probabilities", FAILED, found, examples_at(bad, values, 0), cause, remedy)
-
-
 def _scale_of(finite: Floats) -> str:
     largest = float(finite.max(initial=0.0))
     if 1 < largest <= 100 and float(np.median(finite)) > 1:
         return "percentages were logged, or inverse propensities (weights)"
     return "scores, odds or weights were logged, not probabilities"
-
-
-def _rewards(name: str, values: Floats, bad: Bools) -> list[Finding]:
-    count = int(bad.sum())
-    if not count:
-        return []
-    return [
-        Finding(
-            "rewards",
-            FAILED,
-            f"'{name}' is missing or infinite {count:,} times",
-            examples_at(bad, values, 0),
-            "outcomes that have not arrived, or an outer join",
-            f"say {say('--missing-reward', 'zero')} if none means 0",
-        )
-    ]
 
 
 def _fields(spec: LogSpec) -> dict[str, Field]:

@@ -5,7 +5,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ SAMPLED_ROWS = 32_768
 GROUPED_ROWS = 131_072
 #: The length of a stretch: each costs the same few calls, however many rows it has.
 STRETCH_ROWS = 4096
+#: Stretches of consecutive rows that are compared, and the rows of one when the length of the log is
+#: not known: neighbours are merged at the end.
+BLOCKS, STRETCH = 16, 4096
 #: Rows of a batch on which checks begin that one row may settle.
 HEAD_ROWS = 512
 
@@ -63,6 +66,22 @@ class Finding(Record):
         return {key: plain(self[key]) for key in self.keys() if key not in ("sinks", "target")}
 
 
+class Lent(Protocol):
+    """What a pass has formed of a batch and a target, which the checks need not form again."""
+
+    @property
+    def batch(self) -> RankingLog:
+        """The rows."""
+
+    @property
+    def ratios(self) -> Ratios:
+        """Their ratios."""
+
+    @property
+    def position_sums(self) -> NDArray[np.float64] | None:
+        """Sums of w and w^2 by position (2, K) of the lightest weights, padding as ones, if known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is audited: facts about the log that every check may need."""
@@ -74,11 +93,8 @@ class Subject:
     n: int | None = None
     #: How context columns fall into groups (`groups.ContextCut`).
     cuts: Sequence[Any] = field(default=())
-    #: Where the ratios of a batch and target come from; a pass that has them lends its own.
-    ratios: Callable[[RankingLog, str], Ratios] = ratios_of
-    #: Sums of w and w^2 by position (2, K) of the lightest weights of the whole batch and a target,
-    #: padding as ones, where a pass has them; else None.
-    weighed: Callable[[str], NDArray[np.float64] | None] = lambda name: None
+    #: What a pass has formed of the batch and lends, by target.
+    lent: Mapping[str, Lent] = field(default_factory=dict)
     #: What `used` found for the batches at hand, where checks take turns on the same ones.
     seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
 
@@ -89,6 +105,11 @@ class Subject:
         if isinstance(logging, Propensity):
             return logging.kind
         return "factored" if logging.factored else "policy"
+
+    def ratios(self, batch: RankingLog, name: str) -> Ratios:
+        """Return the ratios of a target on a batch: lent ones where there are any."""
+        lent = self.lent.get(name)
+        return ratios_of(batch, name) if lent is None or lent.batch is not batch else lent.ratios
 
     @property
     def without_propensities(self) -> bool:
@@ -143,6 +164,18 @@ class Subject:
             self.seen.append((batch, cells))
         return cells
 
+    def stretches(self, batch: RankingLog) -> tuple[list[str], NDArray[np.int64]]:
+        """Return the numbers of the stretches of consecutive rows in a batch.
+
+        And the place of each row's stretch among them (n,).
+        """
+        size = STRETCH if self.n is None else -(-self.n // BLOCKS)
+        rows = batch.rows
+        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        block = rows // size
+        first = int(block.min())
+        return [str(number) for number in range(first, int(block.max()) + 1)], block - first
+
     def items(self, batch: RankingLog) -> NDArray[np.int64]:
         """Return how many items there are at each position (K,).
 
@@ -154,6 +187,20 @@ class Subject:
             return np.full(batch.K, batch.n)
         ended: NDArray[np.int64] = np.bincount(batch.lengths, minlength=batch.K + 1).cumsum()
         return batch.n - ended[: batch.K]
+
+
+def stretch_names(
+    groups: Mapping[str, NDArray[np.float64]],
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
+    order = sorted(groups, key=int)
+    parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
+    table = np.stack([sum((groups[order[i]] for i in part), np.zeros(())) for part in parts])
+    ends = np.cumsum([len(part) for part in parts]) / len(order)
+    starts = np.concatenate([[0.0], ends[:-1]])
+    return [
+        f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)
+    ], table
 
 
 def complete(batch: RankingLog) -> bool:

@@ -21,6 +21,7 @@ from counterrank.audit.findings import (
     Tally,
     complete,
     listed,
+    stretch_names,
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
@@ -44,11 +45,8 @@ TESTED_ESS = 100.0
 #: A position at which one row makes this share of all squared weights shows no variance to test
 #: with.
 DOMINATED = 0.2
-#: Stretches of consecutive rows, quantiles of a number, labels of a category (the rest stand
-#: together).
-BLOCKS, QUANTILES, LABELS = 16, 8, 40
-#: Rows in a stretch when the length of the log is not known; neighbours are merged at the end.
-STRETCH = 4096
+#: Quantiles of a number, labels of a category (the rest stand together).
+QUANTILES, LABELS = 8, 40
 BLOCK = "block"
 
 
@@ -156,9 +154,10 @@ class Weights(Check):
         parts: dict[GroupKey, Floats] = {}
         items = subject.items(batch)
         for name in subject.targets:
-            if (lent := subject.weighed(name)) is not None:
+            lent = subject.lent.get(name)
+            if lent is not None and (sums_of_w := lent.position_sums) is not None:
                 # Padding was summed as ones.
-                parts["all", name] = np.concatenate([items[None], lent - (batch.n - items)])
+                parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
             elif (w := _formed(batch, name, subject)) is not None:
                 parts["all", name] = weight_sums(w, batch, subject)
                 # Only weights of policies without repeats, which no pass lends, are so skewed that it
@@ -191,7 +190,9 @@ class GroupWeights(Check):
         parts: dict[GroupKey, Floats] = {}
         peaks: dict[str, Floats] = {}
         groups = list(_groups(batch, subject))
-        for name, w in _weights(batch, subject):
+        for name in subject.targets:
+            if (w := _formed(batch, name, subject)) is None:
+                continue
             # Padding counts for nothing.
             w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
             tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
@@ -215,13 +216,6 @@ class GroupWeights(Check):
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return a finding for each target and way to group the rows."""
         return _by_group(tally, subject)
-
-
-def _weights(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, Floats]]:
-    """Yield the targets whose weights can be formed, and the lightest weights (n, K) of each."""
-    for name in subject.targets:
-        if (w := _formed(batch, name, subject)) is not None:
-            yield name, w
 
 
 def _formed(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
@@ -430,18 +424,6 @@ def _without(kind: str, labels: list[str], subject: Subject) -> str:
     return f": {say('--where', quoted, quoted)}"
 
 
-def stretch_names(groups: dict[str, Floats]) -> tuple[list[str], Floats]:
-    """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
-    order = sorted(groups, key=int)
-    parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
-    table = np.stack([sum((groups[order[i]] for i in part), np.zeros(())) for part in parts])
-    ends = np.cumsum([len(part) for part in parts]) / len(order)
-    starts = np.concatenate([[0.0], ends[:-1]])
-    return [
-        f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)
-    ], table
-
-
 def _by_unit(batch: RankingLog, w: Floats) -> Floats:
     """Return sums by bucket of units of each row's mean weight, its square and the rows (3, 1024)."""
     row = w.sum(axis=1) / np.maximum(batch.lengths, 1)
@@ -605,7 +587,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
 
 def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
     """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
-    yield BLOCK, *by_stretch(batch, subject)
+    yield BLOCK, *subject.stretches(batch)
     for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
     if subject.time is not None:
@@ -613,19 +595,6 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
     for segment in subject.segments:
         if segment.column not in {cut.column for cut in subject.cuts}:
             yield segment.column, *_coded(segment.labels(batch))
-
-
-def by_stretch(batch: RankingLog, subject: Subject) -> tuple[list[str], Ints]:
-    """Return the numbers of the stretches of consecutive rows in a batch.
-
-    And the place of each row's stretch among them (n,).
-    """
-    stretch = STRETCH if subject.n is None else -(-subject.n // BLOCKS)
-    rows = batch.rows
-    rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    block = rows // stretch
-    first = int(block.min())
-    return [str(number) for number in range(first, int(block.max()) + 1)], block - first
 
 
 def _coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:

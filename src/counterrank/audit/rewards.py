@@ -7,13 +7,18 @@ where rewards are missing altogether although those around them are not; none as
 no healthy log has. Whether a reward is there is all that counts, but for the magnitude.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Finding, Subject, Tally, listed
-from counterrank.audit.groups import by_stretch, stretch_names
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Check,
+    Finding,
+    Subject,
+    Tally,
+    listed,
+    stretch_names,
+)
 from counterrank.data.log import RankingLog
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED
@@ -37,16 +42,6 @@ EXCESS = 5.0
 AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 
 
-#: What `LostRewards` finds: it speaks of one reward, all else of the log.
-FINDINGS = (
-    "rewards-by-position",
-    "rewards-by-stretch",
-    "rewards-by-item",
-    "rewards-by-neighbour",
-    "rewards-by-magnitude",
-)
-
-
 class LostRewards(Check):
     """Rewards that are missing, one slot off, or in another unit somewhere."""
 
@@ -57,7 +52,7 @@ class LostRewards(Check):
         """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
         used = subject.used(batch)
         rewarded = (batch.reward != 0) & used
-        blocks, block = by_stretch(batch, subject)
+        blocks, block = subject.stretches(batch)
         any_reward = rewarded.any(axis=1)
         rows = np.bincount(block, minlength=len(blocks))
         hits = np.bincount(block, any_reward, len(blocks))
@@ -79,39 +74,29 @@ class LostRewards(Check):
         # One reward a page stands at its last item: the others have none by nature.
         of_page = REWARD_PER_RANKING in subject.first.notes or not tally.sums["early"][0]
         return [
-            _Lost("rewards-by-position", *_position(tally.sums["position"], of_page=of_page)).finding,
-            _Lost("rewards-by-stretch", *_stretch(tally)).finding,
-            _Lost("rewards-by-item", *_items(tally.sums["items"], of_page=of_page)).finding,
-            _Lost("rewards-by-neighbour", *_neighbours(tally.sums["neighbours"], of_page=of_page)).finding,
-            _Lost("rewards-by-magnitude", *_magnitude(tally.sums["amounts"])).finding,
-        ]  # fmt: skip
+            _position(tally.sums["position"], of_page=of_page),
+            _stretch(tally),
+            _items(tally.sums["items"], of_page=of_page),
+            _neighbours(tally.sums["neighbours"], of_page=of_page),
+            _magnitude(tally.sums["amounts"]),
+        ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """What one of the checks came to: nothing to look at, nothing wrong, or what is wrong and why."""
-
-    check: str
-    found: str
-    cause: str | None = None
-    remedy: str = ""
-    looked: bool = True
-
-    @property
-    def finding(self) -> Finding:
-        if not self.looked:
-            return Finding(self.check, SKIPPED, self.found)
-        if self.cause is None:
-            return Finding(self.check, PASSED, self.found)
-        return Finding(self.check, FAILED, self.found, cause=self.cause, remedy=self.remedy)
-
-
-Words = tuple[str, str | None, str, bool]
+#: What `LostRewards` finds: it speaks of one reward, all else of the log.
+FINDINGS = POSITION, STRETCH, ITEM, NEIGHBOUR, MAGNITUDE = (
+    "rewards-by-position",
+    "rewards-by-stretch",
+    "rewards-by-item",
+    "rewards-by-neighbour",
+    "rewards-by-magnitude",
+)
 _JOIN = "check the join of rewards with rankings; leave out what was not joined"
+_COUNTING = "check how positions are counted, from 0 or from 1, on both sides of the join"
+_OF_PAGE = "there is one reward a page"
 
 
-def _nothing(why: str) -> Words:
-    return why, None, "", False
+def _lost(check: str, found: str, cause: str, remedy: str) -> Finding:
+    return Finding(check, FAILED, found, cause=cause, remedy=remedy)
 
 
 def _rates(first: RankingLog) -> Floats:
@@ -163,13 +148,13 @@ def _amounts(action: Ints, reward: Floats, used: NDArray[np.bool_]) -> Floats:
     return np.bincount(cells, minlength=AMOUNT_BINS * size).astype(float)
 
 
-def _position(sums: Floats, *, of_page: bool) -> Words:
+def _position(sums: Floats, *, of_page: bool) -> Finding:
     """Clicks fall with the position, or rise where a page is read otherwise.
 
     They are not absent above a position that has many.
     """
     if of_page:
-        return _nothing("there is one reward a page")
+        return Finding(POSITION, SKIPPED, _OF_PAGE)
     shown, rewarded = sums
     rate = rewarded / np.maximum(shown, 1.0)
     bad = []
@@ -179,17 +164,17 @@ def _position(sums: Floats, *, of_page: bool) -> Words:
         if expected >= EXPECTED and rewarded[k] < HARDLY_ANY_AT * expected:
             bad.append(k + 1)
     if not bad:
-        return "no position is without rewards above one that has many", None, "", True
-    return (
+        return Finding(POSITION, PASSED, "no position is without rewards above one that has many")
+    return _lost(
+        POSITION,
         f"position {listed(bad)} has hardly any reward ({int(rewarded[bad[0] - 1]):,}), those below it "
         f"have {int(rewarded[bad[-1] :].sum()):,}",
         "rewards of that position were not joined, or all stand one slot too low",
-        "check how positions are counted, from 0 or from 1, on both sides of the join",
-        True,
+        _COUNTING,
     )
 
 
-def _stretch(tally: Tally) -> Words:
+def _stretch(tally: Tally) -> Finding:
     groups = {key[1]: sums for key, sums in tally.parts.items()}
     names, table = stretch_names(groups)
     rows, hits = table.T
@@ -197,19 +182,19 @@ def _stretch(tally: Tally) -> Words:
     expected = others * rows
     bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY * expected))
     if not len(bad):
-        return "no stretch of rows is without rewards", None, "", True
-    return (
+        return Finding(STRETCH, PASSED, "no stretch of rows is without rewards")
+    return _lost(
+        STRETCH,
         f"{listed([names[i] for i in bad])}: hardly any reward ({int(hits[bad].sum()):,} rankings with "
         f"one where about {int(expected[bad].sum()):,} were expected)",
         "rewards had not come in yet, were not joined there, or rows are sorted by them",
         _JOIN,
-        True,
     )
 
 
-def _items(sums: Floats, *, of_page: bool) -> Words:
+def _items(sums: Floats, *, of_page: bool) -> Finding:
     if of_page:
-        return _nothing("there is one reward a page")
+        return Finding(ITEM, SKIPPED, _OF_PAGE)
     expected, rewarded = sums
     scale = rewarded.sum() / max(expected.sum(), 1e-300)
     expected = expected * scale
@@ -217,39 +202,43 @@ def _items(sums: Floats, *, of_page: bool) -> Words:
     none, few = tested & (rewarded == 0), tested & (rewarded > 0) & (rewarded <= 3)
     lost = float(expected[none].sum())
     if not tested.any():
-        return _nothing("no item is shown often enough to miss its rewards")
+        return Finding(ITEM, SKIPPED, "no item is shown often enough to miss its rewards")
     # One item that nobody wants may be shown often; several are.
     several = none.sum() >= 2 or lost >= 5 * EXPECTED_OF_ITEMS
     material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
     if not (several and material) or none.sum() <= EXCESS * few.sum():
-        return "items that are shown often have rewards", None, "", True
-    return (
+        return Finding(ITEM, PASSED, "items that are shown often have rewards")
+    return _lost(
+        ITEM,
         f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
         f"only {int(few.sum()):,} have one to three",
         "items are called differently where rewards come from, or part of the catalogue was not joined",
         _JOIN,
-        True,
     )
 
 
-def _neighbours(table: Floats, *, of_page: bool) -> Words:
+def _neighbours(table: Floats, *, of_page: bool) -> Finding:
     """The own item explains a reward better than the item above or below it does."""
     if of_page:
-        return _nothing("there is one reward a page")
+        return Finding(NEIGHBOUR, SKIPPED, _OF_PAGE)
     own, above, below = (_explained(one) for one in table)
     if not np.isfinite([own, above, below]).all():
-        return _nothing("rankings are too short, or items too rare, to tell neighbours apart")
+        return Finding(
+            NEIGHBOUR,
+            SKIPPED,
+            "rankings are too short, or items too rare, to tell neighbours apart",
+        )
     for where, z in (("above", above), ("below", below)):
         if z > SHIFTED and z > 4 * max(own, 1.0):
             other = "low" if where == "above" else "high"
-            return (
+            return _lost(
+                NEIGHBOUR,
                 f"rewards go with the item {where} (z = {z:.0f}) and not with the one they stand at "
                 f"(z = {own:.0f})",
                 f"rewards stand one slot too {other}",
-                "check how positions are counted, from 0 or from 1, on both sides of the join",
-                True,
+                _COUNTING,
             )
-    return "rewards go with the item they stand at", None, "", True
+    return Finding(NEIGHBOUR, PASSED, "rewards go with the item they stand at")
 
 
 #: Standard errors by which items must explain the rewards of a neighbouring slot.
@@ -274,23 +263,23 @@ def _explained(sums: Floats) -> float:
     return (found - len(count)) / float(np.sqrt(2 * len(count)))
 
 
-def _magnitude(flat: Floats) -> Words:
+def _magnitude(flat: Floats) -> Finding:
     """Amounts of one item do not come in two sizes that are a hundred or a thousand times apart."""
     table = flat.reshape(AMOUNT_BINS, -1)
     if table.sum() < 200:
-        return _nothing("too few rewards to compare their sizes")
+        return Finding(MAGNITUDE, SKIPPED, "too few rewards to compare their sizes")
     # A click counts 1 and a purchase 100: a few sizes are meant.
     if (table.sum(axis=0) > 0).sum() < 6:
-        return "rewards have a few sizes only", None, "", True
+        return Finding(MAGNITUDE, PASSED, "rewards have a few sizes only")
     for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
         if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
-            return (
+            return _lost(
+                MAGNITUDE,
                 f"amounts of the same items come in two sizes, about {factor} times apart",
                 "cents in some rows and whole units in others, or two currencies",
                 "bring all amounts to one unit",
-                True,
             )
-    return "amounts of an item are of one size", None, "", True
+    return Finding(MAGNITUDE, PASSED, "amounts of an item are of one size")
 
 
 #: Distances between amounts that are looked at, in eighths of a decade.

@@ -187,6 +187,8 @@ def evaluate(log: Any, **options: Any) -> None:
     targets = options["targets"] or (*policy_names(read.get("policies")), *lists)
     if lists:
         read["target_lists"] = lists
+    if options["engine"] != "local":
+        read["engine"] = options["engine"]
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
     with showing_progress(enabled=not told.quiet):
@@ -195,8 +197,7 @@ def evaluate(log: Any, **options: Any) -> None:
             targets,
             estimators=with_position_curve(options["estimators"], options["position_curve"]),
             command=shlex.join(["counterrank", *sys.argv[1:]]),
-            **picked(options, *_AS_GIVEN),
-            **_asked_for(options),
+            **{name: options[name] for name in _AS_GIVEN if options[name] is not None},
             **told.metrics("rewards", "primary", "guardrails", "baseline"),
             **read,
         )
@@ -237,7 +238,11 @@ def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
 
 
 #: Options that `evaluation.evaluate` takes under the same name.
-_AS_GIVEN = ("position_weights", "level", "segments", "seed", "practical", "weights_out")
+_AS_GIVEN = (
+    "position_weights", "level", "segments", "seed", "practical", "weights_out", "time", "audit",
+    "estimate_propensity", "independent_rows", "sequential", "target_is_fresh",
+    "target_trained_until", "item_groups", "behavior_candidates", "behavior_mse",
+)  # fmt: skip
 
 
 #: What people call a reward, by how its column is often called.
@@ -271,22 +276,6 @@ def _reward_word(columns: Any) -> str | None:
     return _REWARD_WORDS.get(str(pairs.get("reward", "")).strip().lower())
 
 
-def _asked_for(options: Options) -> Options:
-    """Return the options that change how the log is opened, where they were given."""
-    found: Options = {}
-    named = (
-        "estimate_propensity", "audit", "independent_rows", "sequential", "target_is_fresh",
-        "target_trained_until", "item_groups", "behavior_candidates", "behavior_mse",
-    )  # fmt: skip
-    for name, given in (*((name, name) for name in named), ("time", "time_column")):
-        # --no-audit is an answer of its own; False of any other flag means it was not given.
-        if options[given] not in (None, False) or (given == "audit" and options[given] is False):
-            found[name] = options[given]
-    if options["engine"] != "local":
-        found["engine"] = options["engine"]
-    return found
-
-
 _CHECK = """Examples:
 
 \b
@@ -316,13 +305,13 @@ def check(log: Any, **options: Any) -> None:
     from counterrank.audit import audit_file
 
     told = opened(log, options)
-    asked, read = picked(options, "targets", "segments"), told.reading
+    read = told.reading
     if "rewards" in told.measured:
         from counterrank.metrics import Metrics
 
         read = {**read, "rewards": Metrics.of(told.measured["rewards"]).operands}
     with showing_progress():
-        found = audit_file(log, **asked, time=options["time_column"], **read)
+        found = audit_file(log, **picked(options, "targets", "segments", "time"), **read)
     told.hand_over(found)
     if found.failed:
         raise click.exceptions.Exit(2)

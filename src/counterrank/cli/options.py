@@ -1,7 +1,6 @@
 """What commands share: options that say how to read a log, progress, and where results go."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,12 +147,11 @@ def picked(options: Options, *names: str) -> Options:
     return {name: options[name] for name in names}
 
 
-time_option = click.option(
-    "--time", "time_column", metavar="COLUMN", help="Column of days or timestamps."
-)
+time_option = click.option("--time", metavar="COLUMN", help="Column of days or timestamps.")
 
 
-_OPTIONS = [
+#: How a log is read: each option has the name of the reader's argument, but for the file that has them all.
+_READING = [
     click.option(
         "--columns",
         metavar="ROLE=NAME,...",
@@ -238,7 +236,6 @@ _OPTIONS = [
     ),
     click.option(
         "--format",
-        "format_",
         metavar="NAME",
         help="parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, "
         "ubi, open-bandit, amazon-music, kuairand, seznam.",
@@ -249,7 +246,7 @@ _OPTIONS = [
 def reading_options(function: Function) -> Function:
     """Add the reading options to a command."""
     # Decorators apply from the last up: the help lists them as above.
-    for option in reversed(_OPTIONS):
+    for option in reversed(_READING):
         function = option(function)
     return function
 
@@ -261,6 +258,15 @@ def result_options(function: Function) -> Function:
     return function
 
 
+@click.command()
+@reading_options
+def _reader() -> None:
+    """Hold the options of the reader, to know their names."""
+
+
+_ARGUMENTS = [str(one.name) for one in _reader.params if one.name != "config"]
+
+
 def reading(options: Options, in_file: Options | None = None) -> Options:
     """Return the reader's keyword arguments from a command's options.
 
@@ -268,7 +274,7 @@ def reading(options: Options, in_file: Options | None = None) -> Options:
     whole file) has the same names.
     """
     said = _from_file(options.get("config")) if in_file is None else in_file
-    given = {name: options.get(option) for option, name in _ARGUMENTS.items()}
+    given = {name: options.get(name) for name in _ARGUMENTS}
     return {
         # What is measured is no matter of reading.
         **{name: value for name, value in said.items() if name not in _MEASURED},
@@ -306,24 +312,6 @@ def policy_names(given: Any) -> tuple[str, ...]:
 
 #: Keys of a configuration file that say what is measured and what it is compared with.
 _MEASURED = ("rewards", "primary", "guardrails", "baseline")
-#: Command-line option and the reader's argument it stands for.
-_ARGUMENTS = {
-    "columns": "columns",
-    "context": "context",
-    "propensity_kind": "propensity_kind",
-    "unit": "unit",
-    "logger": "logger",
-    "policies": "policies",
-    "items": "items",
-    "where": "where",
-    "version": "version",
-    "missing_reward": "missing_reward",
-    "decimal": "decimal",
-    "renumber": "renumber",
-    "drop_ties": "drop_ties",
-    "encode_actions": "encode_actions",
-    "format_": "format",
-}
 
 
 def _from_file(path: str | None) -> Options:
@@ -375,17 +363,6 @@ def write(path: str, text: str) -> None:
         atomic.write_text(path, text)
 
 
-def printing_to_stdout(*paths: str | None) -> bool:
-    """Return whether a result goes to stdout, which then holds nothing else.
-
-    Two results there are refused.
-    """
-    used = Counter(paths)["-"]
-    if used > 1:
-        raise click.UsageError("only one result can go to stdout (-); give the other a file")
-    return used == 1
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A command whose options were checked: how its log is read, and where its result goes."""
@@ -428,11 +405,13 @@ def opened(log: Any, options: Options, **more: str | None) -> Opened:
     from counterrank.io import check_outputs
 
     outputs = {"--json": options.get("json_path"), "--html": options.get("html_path")}
-    piped = printing_to_stdout(*outputs.values())
+    piped = list(outputs.values()).count("-")
+    if piped > 1:
+        raise click.UsageError("only one result can go to stdout (-); give the other a file")
     in_file = _from_file(options.get("config"))
     check_outputs(inputs(log, options), {**more, **outputs})
     measured = {name: in_file[name] for name in _MEASURED if name in in_file}
-    return Opened(options, reading(options, in_file), measured, piped)
+    return Opened(options, reading(options, in_file), measured, piped == 1)
 
 
 class _Bar:

@@ -28,7 +28,7 @@ LOG has the scores of all candidates (`propensity_scores`); its ranker may be de
 
 
 #: Options that `exploration.plan` takes under the same name.
-_AS_GIVEN = ("detect", "budget", "level", "rows_per_week", "seed", "ask_auto")
+_AS_GIVEN = ("detect", "budget", "level", "rows_per_week", "time", "seed", "ask_auto")
 
 
 @click.command("plan", epilog=_EPILOG)
@@ -74,10 +74,9 @@ def plan(log: Any, **options: Any) -> None:
     if out is not None and not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
     told = opened(log, options, **{"--out": out})
-    asked = {**picked(options, *_AS_GIVEN), "time": options["time_column"]}
     names = policy_names(told.reading.get("policies"))
     with showing_progress(enabled=not told.quiet):
-        result = exploration.plan(log, names, **asked, **told.reading)
+        result = exploration.plan(log, names, **picked(options, *_AS_GIVEN), **told.reading)
     if out is not None:
         result.save(out)
     told.hand_over(result)

@@ -3,6 +3,7 @@
 from counterrank.evaluation.abtesting import abtest
 from counterrank.evaluation.arms import Validation, ValidationReport, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
+from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import meets
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Note
@@ -60,9 +61,12 @@ __all__ = [
     "ValidationSummary",
     "Verdict",
     "abtest",
+    "detectable",
     "evaluate",
     "log_to_mlflow",
     "meets",
     "position_curve",
+    "rows_for",
+    "sensible",
     "validate",
 ]

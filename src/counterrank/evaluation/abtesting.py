@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Unpack
 
 from counterrank.errors import ConfigError
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.doubts import CHECK, reach, told, wrong_weights
+from counterrank.evaluation.doubts import CHECK, notes_on, reach, wrong_weights
 from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline, notes_of
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.inference import AdjustedMean, Looks, check_level
@@ -102,20 +101,13 @@ def abtest(
             "there is one reward a ranking, which has no places: what is below a place cannot be "
             f"left out; do without {say('--top-down', python='top_down=True')}"
         )
-    wanted = _Wanted(level, looks, top_down)
+    source = names.index(base)
     lifts = tuple(
-        _lift(test, names.index(base), to, wanted) for to, name in enumerate(names) if name != base
+        _lift(test, source, to, level, looks, top_down=top_down)
+        for to in range(len(names))
+        if to != source
     )
-    return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes_of(told(test)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """How intervals are made, and what is declared."""
-
-    level: float
-    looks: Looks
-    top_down: bool
+    return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes_of(notes_on(test)))
 
 
 def _baseline(given: str | None, arms: Sequence[str]) -> str:
@@ -126,18 +118,20 @@ def _baseline(given: str | None, arms: Sequence[str]) -> str:
     return given
 
 
-def _lift(test: PooledTest, source: int, to: int, wanted: _Wanted) -> ArmLift:
-    n, looks = test.log.n, wanted.looks
+def _lift(
+    test: PooledTest, source: int, to: int, level: float, looks: Looks, *, top_down: bool
+) -> ArmLift:
+    n = test.log.n
     plain, pooled = test.plain(source, to), test.pooled(source, to)
-    doubts, told = wrong_weights(test, (source, to), looks), []
-    if wanted.top_down:
+    doubts, notes = wrong_weights(test, (source, to), looks), []
+    if top_down:
         upper = test.pooled(source, to, top_down=True)
         away = pooled.minus(upper)
         if abs(away.value) > reach(away, CHECK, n, looks) + _ROUNDING * pooled.stderr:
-            told.append(Message("not-top-down", _NOT_TOP_DOWN))
+            notes.append(Message("not-top-down", _NOT_TOP_DOWN))
         else:
             pooled = upper
-    one, other = (_interval(found, wanted.level, n, looks) for found in (plain, pooled))
+    one, other = (_interval(mean, level, n, looks) for mean in (plain, pooled))
     apart = _interval(plain.minus(pooled), CHECK, n, looks, _ROUNDING * one.width)
     if not apart.low <= 0.0 <= apart.high:
         doubts.append(Message("arms-contradict", _CONTRADICT))
@@ -145,7 +139,7 @@ def _lift(test: PooledTest, source: int, to: int, wanted: _Wanted) -> ArmLift:
     trusted = not doubts and other.width < one.width
     shared = float((test.weights[:, [source, to]] > 0.0).all(axis=1).mean())
     if shared < HARDLY:
-        told.append(Message("no-common-pages", _ALONE.format(share=in_percent(shared))))
+        notes.append(Message("no-common-pages", _ALONE.format(share=in_percent(shared))))
     return ArmLift(
         test.names[source],
         test.names[to],
@@ -155,7 +149,7 @@ def _lift(test: PooledTest, source: int, to: int, wanted: _Wanted) -> ArmLift:
         headline=Headline.POOLED if trusted else Headline.PLAIN,
         saved=1.0 - (other.width / one.width) ** 2 if trusted else 0.0,
         shared=shared,
-        notes=notes_of([*doubts, *told]),
+        notes=notes_of([*doubts, *notes]),
     )
 
 

@@ -52,7 +52,7 @@ def wrong_weights(test: PooledTest, pair: Sequence[int], looks: Looks) -> list[M
     return []
 
 
-def told(test: PooledTest) -> list[Message]:
+def notes_on(test: PooledTest) -> list[Message]:
     """Return what has to be said of the test as a whole."""
     found: list[Message] = []
     log, strata = test.log, test.strata

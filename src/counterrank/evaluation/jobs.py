@@ -127,32 +127,21 @@ def make_jobs(
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
-        made, left = _asked_for(asked, custom, workspace, tried)
+        made: list[Job] = []
+        for name, must in asked.items():
+            try:
+                estimator = custom[name] if name in custom else get_estimator(name)
+                made.append(_planned(estimator, workspace, tried))
+            except CounterrankError as problem:
+                if must:
+                    raise type(problem)(
+                        f"'{name}' cannot run for target '{target}': {problem}"
+                    ) from problem
+                skipped.append(Skipped(target, name, str(problem)))
         if not made:
-            raise ConfigError(f"no estimator can run for target '{target}': {left[-1].reason}")
+            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].reason}")
         jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]
-        skipped += left
     return jobs, tuple(skipped)
-
-
-def _asked_for(
-    asked: Mapping[str, bool], custom: Mapping[str, Estimator], workspace: Workspace, tried: View
-) -> tuple[list[Job], list[Skipped]]:
-    """Return the jobs of one target that can run, and why others cannot; one that was named must."""
-    jobs: list[Job] = []
-    skipped: list[Skipped] = []
-    target = workspace.target
-    for name, required in asked.items():
-        try:
-            estimator = custom[name] if name in custom else get_estimator(name)
-            jobs.append(_planned(estimator, workspace, tried))
-        except CounterrankError as problem:
-            if required:
-                raise type(problem)(
-                    f"'{name}' cannot run for target '{target}': {problem}"
-                ) from problem
-            skipped.append(Skipped(target, name, str(problem)))
-    return jobs, skipped
 
 
 def _panel(made: Collection[str], workspace: Workspace, tried: View) -> list[Job]:

@@ -1,28 +1,18 @@
 """From estimates to a verdict: what they are compared with, the checks, and what is said."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.audit import Finding
 from counterrank.errors import ConfigError
-from counterrank.estimators import Estimate, order_path, parse
-from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.passing import Pairing
-from counterrank.evaluation.tables import (
-    LEVELS,
-    MORE_ROWS,
-    Comparison,
-    Level,
-    OrderPoint,
-    Reason,
-    Verdict,
-)
-from counterrank.inference import Looks, holm, two_sided
+from counterrank.estimators import Estimate, parse
+from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation.tables import LEVELS, MORE_ROWS, Level, Reason, Verdict
+from counterrank.inference import holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
 from counterrank.weights.diagnostics import (
@@ -42,17 +32,6 @@ from counterrank.weights.thresholds import (
     WARNED,
     Outcome,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """An estimate of the same value that assumes less, and how far the recommended one is from it."""
-
-    name: str
-    difference: float
-    stderr: float
-    #: Its own weights are good enough for the difference to mean something.
-    usable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,24 +145,23 @@ def model_alone(e: TargetEvidence) -> Found:
 
 def units(e: TargetEvidence) -> Found:
     """There are enough rows, and they are known to be independent."""
-    line = THRESHOLDS["units"]
-    if not (e.clustered or e.independent):
-        yield Judged(
-            max(WARNED, line.status(e.units), key=SEVERITY.index),
-            f"{e.units:,} rows are taken as independent, but nothing says whose they are",
-            (f"name the user or session, {say('--columns', 'unit=COLUMN')}", _independent()),
-        )
-        return
-    if e.shared_contexts is not None and not e.independent:
-        yield Judged(
-            max(WARNED, line.status(e.units), key=SEVERITY.index),
+    line, owner = (
+        THRESHOLDS["units"],
+        f"name the user or session, {say('--columns', 'unit=COLUMN')}",
+    )
+    doubt = ""
+    if not e.clustered:
+        doubt = f"{e.units:,} rows are taken as independent, but nothing says whose they are"
+    elif e.shared_contexts is not None:
+        doubt = (
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
-            "rows of one visitor seem to count as many",
-            (
-                f"name the user or session, {say('--columns', 'unit=COLUMN')}, not the row",
-                _independent(),
-            ),
+            "rows of one visitor seem to count as many"
         )
+        owner += ", not the row"
+    if doubt and not e.independent:
+        status = max(WARNED, line.status(e.units), key=SEVERITY.index)
+        option = say("--independent-rows", python="independent_rows=True")
+        yield Judged(status, doubt, (owner, f"say {option} if no visitor has two rows"))
         return
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or groups of users"
@@ -518,12 +496,6 @@ def _more(n: int, factor: float, *instead: str) -> tuple[tuple[str, ...], int | 
     return (f"about {needed:,} rows like these ({_times(factor)} times as many)", *instead), needed
 
 
-def _independent() -> str:
-    """Return how to say that no two rows belong together."""
-    option = say("--independent-rows", python="independent_rows=True")
-    return f"say {option} if no visitor has two rows"
-
-
 #: More times as many rows than this are no advice.
 ABSURD = 1000.0
 
@@ -612,129 +584,3 @@ def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
         f"The evidence on '{target}' is {level}: {blamed[0].reason}{more}. What would help: "
         f"{blamed[0].help}."
     )
-
-
-#: One look, planned beforehand.
-ONCE = Looks()
-
-
-def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
-    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
-    length, basis = len(chosen.by_position), parse(chosen.basis)
-    for index, one in enumerate(found):
-        name = parse(one.estimator)
-        order = name.interactions(length)
-        if one.target == chosen.target and one.moments is not None:
-            same = name.assumption == basis.assumption
-            if same or (order is not None and order == basis.interactions(length)):
-                return index
-    return None
-
-
-def rivals(
-    chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing
-) -> list[Rival]:
-    """Return the plain estimates of the same target that assume less than the chosen one.
-
-    One whose own assumption is contradicted, by a usable estimate that assumes still less, is no
-    judge of others: where people do not read from the top, RIPS is wrong, and its difference to
-    anything says nothing.
-    """
-    length, basis = len(chosen.by_position), parse(chosen.basis)
-    own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
-    plain = [
-        (job, one)
-        for job, one in zip(jobs, found, strict=True)
-        if job.target == chosen.target and parse(job.name).plain and job is not own
-    ]
-
-    return [
-        Rival(
-            job.name,
-            chosen.value - one.value,
-            pairs.stderr_of_difference(own, job),
-            usable(one) and not _contradicted(job, one, plain, pairs),
-        )
-        for job, one in plain
-        if parse(job.name).assumes_less(basis, length)
-    ]
-
-
-def _contradicted(
-    job: Job, estimate: Estimate, plain: Sequence[tuple[Job, Estimate]], pairs: Pairing
-) -> bool:
-    """Return whether a usable estimate that assumes still less differs beyond chance."""
-    length, name = len(estimate.by_position), parse(job.name)
-    stricter = [
-        (other, one)
-        for other, one in plain
-        if other is not job and parse(other.name).assumes_less(name, length) and usable(one)
-    ]
-    return any(
-        two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
-        for other, one in stricter
-    )
-
-
-def usable(estimate: Estimate) -> bool:
-    """Return whether an estimate's weights are good enough to test others against it.
-
-    Beyond the reliable tail index the variance is not to be believed, and a difference in standard
-    errors says nothing.
-    """
-    good = estimate.ess >= THRESHOLDS["ess"].directional
-    if estimate.moments is None:
-        return good
-    # Rivals judge others, so they have to be beyond doubt themselves.
-    calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].reliable
-    return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
-
-
-def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
-    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
-    own = {one.estimator: one for one in found if one.target == target}
-    length = max((len(one.by_position) for one in own.values()), default=0)
-    return tuple(
-        OrderPoint(order, one.value, one.stderr, one.low, one.high, one.ess, name)
-        for order, name in order_path(own, length)
-        for one in (own[name],)
-    )
-
-
-def compare(
-    jobs: Sequence[Job],
-    estimates: Sequence[Estimate],
-    pairs: Pairing,
-    recommended: Mapping[str, str],
-    level: float,
-    looks: Looks = ONCE,
-) -> tuple[Comparison, ...]:
-    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
-
-    Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates
-    allow for bias is added to the interval and taken off the difference before it is tested: the
-    biases may point in opposite ways.
-    """
-    main = [
-        (job, est)
-        for job, est in zip(jobs, estimates, strict=True)
-        if recommended[job.target] == job.name
-    ]
-    both = list(combinations(main, 2))
-    rows: list[Comparison] = []
-    for (left, one), (right, two) in both:
-        stderr = pairs.stderr_of_difference(left, right)
-        value, allowed = one.value - two.value, one.allowance + two.allowance
-        # Bonferroni for intervals (Holm has none that are simultaneous), Holm for p-values (never
-        # weaker).
-        half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
-        ends = value - half - allowed, value + half + allowed
-        rows.append(Comparison(left.target, right.target, value, stderr, *ends, allowed))
-    n = pairs.totals.n
-    p = holm(
-        [
-            looks.p_value(max(abs(row.value) - row.bias_allowance, 0.0), row.stderr, n, level)
-            for row in rows
-        ]
-    )
-    return tuple(replace(row, p_value=float(value)) for row, value in zip(rows, p, strict=True))

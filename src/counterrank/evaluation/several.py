@@ -1,258 +1,76 @@
 """Several metrics of one evaluation: their lifts together, guardrails, and the decision."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation.deciding import (
-    HOLD,
-    SHIP,
-    JudgedTarget,
-    Watched,
-    decide,
-    overall,
-    status_of,
-)
-from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.passing import Pairing, RowTotals, enough_rows, lift_over
+from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.rewards import JudgedReward
+from counterrank.evaluation.segments import enough_rows
 from counterrank.evaluation.tables import (
     LEVELS,
-    Comparison,
     DecisionReason,
     GuardrailResult,
     JointLift,
     MetricResult,
     Reason,
-    Segment,
     ShipDecision,
-    Skipped,
     Verdict,
     weakest,
 )
-from counterrank.inference import Looks, bias_aware_half, correlation_of, together
+from counterrank.evaluation.totals import Pairing, Quantity, RowTotals, pairing
+from counterrank.inference import bias_aware_half, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
 from counterrank.texts import in_percent
 
 Floats = NDArray[np.float64]
 
+SHIP, HOLD, TEST = "ship", "hold", "test"
+SAFE, BROKEN, OPEN = "safe", "broken", "open"
 #: A denominator whose error is more than these shares of it: a ratio's interval by the delta method
 #: begins to be wrong at the first (Hayya, Armstrong & Gressis 1975), and means nothing at the second.
 NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantity:
-    """A value whose error is the mean of a combination of row totals.
-
-    `gradient` (T,) says how each column of the totals moves it; `allowance` bounds its bias;
-    `inflation` is how many times larger its standard error is known to be than rows alone say. The
-    gradient of a ratio a / b is (g_a - (a / b) g_b) / b.
-    """
-
-    value: float
-    gradient: Floats
-    allowance: float = 0.0
-    inflation: float = 1.0
-
-    def __sub__(self, other: Self) -> Self:
-        return replace(
-            self,
-            value=self.value - other.value,
-            gradient=self.gradient - other.gradient,
-            # The two biases may point in opposite ways.
-            allowance=self.allowance + other.allowance,
-            inflation=max(self.inflation, other.inflation),
-        )
-
-    def __truediv__(self, other: Self) -> Self:
-        if other.value == 0 or not math.isfinite(other.value):
-            return replace(self, value=math.nan, gradient=np.full_like(self.gradient, np.nan))
-        ratio = self.value / other.value
-        return replace(
-            self,
-            value=ratio,
-            gradient=(self.gradient - ratio * other.gradient) / other.value,
-            allowance=(self.allowance + abs(ratio) * other.allowance) / abs(other.value),
-            inflation=max(self.inflation, other.inflation),
-        )
-
-    def relative_to(self, other: Self) -> Self:
-        """Return this value over another, less one; unknown where the other is not above zero."""
-        ratio = self / other
-        return replace(ratio, value=ratio.value - 1.0 if other.value > 0 else math.nan)
-
-
-def covariance(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
-    """Return the covariance of estimated quantities (m, m), from rows or from units."""
-    gradients = np.stack([one.gradient for one in quantities])
-    scale = np.array([one.inflation for one in quantities])
-    found: Floats = totals.covariance(gradients) * np.outer(scale, scale)
-    return found
-
-
-def stderr(quantity: Quantity, totals: RowTotals) -> float:
-    """Return the standard error of a quantity."""
-    if not np.isfinite(quantity.gradient).all():
-        return math.nan
-    return quantity.inflation * math.sqrt(totals.variance(quantity.gradient))
-
-
-def ends(quantity: Quantity, totals: RowTotals, level: float) -> tuple[float, float]:
-    """Return the interval of a quantity, with room for its bias."""
-    half = bias_aware_half(
-        stderr(quantity, totals), quantity.allowance, level, max(totals.units - 1, 1)
-    )
-    return quantity.value - half, quantity.value + half
-
-
-def correlations_of(quantities: Sequence[Quantity], totals: RowTotals) -> Floats:
-    """Return the correlations of estimated quantities (m, m); 0 where nothing is known."""
-    gradients = [
-        replace(one, gradient=np.nan_to_num(one.gradient), inflation=1.0) for one in quantities
-    ]
-    return correlation_of(covariance(gradients, totals))
-
-
-def against(
-    jobs: Sequence[Job], estimates: Sequence[Estimate], pairs: Pairing, baseline: str
-) -> tuple[Estimate, ...]:
-    """Return the estimates with lifts over the same estimator's value of the baseline policy.
-
-    Both rest on the same rows.
-    """
-    base = {
-        job.name: (job, one)
-        for job, one in zip(jobs, estimates, strict=True)
-        if job.target == baseline
-    }
-    return tuple(
-        _over(job, one, *base[job.name], pairs)
-        if job.name in base
-        else one.without_evidence(f"'{job.name}' has no estimate of the baseline '{baseline}'")
-        for job, one in zip(jobs, estimates, strict=True)
-    )
-
-
-def _over(job: Job, one: Estimate, base_job: Job, base: Estimate, pairs: Pairing) -> Estimate:
-    if not one.estimable:
-        return one
-    if not base.estimable:
-        return one.without_evidence(f"the baseline is {base.not_estimable}")
-    left, right = (quantity(job_, one_, pairs) for job_, one_ in ((job, one), (base_job, base)))
-    both = (left - right, left.relative_to(right))
-    errors = [stderr(found, pairs.totals) for found in both]
-    df = max(pairs.totals.units - 1, 1)
-    return replace(one, lift=lift_over(one, base, errors[0], errors[1], df))
-
-
-def quantity(job: Job, one: Estimate, pairs: Pairing) -> Quantity:
-    """Return an estimate as a quantity over the columns of its pass."""
-    gradient = pairs.error_combination(job)
-    return _quantity(one, gradient, pairs.totals)
-
-
-def _quantity(one: Estimate, gradient: Floats, totals: RowTotals) -> Quantity:
-    raw = math.sqrt(totals.variance(gradient))
-    # What an estimator knows of its error beyond the rows: folds, propensities that were estimated.
-    inflation = one.stderr / raw if raw > 0 and one.stderr > raw else 1.0
-    return Quantity(one.value, gradient, one.allowance, inflation)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimated:
-    """What was found of one measure: jobs, estimates (silent ones too), states, verdict and segments."""
-
-    measure: Measure
-    jobs: Sequence[Job]
-    estimates: tuple[Estimate, ...]
-    recommended: dict[str, str]
-    states: Mapping[Hashable, Any]
-    #: The plans of the recommended estimates, in the order of the joint totals.
-    main: Sequence[Hashable]
-    page: bool
-    verdict: Verdict
-    segments: tuple[Segment, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    #: The recommended estimates of groups, by target, column and label.
-    groups: Mapping[tuple[str, str, str], Estimate] | None = None
-
-    def chosen(self, target: str) -> tuple[Job, Estimate]:
-        """Return the recommended estimate of a target."""
-        return next(
-            (job, one)
-            for job, one in zip(self.jobs, self.estimates, strict=True)
-            if (job.target, job.name) == (target, self.recommended[target])
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Together:
     """All measures with the row totals behind them, and what they are compared with."""
 
-    found: Mapping[Measure, Estimated]
+    found: Mapping[Measure, JudgedReward]
     totals: RowTotals
-    targets: tuple[str, ...]
-    baseline: str | None
-    level: float
-    looks: Looks
-    #: The first column of each measure and plan, and how its estimate combines those from there on;
-    #: None stands for what the logger earned.
-    places: Mapping[tuple[Measure, Hashable], tuple[int, Floats]]
+    options: Options
+    #: The columns of each measure's recommended estimates in the totals.
+    pairs: Mapping[Measure, Pairing]
 
     @classmethod
     def of(
-        cls,
-        found: Mapping[Measure, Estimated],
-        totals: RowTotals,
-        targets: tuple[str, ...],
-        baseline: str | None,
-        level: float,
-        looks: Looks,
+        cls, found: Mapping[Measure, JudgedReward], totals: RowTotals, options: Options
     ) -> "Together":
         """Return the measures with the places of their plans among the columns of the totals."""
-        places: dict[tuple[Measure, Hashable], tuple[int, Floats]] = {}
+        pairs: dict[Measure, Pairing] = {}
         at = 0
         for measure, one in found.items():
-            places[measure, None] = (at, np.ones(1))
-            at += 1
-            for key in one.main:
-                job = next(job for job in one.jobs if job.plan.key == key)
-                own = job.plan.error_combination(one.states[key])
-                places[measure, key] = (at, own)
-                at += len(own)
-        return cls(found, totals, targets, baseline, level, looks, places)
-
-    def _placed(self, place: tuple[int, Floats]) -> Floats:
-        gradient = np.zeros(len(self.totals.sums))
-        at, own = place
-        gradient[at : at + len(own)] = own
-        return gradient
-
-    def logged(self, measure: Measure) -> Quantity:
-        """Return what the logging policy earned of a measure."""
-        last = len(self.totals.sums) - 1
-        place = (
-            (last, np.ones(1)) if measure.function is IMPRESSIONS else self.places[measure, None]
-        )
-        mean = float(self.totals.sums[place[0]] / self.totals.n)
-        return Quantity(mean, self._placed(place))
+            jobs = [one.recommended(target)[0] for target in options.targets]
+            states = one.run.states(one.state)
+            main = {group[0].plan.key: states[group[0].plan.key] for group in one.run.main}
+            pairs[measure] = pairing(jobs, main, totals, logged=at)
+            at = pairs[measure].end
+        return cls(found, totals, options, pairs)
 
     def value(self, measure: Measure, target: str | None) -> Quantity:
         """Return what a target would earn of a measure; the logger where it is None."""
-        if target is None or measure.function is IMPRESSIONS:
-            # Every policy shows as many items as were logged.
-            return self.logged(measure)
-        one = self.found[measure]
-        job, estimate = one.chosen(target)
-        gradient = self._placed(self.places[measure, job.plan.key])
-        return _quantity(estimate, gradient, self.totals)
+        if measure.function is IMPRESSIONS:
+            # Every policy shows as many items as were logged; their number is the last column.
+            return self.totals.column(len(self.totals.sums) - 1)
+        pairs = self.pairs[measure]
+        if target is None:
+            return self.totals.column(pairs.logged)
+        return pairs.quantity(*self.found[measure].recommended(target))
 
     def metric(self, metric: Metric, target: str | None) -> Quantity:
         """Return the value of a metric under a target, or under the logger."""
@@ -261,8 +79,8 @@ class Together:
 
     def lifts(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
         """Return the absolute and the relative lift of a target over the baseline."""
-        new, base = self.metric(metric, target), self.metric(metric, self.baseline)
-        if target == self.baseline:
+        new, base = self.metric(metric, target), self.metric(metric, self.options.baseline)
+        if target == self.options.baseline:
             nothing = Quantity(0.0, np.zeros_like(new.gradient))
             return nothing, nothing
         return new - base, new.relative_to(base)
@@ -272,23 +90,25 @@ class Together:
         if not isinstance(metric.expression, Ratio):
             return 0.0
         below = metric.expression.denominator
-        parts = [self.value(below, name) for name in (target, self.baseline)]
+        parts = [self.value(below, name) for name in (target, self.options.baseline)]
         return max(
-            stderr(one, self.totals) / abs(one.value) if one.value else math.inf for one in parts
+            self.totals.stderr(one) / abs(one.value) if one.value else math.inf for one in parts
         )
 
     def stretch(self, lift: Lift, allowance: float, level: float) -> float:
         """Return how many times longer a lift's interval is at another level."""
-        halves = [self._half(lift.stderr, allowance, wanted) for wanted in (level, self.level)]
+        halves = [
+            self._half(lift.stderr, allowance, wanted) for wanted in (level, self.options.level)
+        ]
         return halves[0] / halves[1] if halves[1] > 0 else 1.0
 
     def _half(self, stderr: float, allowance: float, level: float) -> float:
-        wanted = self.looks.level(level, self.totals.n)
+        wanted = self.options.looks.level(level, self.totals.n)
         if wanted < 1.0:
             return bias_aware_half(stderr, allowance, wanted, max(self.totals.units - 1, 1))
         # Few rows beside those that the looks are planned for: the level rounds to one, but the width
         # is known.
-        return allowance + self.looks.critical(level, self.totals.n) * stderr
+        return allowance + self.options.looks.critical(level, self.totals.n) * stderr
 
     def wider(self, one: Estimate, level: float) -> tuple[float, float, float, float]:
         """Return the ends of the lift and of the relative lift at another level."""
@@ -306,8 +126,8 @@ def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ..
     """Return what was found of each metric, with intervals that hold for all of them together."""
     made = [_result(metric, metrics, all_of) for metric in metrics.every]
     levels = {
-        target: together(_correlations(metrics, all_of, target), all_of.level)
-        for target in all_of.targets
+        target: together(_correlations(metrics, all_of, target), all_of.options.level)
+        for target in all_of.options.targets
     }
     return tuple(
         replace(result, joint=_joint(result, metric, all_of, levels))
@@ -317,15 +137,15 @@ def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ..
 
 def _correlations(metrics: Metrics, all_of: Together, target: str) -> Floats:
     lifts = [all_of.lifts(metric, target)[0] for metric in metrics.every]
-    return correlations_of(lifts, all_of.totals)
+    return all_of.totals.correlations(lifts)
 
 
 def correlations(metrics: Metrics, all_of: Together) -> dict[str, tuple[tuple[float, ...], ...]]:
     """Return for each target the correlations of its lifts in all metrics."""
     return {
         target: tuple(tuple(row) for row in _correlations(metrics, all_of, target).tolist())
-        for target in all_of.targets
-        if target != all_of.baseline
+        for target in all_of.options.targets
+        if target != all_of.options.baseline
     }
 
 
@@ -333,10 +153,10 @@ def _joint(
     result: MetricResult, metric: Metric, all_of: Together, levels: Mapping[str, float]
 ) -> tuple[JointLift, ...]:
     rows = []
-    for target in all_of.targets:
+    for target in all_of.options.targets:
         one = result.estimate(target)
         relative = all_of.lifts(metric, target)[1]
-        error = stderr(relative, all_of.totals)
+        error = all_of.totals.stderr(relative)
         ends = all_of.wider(one, levels[target])
         rows.append(JointLift(target, one.estimator, error, *ends))
     return tuple(rows)
@@ -348,38 +168,37 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
     first = found[0]
     ratio = isinstance(metric.expression, Ratio)
     if ratio:
-        estimates = tuple(_ratio_estimate(metric, target, all_of) for target in all_of.targets)
+        estimates = tuple(
+            _ratio_estimate(metric, target, all_of) for target in all_of.options.targets
+        )
         verdict = _weakest(metric, [one.verdict for one in found], all_of)
         return MetricResult(
             metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
-            stderr(own, all_of.totals), estimates, dict(first.recommended),
-            verdict=verdict, skipped=first.skipped,
+            all_of.totals.stderr(own), estimates, dict(first.run.recommended),
+            verdict=verdict, skipped=first.run.skipped,
         )  # fmt: skip
-    asked = tuple(
-        one for job, one in zip(first.jobs, first.estimates, strict=True) if not job.silent
-    )
     return MetricResult(
-        metric.name, metric.name == metrics.primary, metric.text, "page" if first.page else "position",
-        metric.unit, metric.lower_is_better, own.value, stderr(own, all_of.totals), asked,
-        dict(first.recommended), verdict=first.verdict, segments=first.segments,
-        comparisons=first.comparisons, skipped=first.skipped,
+        metric.name, metric.name == metrics.primary, metric.text, "page" if first.run.first.page_reward else "position",
+        metric.unit, metric.lower_is_better, own.value, all_of.totals.stderr(own), first.shown,
+        dict(first.run.recommended), verdict=first.verdict, segments=first.segments,
+        comparisons=first.comparisons, skipped=first.run.skipped,
     )  # fmt: skip
 
 
 def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     """Return the estimate of a ratio: both parts together, by the delta method."""
-    _, top = all_of.found[metric.measures[0]].chosen(target)
+    _, top = all_of.found[metric.measures[0]].recommended(target)
     value = all_of.metric(metric, target)
-    n, level = all_of.totals.n, all_of.looks.level(all_of.level, all_of.totals.n)
+    n, level = all_of.totals.n, all_of.options.looks.level(all_of.options.level, all_of.totals.n)
     lift, relative = all_of.lifts(metric, target)
-    error = stderr(lift, all_of.totals)
+    error = all_of.totals.stderr(lift)
     made = Lift(
         lift.value,
         error,
-        *ends(lift, all_of.totals, level),
+        *all_of.totals.interval(lift, level),
         (),
         relative.value,
-        *ends(relative, all_of.totals, level),
+        *all_of.totals.interval(relative, level),
     )
     flags: tuple[str, ...] = ()
     share = all_of.shaky(metric, target)
@@ -393,14 +212,14 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
         target=target, estimator=top.estimator, value=value.value,
-        stderr=stderr(value, all_of.totals), by_position=(), ess=top.ess, n=n,
-        level=all_of.level, lift=made, flags=flags, allowance=lift.allowance, basis=top.basis,
-        interval_at=lambda wanted: ends(
-            value, all_of.totals, all_of.looks.level(wanted, n)
+        stderr=all_of.totals.stderr(value), by_position=(), ess=top.ess, n=n,
+        level=all_of.options.level, lift=made, flags=flags, allowance=lift.allowance, basis=top.basis,
+        interval_at=lambda wanted: all_of.totals.interval(
+            value, all_of.options.looks.level(wanted, n)
         ),
     )  # fmt: skip
-    parts = [all_of.found[m].chosen(t)[1] for m in metric.measures
-             for t in dict.fromkeys((target, all_of.baseline or target))
+    parts = [all_of.found[m].recommended(t)[1] for m in metric.measures
+             for t in dict.fromkeys((target, all_of.options.baseline or target))
              if m.function is not IMPRESSIONS]  # fmt: skip
     missing = next((one for one in parts if not one.estimable), None)
     if missing is not None:
@@ -413,7 +232,7 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
 def _weakest(metric: Metric, verdicts: Sequence[Verdict], all_of: Together) -> Verdict:
     """Return the verdict of a ratio: no better than that of its parts."""
     targets = {}
-    for target in all_of.targets:
+    for target in all_of.options.targets:
         levels: list[str] = [one.of(target) for one in verdicts]
         share = all_of.shaky(metric, target)
         if share > NEAR_ZERO:
@@ -447,8 +266,8 @@ def guardrail_results(
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
     by_name = {one.name: one for one in results}
-    for target in all_of.targets:
-        if target == all_of.baseline:
+    for target in all_of.options.targets:
+        if target == all_of.options.baseline:
             continue
         rails = [
             rail
@@ -457,7 +276,7 @@ def guardrail_results(
         ]
         if not rails:
             continue
-        level = together(_family(rails, all_of), all_of.level)
+        level = together(_family(rails, all_of), all_of.options.level)
         rows += [_judged(rail, target, all_of, level) for rail in rails]
     return tuple(rows)
 
@@ -471,15 +290,12 @@ def _rails(
         lifts = all_of.lifts(metric, target)
         known = lifts[1] if guardrail.relative else lifts[0]
         return [_Rail(guardrail, result.estimate(target), known, result.verdict.of(target))]
-    groups = all_of.found[metric.measures[0]].groups or {}
+    groups = all_of.found[metric.measures[0]].groups[target]
     return [
-        _Rail(
-            guardrail, one, None,
-            weakest(enough_rows(one), result.verdict.of(target)), label,
-        )
-        for (name, column, label), one in groups.items()
-        if name == target and column == guardrail.by
-    ]  # fmt: skip
+        _Rail(guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
+        for (column, label), one in groups.items()
+        if column == guardrail.by
+    ]
 
 
 def _family(rails: Sequence[_Rail], all_of: Together) -> Floats:
@@ -488,7 +304,7 @@ def _family(rails: Sequence[_Rail], all_of: Together) -> Floats:
     known = [index for index, rail in enumerate(rails) if rail.quantity is not None]
     if known:
         every = [rails[index].quantity for index in known]
-        inside = correlations_of([one for one in every if one is not None], all_of.totals)
+        inside = all_of.totals.correlations([one for one in every if one is not None])
         found[np.ix_(known, known)] = inside
     return found
 
@@ -531,8 +347,8 @@ def decision(
     Of several candidates the best is looked for: each must be better at a level that holds for all
     of them together (Bonferroni).
     """
-    candidates = [target for target in all_of.targets if target != all_of.baseline]
-    level = 1.0 - (1.0 - all_of.level) / max(len(candidates), 1)
+    candidates = [target for target in all_of.options.targets if target != all_of.options.baseline]
+    level = 1.0 - (1.0 - all_of.options.level) / max(len(candidates), 1)
     by_text = {one.text: one for one in metrics.guardrails}
     told: dict[str, tuple[str, tuple[Message, ...]]] = {}
     bounds: dict[str, float] = {}
@@ -564,3 +380,102 @@ def decision(
         for reason in told[target][1]
     )
     return ShipDecision(action, reasons, best, actions)
+
+
+def status_of(guardrail: Guardrail, low: float, high: float) -> str:
+    """Return what an interval of the lift says of a guardrail.
+
+    >>> from counterrank.metrics import parse_guardrail
+    >>> rail = parse_guardrail("revenue >= -0.01")
+    >>> [status_of(rail, *ends) for ends in ((-0.005, 0.1), (-0.1, -0.02), (-0.1, 0.1))]
+    ['safe', 'broken', 'open']
+    """
+    if not guardrail.above:
+        low, high = -high, -low
+    limit = guardrail.limit if guardrail.above else -guardrail.limit
+    if low >= limit:
+        return SAFE
+    return BROKEN if high < limit else OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One guardrail for one target, or for one group of rows: what it says and on what evidence."""
+
+    guardrail: Guardrail
+    status: str
+    #: The evidence level of the metric.
+    evidence: str
+    group: str = ""
+
+    @property
+    def title(self) -> str:
+        """How it is called in a sentence."""
+        return f"'{self.guardrail.text}'" + (f" in {self.group}" if self.group else "")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTarget:
+    """What is known of one target: the primary's lift, better when above zero, and its guardrails."""
+
+    target: str
+    primary: str
+    low: float
+    high: float
+    evidence: str
+    watched: Sequence[Watched] = ()
+
+
+def decide(one: JudgedTarget) -> tuple[str, tuple[Message, ...]]:
+    """Return the action for one target and the reasons for it, the decisive ones first.
+
+    Ship: the primary is better, every guardrail is safe, and the evidence on all of them is
+    reliable. Hold: the primary is worse, or a guardrail is broken, on evidence that is more than
+    insufficient. All else is for a test to find out.
+    """
+    reasons = [_of_primary(one), *(_of_guardrail(rail) for rail in one.watched)]
+    action = next(kind for kind in (HOLD, TEST, SHIP) if kind in dict(reasons))
+    return action, tuple(reason for for_action, reason in reasons if for_action == action)
+
+
+def _of_primary(one: JudgedTarget) -> tuple[str, Message]:
+    name, target = one.primary, one.target
+    if one.evidence == "insufficient":
+        text = f"the evidence on '{name}' of '{target}' is insufficient"
+        return TEST, Message("primary-evidence", text)
+    if one.high < 0:
+        return HOLD, Message("primary-worse", f"'{target}' is worse in '{name}', the primary")
+    if not one.low > 0:
+        text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
+        return TEST, Message("primary-open", text)
+    if one.evidence != "reliable":
+        text = f"'{target}' looks better in '{name}', but the evidence is {one.evidence}"
+        return TEST, Message("primary-evidence", text)
+    text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
+    return SHIP, Message("primary-better", text)
+
+
+def _of_guardrail(rail: Watched) -> tuple[str, Message]:
+    if rail.evidence == "insufficient":
+        text = f"the evidence on {rail.title} is insufficient"
+        return TEST, Message("guardrail-evidence", text)
+    if rail.status == BROKEN:
+        return HOLD, Message("guardrail-broken", f"{rail.title} is broken")
+    if rail.status == OPEN:
+        text = f"{rail.title} is open: the interval reaches to both sides of the limit"
+        return TEST, Message("guardrail-open", text)
+    if rail.evidence != "reliable":
+        text = f"{rail.title} looks safe, but the evidence is {rail.evidence}"
+        return TEST, Message("guardrail-evidence", text)
+    return SHIP, Message("guardrail-safe", f"{rail.title} is safe")
+
+
+def overall(actions: Sequence[str]) -> str:
+    """Return the action for all candidates: ship one if one can be shipped, hold where all are held.
+
+    >>> overall(["hold", "test"]), overall(["hold", "ship"]), overall(["hold"])
+    ('test', 'ship', 'hold')
+    """
+    if SHIP in actions:
+        return SHIP
+    return HOLD if actions and all(action == HOLD for action in actions) else TEST

@@ -72,14 +72,10 @@ def _tables(batches: Iterator[RankingLog], jobs: Sequence[Job]) -> Iterator[pa.T
             columns["unit"] = pa.array(batch.unit)
         views = {job.target: View(batch, job.target) for job in jobs}
         for job in jobs:
-            weights = _contributions(job, views[job.target])[1]
+            plan: Any = job.plan
+            weights = plan.contributions(views[job.target])[1]
             columns[f"{job.target}/{job.name}"] = _lists(np.asarray(weights), batch)
         yield pa.table(columns)
-
-
-def _contributions(job: Job, view: View) -> Any:
-    plan: Any = job.plan
-    return plan.contributions(view)
 
 
 def _lists(weights: NDArray[np.float64], batch: RankingLog) -> pa.Array:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
+from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
 from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
@@ -23,6 +24,7 @@ from counterrank.exploration.predictions import (
     drawn,
     joint,
     own_places,
+    squared_reward,
     whole_pages,
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
@@ -30,7 +32,7 @@ from counterrank.exploration.result import DetectableLift, ExplorationOption, Ex
 from counterrank.exploration.rewards import PageRewards, Pages, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
-from counterrank.inference import check_level, detectable, rows_for, sensible
+from counterrank.inference import check_level
 from counterrank.messages import say
 from counterrank.policies import (
     Candidates,
@@ -381,10 +383,7 @@ class Bench:
 
     def _needs_pages(self, target: DrawnPages) -> Floats:
         """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
-        alpha, rewards = self.log.position_weights, self.rewards
-        weighed = target.q * alpha
-        products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
-        square = target.q @ (alpha**2 * rewards.own) + products
+        square = squared_reward(target.q, self.rewards, self.log.position_weights)
         needs: Floats = np.exp(target.log_prob) * square
         return needs
 

@@ -30,7 +30,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.exploration.rewards import Pages
+from counterrank.exploration.rewards import PageRewards, Pages
 from counterrank.policies import Policy, Scored, cut
 
 Floats = NDArray[np.float64]
@@ -105,8 +105,8 @@ def whole_pages(
     mean = target.q @ alpha
     light = np.minimum(ratio(joint(target.policy, option.pages), option.log_prob), RAREST)
     second = (
-        _second(light, _square(option.q, models, alpha)).mean()
-        + _second_of_target(weight, _square(target.q, models, alpha)).mean()
+        _second(light, squared_reward(option.q, models.rewards, alpha)).mean()
+        + _second_of_target(weight, squared_reward(target.q, models.rewards, alpha)).mean()
     )
     lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
     missing = float(np.where(reached, 0.0, mean).mean())
@@ -185,11 +185,11 @@ def _second_of_target(weight: Floats, square: Floats) -> Floats:
     return out
 
 
-def _square(q: Floats, models: Pages, alpha: Floats) -> Floats:
+def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     """Return E[Y^2] (n, S) of pages with expected rewards q (n, S, K)."""
-    weighed, both = q * alpha, models.rewards.pair
-    squares = q @ (alpha**2 * models.rewards.own)
-    total: Floats = squares + np.einsum("nsk,kl,nsl->ns", weighed, both, weighed)
+    weighed = q * alpha
+    products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
+    total: Floats = q @ (alpha**2 * rewards.own) + products
     return total
 
 

@@ -23,7 +23,6 @@ from counterrank.inference.multiplicity import (
     together,
     two_sided,
 )
-from counterrank.inference.power import detectable, rows_for, sensible
 from counterrank.weights.variance import (
     clustered_variances,
     degrees_of_freedom,
@@ -48,14 +47,11 @@ __all__ = [
     "correlation_of",
     "critical_value",
     "degrees_of_freedom",
-    "detectable",
     "ellipse",
     "holm",
     "interval",
     "mean_of",
     "normal_interval",
-    "rows_for",
-    "sensible",
     "together",
     "two_sided",
     "unavailable",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.inference.bets import refuted
+from counterrank.kernels.jit import jit
 from counterrank.weights.moments import Moments
 from counterrank.weights.variance import degrees_of_freedom, variance
 
@@ -353,6 +353,32 @@ def _recalculated(
         found = float(mu)
     # A smaller bound holds too, and one above the mean would only puzzle.
     return min(found, max(float(sample.mean()), lowest))
+
+
+@jit
+def refuted(
+    values: Floats, mu: float, most: float, delta: float, spread: float, trust: float
+) -> bool:
+    """Return whether bets on `values`, in their order, multiply a capital by 1/delta.
+
+    They are bets against the claim that the mean is at most `mu`.
+
+    Each stake is a function of the values before it: of the growth still wanted, the values still
+    to come, and their second moment about `mu` so far, where `spread` counts as `trust` values. No
+    stake is above `most`.
+    """
+    n = len(values)
+    missing = math.log(1.0 / delta)
+    squares, seen = trust * spread * spread, trust
+    for t in range(n):
+        stake = math.sqrt(2.0 * missing * seen / (squares * (n - t)))
+        away = values[t] - mu
+        missing -= math.log1p(min(stake, most) * away)
+        if missing <= 0.0:
+            return True
+        squares += away * away
+        seen += 1.0
+    return False
 
 
 def tried(lowest: float, around: float, stderr: float) -> Floats:

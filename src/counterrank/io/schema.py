@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
@@ -15,6 +13,7 @@ from counterrank.errors import ConfigError, LogError, MissingColumnError, Propen
 from counterrank.io import values
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.io.unmarked import UsualColumns
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
 from counterrank.policies import PolicySpec, spec_in_file
 from counterrank.texts import listed, suggestion
@@ -85,7 +84,7 @@ class _Resolver:
             return "list" if action.has_lists else "numbered"
         if self.is_long:
             return "long"
-        self.refuse_unmarked_positions()
+        self.usual.refuse_positions()
         return "numbered"
 
     def singles(self, layout: str) -> dict[str, str | None]:
@@ -167,14 +166,14 @@ class _Resolver:
         others = [other for other in self.missing() if other != role]
         also = f" (nor for {', '.join(others)})" if others else ""
         wanted = (role, *others)
-        if self.usual("position") and not self.is_long:
+        if self.usual.of("position") and not self.is_long:
             wanted = ("ranking", "position", *wanted)
         return LogError(
             f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor '"
             f"{shown}_1'{also}",
             remedy=(
                 f"columns are {listed(self.names)}. "
-                f"{_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+                f"{_map_names({one: self.usual.of(one) or 'NAME' for one in wanted})}"
                 f"{self.known_format()}"
             ),
         )
@@ -230,75 +229,9 @@ class _Resolver:
             )
         return tuple(run)
 
-    def usual(self, role: str) -> str | None:
-        """Return the column that has one of the names people give to a role, unless it is spoken for."""
-        named = self.options.columns.get(role)
-        if isinstance(named, str) and named in self.names:
-            return named
-        free = self.unspoken
-        return next((free[name] for name in _USUAL.get(role, ()) if name in free), None)
-
     @cached_property
-    def unspoken(self) -> dict[str, str]:
-        """Columns that no option names, by their names in small letters."""
-        options = self.options
-        # A column the user gave a part has that part, however telling its name is: a "rank" that is
-        # context must not be taken for the position.
-        spoken = {
-            *(options.context or ()),
-            *(options.segments or ()),
-            *options.keep,
-            options.unit,
-            *options.columns.values(),
-        }
-        return {name.lower(): name for name in self.names if name not in spoken}
-
-    def refuse_unmarked_positions(self) -> None:
-        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
-        position, ranking = self.usual("position"), self.usual("ranking")
-        if position is not None and _counts_up(self.table[position]):
-            raise self.unmarked(f"'{position}' counts them", say("--context", position))
-        if ranking is not None and _repeats(self.table[ranking]):
-            raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
-        counted = self.counted()
-        if counted is not None:
-            ranking, position = counted
-            raise self.unmarked(
-                f"'{position}' counts them within each '{ranking}'",
-                say("--unit", ranking),
-                ranking=ranking,
-                position=position,
-            )
-
-    def counted(self) -> tuple[str, str] | None:
-        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
-
-        Positions, whatever they are called.
-        """
-        start = self.table.slice(0, _SEEN)
-        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
-        free = [name for name in self.unspoken.values() if name not in roles]
-        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
-        for position in plain:
-            if not _counts_up(start[position]) or start[position].null_count:
-                continue
-            for ranking in plain:
-                if ranking != position and _numbers_within(start[ranking], start[position]):
-                    return ranking, position
-        return None
-
-    def unmarked(self, seen: str, own: str, **known: str) -> LogError:
-        """The way out for rows that are positions, and `own` for rows that only look like it."""
-        found = {
-            role: known.get(role) or self.usual(role) or (role if role in self.names else "NAME")
-            for role in _LONG_ROLES
-        }
-        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
-        return LogError(
-            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
-            f"{say('--columns', columns)} to have them put together",
-            remedy=f"if each row is a ranking of its own, say {own}",
-        )
+    def usual(self) -> UsualColumns:
+        return UsualColumns(self.table, self.options)
 
     @cached_property
     def is_long(self) -> bool:
@@ -562,16 +495,6 @@ class _Resolver:
 
 #: Endings of columns that belong to a policy.
 _BESIDE = ("_dist", "_scores")
-#: What people call the columns of a log.
-_USUAL = {
-    "action": ("item_id", "item", "product_id", "doc_id", "document_id", "article_id", "video_id", "sku", "doc"),
-    "reward": ("clicked", "click", "clicks", "is_click", "purchased", "purchase", "converted", "conversion", "revenue"),
-    "propensity": ("propensity", "propensity_score", "pscore", "logging_prob", "logging_policy_prob", "prob", "p"),
-    "ranking": ("ranking", "ranking_id", "session_id", "request_id", "query_id", "search_id", "impression_id",
-                "serp_id", "page_id", "page_view_id", "slate_id", "list_id", "qid"),
-    "position": ("position", "rank", "pos", "slot", "item_position", "display_position"),
-}  # fmt: skip
-_LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
 #: Scalar columns that nobody named are carried along as possible segments, up to this many.
 _MOST_CARRIED = 100
 #: Where files written by `counterrank simulate` say what their propensities are.
@@ -602,45 +525,6 @@ def _map_names(mapping: Mapping[str, str]) -> str:
 def _is_beside(name: str) -> bool:
     """Whether a column belongs to the candidates or stands beside a policy's own."""
     return name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_")
-
-
-def _counts_up(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
-    if not pa.types.is_integer(column.type):
-        return False
-    found = pc.unique(column).drop_null().to_pylist()
-    return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
-
-
-#: Rows in which positions are looked for by content; rankings stand together, or the log is small.
-_SEEN = 1000
-
-
-def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
-    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1.
-
-    Groups have at least two rows on average; the last one may be cut.
-    """
-    group = values.plain(values.one_chunk(groups))
-    codes = np.asarray(group.dictionary_encode(null_encoding="encode").indices)
-    place = np.asarray(values.one_chunk(numbers)).astype(np.int64)
-    if len(codes) < 4 or 2 * len(np.unique(codes)) > len(codes):
-        return False
-    order = np.lexsort((place, codes))
-    codes, place = codes[order], place[order]
-    first = np.r_[True, codes[1:] != codes[:-1]]
-    starts = np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0))
-    counted = place - place.min() == np.arange(len(codes)) - starts
-    return bool(counted.all()) and bool(first.sum() > 1)
-
-
-def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether at least a fifth of the rows have the value of the row above."""
-    array = values.plain(values.one_chunk(column))
-    if len(array) < 2 or pa.types.is_nested(array.type):
-        return False
-    same = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
-    return bool(same * 5 >= len(array))
 
 
 def _is_empty(table: pa.Table, field: Field) -> bool:

@@ -353,6 +353,16 @@ def entry_counts(array: pa.Array) -> Ints:
     return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
+def places(counts: Ints) -> tuple[Ints, Ints]:
+    """Return row and place of each entry of ragged lists.
+
+    >>> [found.tolist() for found in places(np.array([2, 0, 1]))]
+    [[0, 0, 2], [0, 1, 0]]
+    """
+    row = np.repeat(np.arange(len(counts)), counts)
+    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
     """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists if they differ."""
     if field.has_lists:
@@ -442,8 +452,7 @@ def _rows(array: pa.Array, field: Field, place: Place) -> Floats:
 
 
 def _by_position(inner: pa.Array, field: Field, outer: Ints, items: Ints, start: int) -> Floats:
-    row = np.repeat(np.arange(len(outer)), outer)
-    position = np.arange(len(row)) - np.repeat(np.cumsum(outer) - outer, outer)
+    row, position = places(outer)
     shown = position < items[row]
 
     def place(index: int) -> str:

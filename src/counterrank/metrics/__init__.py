@@ -1,6 +1,5 @@
 """What is asked of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
 
-from counterrank.metrics.asked import SINGLE, Metric, Metrics
 from counterrank.metrics.expressions import Expression, Measure, Ratio, parse_metric
 from counterrank.metrics.functions import (
     IMPRESSIONS,
@@ -11,6 +10,7 @@ from counterrank.metrics.functions import (
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
 from counterrank.metrics.measuring import constant, measured, refuse_constant
+from counterrank.metrics.metric import SINGLE, Metric, Metrics
 
 __all__ = [
     "IMPRESSIONS",

@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
-from counterrank.metrics.asked import SINGLE
 from counterrank.metrics.expressions import Measure
 from counterrank.metrics.functions import IMPRESSIONS
+from counterrank.metrics.metric import SINGLE
 from counterrank.texts import suggestion
 
 Floats = NDArray[np.float64]

@@ -1,18 +1,19 @@
 """An A/B test read with its log: which arm earns more and by how much, on a page, in a terminal, as a figure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from counterrank.report import parts
 from counterrank.report.charts import Axis, Row, RowChart
 from counterrank.report.html import filled, in_short
 from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.texts import sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from counterrank.evaluation import ABTest, ArmLift, Difference, Note
+    from counterrank.evaluation import ABTest, ArmLift, Difference
 
 ARMS = ("arm", "rankings", "units", "earned", "± se")
 LIFTS = ("arm", "reading", "lift", "interval", "± se", "reported")
@@ -31,14 +32,8 @@ def sentences(test: "ABTest") -> list[str]:
     if test.sequential:
         lines.append("The intervals hold at every look at the growing test.")
     for one in test.lifts:
-        lines += notes(one.notes)
-    return list(dict.fromkeys([*lines, *notes(test.notes)]))
-
-
-def notes(found: "Sequence[Note]") -> list[str]:
-    """Return the notes of a result or of a lift as sentences."""
-    texts = [note.text for note in found]
-    return [f"{text[:1].upper()}{text[1:]}{'' if text[-1:] in '.?' else '.'}" for text in texts]
+        lines += [sentence(note.text) for note in one.notes]
+    return list(dict.fromkeys([*lines, *(sentence(note.text) for note in test.notes)]))
 
 
 def _answer(test: "ABTest", one: "ArmLift") -> str:

@@ -164,15 +164,25 @@ def page(found: "LearningReport", *, back: str | None = None) -> str:
         sort=plain(sort, lift.stderr, sign=True) if known(sort) else "",
         assumed=_ASSUMED.get(found.grade, ""),
         next_time=_NEXT_TIME,
-        rows=_rows_in_words(found),
+        rows=sentences(found)[1],
         file=found.policy,
         back=back,
     )
 
 
+def sentences(found: "LearningReport") -> list[str]:
+    """Return what was learned, the most important first."""
+    rows = found.rows
+    return [
+        found.sentence,
+        f"{count(rows.get('learn'))} rows taught and chose the policy; the certificate rests on "
+        f"{count(rows.get('certify'))} others that chose nothing.",
+    ]
+
+
 def fragment(found: "LearningReport") -> str:
     """Return what a notebook shows."""
-    return in_short([found.sentence, _rows_in_words(found)], page(found))
+    return in_short(sentences(found), page(found))
 
 
 def _exposure(found: "LearningReport") -> Markup:
@@ -184,13 +194,6 @@ def _exposure(found: "LearningReport") -> Markup:
         parts.table(("shown", "share today", "share learned", "change in points"), body)
         if body
         else Markup("")
-    )
-
-
-def _rows_in_words(found: "LearningReport") -> str:
-    return (
-        f"{count(found.rows.get('learn'))} rows taught and chose the policy; the certificate rests "
-        f"on {count(found.rows.get('certify'))} others that chose nothing."
     )
 
 
@@ -218,8 +221,8 @@ def terminal(found: "LearningReport") -> "Iterator[RenderableType]":
     """Yield what a terminal shows."""
     from counterrank.report.terminal import safe, titled
 
-    yield safe(found.sentence, "bold")
-    yield safe(_rows_in_words(found), "dim")
+    for line, style in zip(sentences(found), ("bold", "dim"), strict=True):
+        yield safe(line, style)
     shown = titled(_path_words(found)[2])
     for name in (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows", ""):
         shown.add_column(name, justify="right" if name else "left")

@@ -23,6 +23,7 @@ from counterrank.report.parts import (
     tag,
 )
 from counterrank.report.reading import Reading
+from counterrank.texts import sentence
 
 if TYPE_CHECKING:
     from counterrank.evaluation import GuardrailResult, MetricResult
@@ -51,9 +52,7 @@ def headline(reading: Reading) -> str:
 
 def reasons(reading: Reading) -> list[str]:
     """Return why, a sentence each."""
-    return [
-        one.reason[:1].upper() + one.reason[1:] + "." for one in reading.result.decision.reasons
-    ]
+    return [sentence(one.reason) for one in reading.result.decision.reasons]
 
 
 @dataclass(frozen=True, slots=True)

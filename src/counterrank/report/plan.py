@@ -221,21 +221,28 @@ def terminal(plan: ExplorationPlan) -> Iterator[RenderableType]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The table of options; a narrow terminal gets no intervals rather than cut numbers."""
+    """The table of options; a narrow terminal gets fewer columns rather than cut numbers."""
 
     plan: ExplorationPlan
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
         from counterrank.report.terminal import WIDE, safe, titled
 
-        hidden = {SPEC} if options.max_width >= WIDE else {SPEC, INTERVAL}
         targets = [one.target for one in self.plan.options[0].detectable]
+        names = ("option", "spec", "cost", "interval", *targets, "")
+        hidden = {SPEC} if options.max_width >= WIDE else {SPEC, INTERVAL}
+        # Below this width there is room for the targets that count, each with a title of two lines.
+        narrow = options.max_width < 72
+        if narrow:
+            others = {name for name in targets if name not in self.plan.judged}
+            hidden |= {index for index, name in enumerate(names) if name in others}
         shown = titled("What could be randomised, its cost, and the lifts it shows")
-        for index, name in enumerate(("option", "spec", "cost", "interval", *targets, "")):
+        for index, name in enumerate(names):
             if index not in hidden:
-                shown.add_column(
-                    safe(name), justify="right" if index else "left", no_wrap=index > 0
-                )
+                title = Text("\n").join(map(safe, name.split(" ", 1))) if narrow else safe(name)
+                shown.add_column(title, justify="right" if index else "left", no_wrap=index > 0)
         # The marks of the picture below: words would take the room of a number.
         for cells in lines_of(self.plan, at_budget(self.plan), ("★", "●", "")):
             kept = [cell for index, cell in enumerate(cells) if index not in hidden]

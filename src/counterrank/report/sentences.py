@@ -14,6 +14,7 @@ from counterrank.evaluation import MORE_ROWS
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
 from counterrank.report.reading import Interval, Reading, ends
+from counterrank.texts import sentence
 
 if TYPE_CHECKING:
     from counterrank.estimators import Lift
@@ -176,7 +177,7 @@ def _advice(reading: Reading, target: str) -> list[str]:
     most = max(doubts, key=lambda one: one.rows or 0, default=None)
     kept = (one for one in doubts if one is most or one.rows is None)
     said = {MORE_ROWS} if most is not None and most.rows else set[str]()
-    return list(map(_sentence, _once([one.alternatives for one in kept], said)))
+    return list(map(sentence, _once([one.alternatives for one in kept], said)))
 
 
 def _once(advice: Sequence[Sequence[str]], said: Set[str] = frozenset()) -> Iterator[str]:
@@ -190,11 +191,6 @@ def _once(advice: Sequence[Sequence[str]], said: Set[str] = frozenset()) -> Iter
         if fresh:
             yield ", or ".join(fresh)
         said = {*said, *ways}
-
-
-def _sentence(text: str) -> str:
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _more_data(reading: Reading, plan: "SamplePlan") -> list[str]:

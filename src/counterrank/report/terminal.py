@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.containers import Lines
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
@@ -119,11 +120,34 @@ def _metrics(reading: Reading) -> Iterator[RenderableType]:
     yield Padding(shown, (1, 0, 0, 0))
 
 
+class UnbrokenText(Text):
+    """Text whose lines do not break at a no-break space, which Rich takes for any other."""
+
+    def _held(self) -> Text:
+        held = self.copy()
+        held.plain = self.plain.replace(_NO_BREAK, _HOLDER)
+        return held
+
+    def wrap(self, *given: Any, **more: Any) -> Lines:
+        """Return the lines that fit the width."""
+        lines = self._held().wrap(*given, **more)
+        for line in lines:
+            line.plain = line.plain.replace(_HOLDER, _NO_BREAK)
+        return lines
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return self._held().__rich_measure__(console, options)
+
+
+#: The no-break space, and a sign for it that is no space: of the private range, one column wide.
+_NO_BREAK, _HOLDER = "\N{NO-BREAK SPACE}", "\ue000"
+
+
 def safe(value: Any, style: str = "") -> Text:
     """Return text without markup and without control characters, whatever a column was called."""
-    keep, gone = "\N{NO-BREAK SPACE}", "\N{REPLACEMENT CHARACTER}"
-    shown = (c if c.isprintable() or c == keep else gone for c in str(value).replace(NARROW, keep))
-    return Text("".join(shown), style)
+    text, gone = str(value).replace(NARROW, _NO_BREAK), "\N{REPLACEMENT CHARACTER}"
+    shown = (c if c.isprintable() or c == _NO_BREAK else gone for c in text)
+    return UnbrokenText("".join(shown), style)
 
 
 def chip(level: str) -> Text:
@@ -137,7 +161,7 @@ def chip(level: str) -> Text:
 
 
 def _answer(reading: Reading, target: str) -> RenderableType:
-    head = Text.assemble(
+    head = UnbrokenText.assemble(
         chip(reading.evidence(target)), "  ", safe(sentences.answer(reading, target), "bold")
     )
     help_lines = [

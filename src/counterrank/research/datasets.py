@@ -133,7 +133,7 @@ def converted(table: pa.Table, start: int, *, vectors: bool) -> pa.Table:
     if vectors:
         return pa.table({**found, **_music_candidates(table, target, target_counts, start)})
     same = np.zeros(len(shown))
-    row, place = _places(shown_counts)
+    row, place = values.places(shown_counts)
     there = place < target_counts[row]
     first = np.cumsum(target_counts) - target_counts
     same[there] = shown[there] == target[(first[row] + place)[there]]
@@ -145,7 +145,7 @@ def _diagonal(table: pa.Table, counts: Ints, start: int) -> NDArray[np.float64]:
     outer = values.one_chunk(table["propensities"])
     inner = outer.flatten()
     sizes = values.entry_counts(outer)
-    row, place = _places(counts)
+    row, place = values.places(counts)
     if (sizes < counts).any():
         bad = int(np.argmax(sizes < counts))
         raise LogError(
@@ -177,7 +177,7 @@ def _music_candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -
         raise LogError(
             f"row {start + bad}: vectors of 'actions' have different lengths; they need one"
         )
-    row, place = _places(counts)
+    row, place = values.places(counts)
     if (target >= sizes[row]).any() or (target < 0).any():
         bad = int(np.argmax((target >= sizes[row]) | (target < 0)))
         raise LogError(
@@ -190,7 +190,7 @@ def _music_candidates(table: pa.Table, target: Ints, counts: Ints, start: int) -
     flat = values.floats(inner.flatten(), _VECTORS, lambda index: f"entry {index}")
     vectors = flat.reshape(-1, width).astype(np.float32)
     return {
-        "candidates": _lists(sizes, _places(sizes)[1]),
+        "candidates": _lists(sizes, values.places(sizes)[1]),
         f"{_TARGET}_scores": _lists(sizes, scores),
         **{f"z_{j}": _lists(sizes, vectors[:, j]) for j in range(width)},
     }
@@ -202,12 +202,6 @@ def _flat(table: pa.Table, name: str, start: int) -> tuple[Ints, Ints]:
         raise LogError(f"'{name}' holds {array.type}; lists of action indices are wanted")
     found = values.integers(array.flatten(), name, lambda index: f"entry {index}")
     return found, values.entry_counts(array)
-
-
-def _places(counts: Ints) -> tuple[Ints, Ints]:
-    """Return row and place of each entry of ragged lists."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _lists(counts: Ints, flat: NDArray[Any]) -> pa.Array:

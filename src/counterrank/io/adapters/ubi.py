@@ -178,9 +178,7 @@ def _lists(array: pa.Array) -> pa.Array:
 
 
 def _by_rank(hits: pa.ListArray) -> pa.Array:
-    counts = np.diff(hits.offsets.to_numpy())
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    return pa.array(-(np.arange(counts.sum()) - starts + 1.0))
+    return pa.array(-(values.places(np.diff(hits.offsets.to_numpy()))[1] + 1.0))
 
 
 def _clicked(queries: pa.Table, events: pa.Table, action: str) -> tuple[NDArray[np.float64], bool]:
@@ -194,8 +192,7 @@ def _clicked(queries: pa.Table, events: pa.Table, action: str) -> tuple[NDArray[
             f"{say('--columns', 'reward=NAME')}, there are {listed(seen)}"
         )
     hits = values.one_chunk(queries["hits"])
-    counts = np.diff(hits.offsets.to_numpy())
-    row = np.repeat(np.arange(len(hits)), counts)
+    row, _ = values.places(np.diff(hits.offsets.to_numpy()))
     shown = _joined(queries["query_id"].take(pa.array(row)), hits.values)
     _refuse_repeats(shown)
     object_ = _with_ordinals(chosen, queries, hits)

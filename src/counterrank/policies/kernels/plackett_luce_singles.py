@@ -356,7 +356,7 @@ def four_clocks(rates: Floats, t: Floats, p: Floats, q: Floats, x: Floats, power
 def four_more(p: Floats, q: Floats, w: Floats, counts: Floats) -> None:
     """Multiply the count polynomials (4 + width, G) by those of four clocks (4, G).
 
-    a number is read and written once for all of them.
+    Four at a time, so that a number is read and written once for all of them.
     """
     G = counts.shape[1]
     for g in range(G):

@@ -48,6 +48,13 @@ from counterrank.report import (
 from counterrank.report.reading import Interval
 from counterrank.report.serve.store import Entry, MeasuredOutcome
 
+#: Results that are no evaluations: what the list calls each, and the module that shows it.
+_OTHERS: dict[type, tuple[str, Any]] = {
+    LearningReport: ("learned policy", learning),
+    ValidationReport: ("validation", validating),
+    ABTest: ("A/B test", abtesting),
+    ExplorationPlan: ("plan", plan),
+}
 #: A line of a template.
 Line = dict[str, object]
 
@@ -71,15 +78,10 @@ def listing(
 
 def report(entry: Entry) -> str:
     """Return the page of one result, with a way back to the list."""
-    if isinstance(entry.result, LearningReport):
-        return learning.page(entry.result, back="/")
-    if isinstance(entry.result, ValidationReport):
-        return validating.page(entry.result, back="/")
-    if isinstance(entry.result, ABTest):
-        return abtesting.page(entry.result, back="/")
-    if isinstance(entry.result, ExplorationPlan):
-        return plan.page(entry.result, back="/")
-    return evaluation.page(reading_of(entry).result, back="/")
+    if (shown := _OTHERS.get(type(entry.result))) is None:
+        return evaluation.page(reading_of(entry).result, back="/")
+    page: str = shown[1].page(entry.result, back="/")
+    return page
 
 
 def reading_of(entry: Entry) -> Reading:
@@ -109,17 +111,9 @@ def _entry_line(entry: Entry) -> Line:
 
 
 def _other_line(entry: Entry) -> Line:
-    found = entry.result
-    if isinstance(found, LearningReport):
-        kind, headline = "learned policy", found.sentence
-    elif isinstance(found, ValidationReport):
-        kind, headline = "validation", validating.sentences(found)[0]
-    elif isinstance(found, ABTest):
-        kind, headline = "A/B test", next(iter(abtesting.sentences(found)), "")
-    elif isinstance(found, ExplorationPlan):
-        kind, headline = "plan", plan.sentences(found)[0]
-    else:
-        kind, headline = "damaged file", "It cannot be read; write it anew."
+    kind, headline = "damaged file", "It cannot be read; write it anew."
+    if (shown := _OTHERS.get(type(entry.result))) is not None:
+        kind, headline = shown[0], next(iter(shown[1].sentences(entry.result)), "")
     return {
         "name": entry.name,
         "link": _link(entry),

@@ -1,6 +1,6 @@
 """The protocol of section 5 on real pages.
 
-a log A of the policy that showed them, the value of a policy B from other pages.
+Log A is that of the policy that showed them; what policy B earns is known from other pages.
 
 Two kinds of files are known by their columns. Search sessions (query, region, doc_1.., click_1..):
 in each query a policy chooses among the lists that were shown often; A chose them as often as they

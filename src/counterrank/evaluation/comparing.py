@@ -1,0 +1,149 @@
+"""Estimates beside each other: those that assume less, and those of other targets on the same rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from counterrank.estimators import Estimate, order_path, parse
+from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.tables import Comparison, OrderPoint
+from counterrank.evaluation.totals import Pairing
+from counterrank.inference import Looks, holm, two_sided
+from counterrank.weights.diagnostics import mean_weight_test, tail_index
+from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
+
+#: One look, planned beforehand.
+ONCE = Looks()
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An estimate of the same value that assumes less, and how far the recommended one is from it."""
+
+    name: str
+    difference: float
+    stderr: float
+    #: Its own weights are good enough for the difference to mean something.
+    usable: bool
+
+
+def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
+    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
+    length, basis = len(chosen.by_position), parse(chosen.basis)
+    for index, one in enumerate(found):
+        name = parse(one.estimator)
+        order = name.interactions(length)
+        if one.target == chosen.target and one.moments is not None:
+            same = name.assumption == basis.assumption
+            if same or (order is not None and order == basis.interactions(length)):
+                return index
+    return None
+
+
+def rivals(
+    chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing
+) -> list[Rival]:
+    """Return the plain estimates of the same target that assume less than the chosen one.
+
+    One whose own assumption is contradicted, by a usable estimate that assumes still less, is no
+    judge of others: where people do not read from the top, RIPS is wrong, and its difference to
+    anything says nothing.
+    """
+    length, basis = len(chosen.by_position), parse(chosen.basis)
+    own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
+    plain = [
+        (job, one)
+        for job, one in zip(jobs, found, strict=True)
+        if job.target == chosen.target and parse(job.name).plain and job is not own
+    ]
+
+    return [
+        Rival(
+            job.name,
+            chosen.value - one.value,
+            pairs.stderr_of_difference(own, job),
+            usable(one) and not _contradicted(job, one, plain, pairs),
+        )
+        for job, one in plain
+        if parse(job.name).assumes_less(basis, length)
+    ]
+
+
+def _contradicted(
+    job: Job, estimate: Estimate, plain: Sequence[tuple[Job, Estimate]], pairs: Pairing
+) -> bool:
+    """Return whether a usable estimate that assumes still less differs beyond chance."""
+    length, name = len(estimate.by_position), parse(job.name)
+    stricter = [
+        (other, one)
+        for other, one in plain
+        if other is not job and parse(other.name).assumes_less(name, length) and usable(one)
+    ]
+    return any(
+        two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
+        for other, one in stricter
+    )
+
+
+def usable(estimate: Estimate) -> bool:
+    """Return whether an estimate's weights are good enough to test others against it.
+
+    Beyond the reliable tail index the variance is not to be believed, and a difference in standard
+    errors says nothing.
+    """
+    good = estimate.ess >= THRESHOLDS["ess"].directional
+    if estimate.moments is None:
+        return good
+    # Rivals judge others, so they have to be beyond doubt themselves.
+    calm = tail_index(estimate.moments) <= THRESHOLDS["tail"].reliable
+    return good and calm and mean_weight_test(estimate.moments).p_value > SIGNIFICANT
+
+
+def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
+    """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
+    own = {one.estimator: one for one in found if one.target == target}
+    length = max((len(one.by_position) for one in own.values()), default=0)
+    return tuple(
+        OrderPoint(order, one.value, one.stderr, one.low, one.high, one.ess, name)
+        for order, name in order_path(own, length)
+        for one in (own[name],)
+    )
+
+
+def compare(
+    jobs: Sequence[Job],
+    estimates: Sequence[Estimate],
+    pairs: Pairing,
+    recommended: Mapping[str, str],
+    level: float,
+    looks: Looks = ONCE,
+) -> tuple[Comparison, ...]:
+    """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
+
+    Intervals are Bonferroni-adjusted over the pairs, p-values by Holm (1979). What the estimates
+    allow for bias is added to the interval and taken off the difference before it is tested: the
+    biases may point in opposite ways.
+    """
+    main = [
+        (job, est)
+        for job, est in zip(jobs, estimates, strict=True)
+        if recommended[job.target] == job.name
+    ]
+    both = list(combinations(main, 2))
+    rows: list[Comparison] = []
+    for (left, one), (right, two) in both:
+        stderr = pairs.stderr_of_difference(left, right)
+        value, allowed = one.value - two.value, one.allowance + two.allowance
+        # Bonferroni for intervals (Holm has none that are simultaneous), Holm for p-values (never
+        # weaker).
+        half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
+        ends = value - half - allowed, value + half + allowed
+        rows.append(Comparison(left.target, right.target, value, stderr, *ends, allowed))
+    n = pairs.totals.n
+    p = holm(
+        [
+            looks.p_value(max(abs(row.value) - row.bias_allowance, 0.0), row.stderr, n, level)
+            for row in rows
+        ]
+    )
+    return tuple(replace(row, p_value=float(value)) for row, value in zip(rows, p, strict=True))

@@ -1,0 +1,192 @@
+"""Groups of rows: how a log is cut, and what each target would earn in every group."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.data.columns import by_label, segmentation
+from counterrank.data.log import RankingLog
+from counterrank.errors import ConfigError
+from counterrank.estimators import Estimate
+from counterrank.evaluation.jobs import TREE, Job
+from counterrank.evaluation.tables import Level, Segment, SegmentLift
+from counterrank.evaluation.totals import RowTotals, over, pairing
+from counterrank.evaluation.widening import at_any_time
+from counterrank.inference import Looks, benjamini_hochberg, holm
+from counterrank.weights.thresholds import FAILED, PASSED, THRESHOLDS
+
+
+class Cut(Protocol):
+    """A way to cut the log into groups."""
+
+    @property
+    def column(self) -> str:
+        """The name the groups are listed under."""
+
+    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield (label, rows) of a batch."""
+
+
+#: Groups of a tree that are listed; the rest stand together.
+TREE_GROUPS = 8
+OTHERS = "other behaviour"
+
+
+@dataclass(frozen=True)
+class TreeGroups:
+    """The groups of a fitted behaviour tree: rankings with the same model at every position."""
+
+    model: Any
+    kept: tuple[str, ...] = ()
+    column: str = TREE
+
+    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yield (label, rows) of a batch."""
+        names = self.names(batch)
+        yield from by_label(
+            np.where(np.isin(names, self.kept), names, OTHERS) if self.kept else names
+        )
+
+    def names(self, batch: RankingLog) -> NDArray[np.str_]:
+        """Return the models of each row (n,): one name if all positions share it, else all names."""
+        forest = self.model.fitted
+        choice = forest.choice(batch.context, batch.n)  # (n, K)
+        patterns, back = np.unique(choice, axis=0, return_inverse=True)
+        labels = [[forest.candidates[m].name for m in row] for row in patterns]
+        texts = [row[0] if len(set(row)) == 1 else ", ".join(row) for row in labels]
+        return np.array(texts)[np.asarray(back).reshape(-1)]
+
+
+def cuts_of(
+    names: Sequence[str], sample: Callable[[], RankingLog], plans: Sequence[Any]
+) -> list[Cut]:
+    """Return how to cut by each name; `sample` is called only when a column has to be looked at."""
+    return [
+        tree_groups(plans, sample()) if name == TREE else segmentation(sample(), name)
+        for name in names
+    ]
+
+
+def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
+    """Return the largest groups of the behaviour tree that one of the plans fitted."""
+    for plan in plans:
+        model = getattr(plan, "behavior_model", None)
+        if model is not None and hasattr(model, "fitted"):
+            found, counts = np.unique(TreeGroups(model).names(sample), return_counts=True)
+            largest = found[np.argsort(-counts, kind="stable")[:TREE_GROUPS]]
+            return TreeGroups(model, tuple(str(name) for name in largest))
+    raise ConfigError(
+        "segment 'tree' needs a fitted behaviour tree; run 'aips' too, on a log with context "
+        "columns"
+    )
+
+
+#: A column and a label.
+Group = tuple[str, str]
+
+
+def group_estimates(
+    states: Mapping[Group, Sequence[Any]],
+    paired: Mapping[Group, RowTotals],
+    main: Sequence[Sequence[Job]],
+    recommended: Mapping[str, str],
+    looks: Looks,
+    baseline: str | None = None,
+) -> dict[str, dict[Group, Estimate]]:
+    """Return the recommended estimates of each target in each group.
+
+    `states` and `paired` are the sums of each group; lifts are those over the baseline.
+    """
+    jobs = {
+        job.target: job for group in main for job in group if recommended[job.target] == job.name
+    }
+    found: dict[str, dict[Group, Estimate]] = {target: {} for target in jobs}
+    for key in sorted(states):
+        own = {group[0].plan.key: state for group, state in zip(main, states[key], strict=True)}
+        made = {target: job.plan.estimate(own[job.plan.key]) for target, job in jobs.items()}
+        if baseline is not None:
+            pairs, base = pairing([*jobs.values()], own, paired[key]), made[baseline]
+            made = {
+                target: over(jobs[target], one, jobs[baseline], base, pairs)
+                for target, one in made.items()
+            }
+        for target, one in made.items():
+            found[target][key] = at_any_time(one, looks)
+    return found
+
+
+def segment_table(
+    groups: Mapping[str, Mapping[Group, Estimate]], recommended: Mapping[str, str], looks: Looks
+) -> tuple[Segment, ...]:
+    """Return a row for each target, column and group, largest lift first within a column.
+
+    p-values are Holm-adjusted, q-values Benjamini-Hochberg, intervals of the lift (`adjusted_low`,
+    `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
+    """
+    rows = [
+        row
+        for target, found in groups.items()
+        for row in _adjusted(found, recommended[target], looks)
+    ]
+
+    def order(row: Segment) -> tuple[str, str, float, str]:
+        lift = -np.nan_to_num(row.lift.value, nan=-np.inf)
+        return row.target, row.column, float(lift), row.label
+
+    return tuple(sorted(rows, key=order))
+
+
+def _adjusted(groups: Mapping[Group, Estimate], estimator: str, looks: Looks) -> list[Segment]:
+    found = list(groups.values())
+    raw = [
+        looks.p_value(
+            max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level
+        )
+        for one in found
+    ]
+    rows = []
+    for (column, label), one, p, q in zip(
+        groups, found, holm(raw), benjamini_hochberg(raw), strict=True
+    ):
+        # Wider than the group's own interval by what the number of groups adds to the critical
+        # value.
+        more = looks.critical(1 - (1 - one.level) / len(found), one.n) - looks.critical(
+            one.level, one.n
+        )
+        lift = SegmentLift(
+            value=one.lift.value,
+            stderr=one.lift.stderr,
+            low=one.lift.low,
+            high=one.lift.high,
+            relative=one.lift.relative,
+            adjusted_low=one.lift.low - more * one.lift.stderr,
+            adjusted_high=one.lift.high + more * one.lift.stderr,
+            p_value=float(p),
+            q_value=float(q),
+        )
+        rows.append(
+            Segment(
+                column, label, one.target, estimator, one.n, one.value, one.stderr, one.low, one.high,
+                one.ess, lift, evidence_of(one), one.flags,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def enough_rows(estimate: Estimate) -> Level:
+    """Return the evidence level that the rows and effective rows of a group allow."""
+    if not estimate.estimable:
+        return "insufficient"
+    statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
+    if FAILED in statuses:
+        return "insufficient"
+    return "reliable" if statuses == {PASSED} else "directional"
+
+
+def evidence_of(estimate: Estimate) -> Level:
+    """Return the evidence level of a group from its rows, effective rows and flags."""
+    level = enough_rows(estimate)
+    return "directional" if level == "reliable" and estimate.flags else level
