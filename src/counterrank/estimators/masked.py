@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior import (
     BehaviorTree,
-    Bools,
     as_mask,
     cascade,
     fit_source,
