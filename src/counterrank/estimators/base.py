@@ -167,9 +167,7 @@ class Estimate:
 
     def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
-        flags = self.flags
-        if ONE_UNIT not in flags:
-            flags = (Message("one-unit", ONE_UNIT), *flags)
+        flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
         lift = Lift(
             self.lift.value,
             np.nan,

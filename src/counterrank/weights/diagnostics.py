@@ -156,8 +156,9 @@ def largest_weight_share(moments: Moments) -> float:
     )
 
 
-#: The text of the flag "one-unit".
-ONE_UNIT = "a single ranking or unit shows no spread; there is no standard error"
+ONE_UNIT = Message(
+    "one-unit", "a single ranking or unit shows no spread; there is no standard error"
+)
 
 
 def units(moments: Moments) -> int:
@@ -174,7 +175,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         THRESHOLDS["concentration"].reliable,
     )
     if units(moments) < 2:
-        found.append(Message("one-unit", ONE_UNIT))
+        found.append(ONE_UNIT)
     elif (ess := effective_rows(moments)) < few:
         said = (
             f"only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
