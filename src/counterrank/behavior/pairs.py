@@ -168,11 +168,6 @@ def _mean_square(rows: Floats) -> Floats:
     return found
 
 
-def fit_pairs(ratios: Ratios, v: Floats | None = None) -> PairEstimate:
-    """Return the estimate whose centres and trust suit these rows."""
-    return pair_rows(ratios, v).estimate()
-
-
 def evidence(effect: Floats, variance: Floats) -> float:
     """Return the mean over positions (K,) of effect^2 / variance; zero where no variance is known."""
     known = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)

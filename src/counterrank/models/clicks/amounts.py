@@ -6,8 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, ListModel, by_row
+from counterrank.models.base import ALL, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
@@ -28,14 +27,7 @@ class Means:
 
     def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the means (m, K), zero in the padding."""
-        values = self.predictor(rankings, fold)
-        if rankings.K > self.predictor.parameters.K:
-            raise EstimatorError(
-                f"rankings have {rankings.K} slots, the model was fitted to "
-                f"{self.predictor.parameters.K}; cut them"
-            )
-        numbers = by_row(fold, self.predictor.folds, rankings.m)
-        values += self.predictor.parameters.theta[numbers, : rankings.K]
+        values = self.predictor.with_place(rankings, fold)
         return np.where(rankings.item >= 0, self.number(values), 0.0)
 
     def number(self, values: Floats) -> Floats:
