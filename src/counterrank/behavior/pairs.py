@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior.settings import PAIRS_EVIDENCE, PAIRS_STEEPNESS
 from counterrank.behavior.tails import effect_inflation
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.models.base import squared_loss
 from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, Training, fit_linear
@@ -19,8 +19,6 @@ from counterrank.models.settings import (
     MIXTURE_ROWS,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Chosen: TypeAlias = LinearModel | MixtureModel
 
 

@@ -6,9 +6,9 @@ The ridge is that of `ridge.py`; the logistic fit takes Newton steps on the same
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
@@ -66,9 +66,6 @@ from counterrank.models.settings import (
     WIDEST_PAIRS,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

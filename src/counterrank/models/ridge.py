@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
 from counterrank.models.settings import (
@@ -22,9 +22,6 @@ from counterrank.models.settings import (
     POOLED,
     POOLED_CONTEXT,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
@@ -15,9 +15,6 @@ from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, f
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +142,7 @@ class RewardKind(StrEnum):
     NUMBERS = "numbers"
 
 
-def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> RewardKind:
+def kind_of(reward: Floats, shown: Bools) -> RewardKind:
     """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros, or any numbers.
 
     >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))

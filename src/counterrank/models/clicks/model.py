@@ -16,8 +16,8 @@ residuals with random signs. It is then shrunk: noise enlarges an eigenvalue and
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, ListModel, by_row
@@ -39,9 +39,6 @@ from counterrank.models.clicks.kernels.recursion import (
 from counterrank.models.clicks.settings import SETTINGS, SIGNS_SEED
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +147,7 @@ def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Float
     return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
 
 
-def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
+def alike_above(features: Floats, shown: Bools) -> Floats:
     """Return the sum of cosines between each slot's features and those above (m, K); features standardised.
 
     >>> z = np.array([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]])

@@ -13,8 +13,8 @@ where it may be negative.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, by_row
 from counterrank.models.clicks.fit import predictors, prepared
@@ -31,9 +31,6 @@ from counterrank.models.clicks.model import Predictor, PredictorModel
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant, variants_for, with_candidates
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: No rate is more than e^20.
 _FAR = 20.0
@@ -187,7 +184,7 @@ def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Va
     return tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in given))
 
 
-def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
+def compete(click: Floats, shown: Bools) -> bool:
     """Return whether the clicks (m, K) of a page exclude each other.
 
     They do if the number of clicks varies far less than with independent slots, or if far fewer pages

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.models.base import RewardModel, by_row
@@ -33,9 +33,6 @@ from counterrank.models.settings import (
     TRAIT_SQUARES,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rows whose rewards are held for all classes at once.
 _ROWS = 4096
@@ -210,7 +207,7 @@ class Rows:
         """Number of rankings."""
         return len(self.action)
 
-    def take(self, keep: NDArray[np.bool_] | slice) -> "Rows":
+    def take(self, keep: Bools | slice) -> "Rows":
         """Return some of the rows."""
         return Rows(*(np.ascontiguousarray(getattr(self, one.name)[keep]) for one in fields(self)))
 

@@ -7,8 +7,8 @@ from several starts on few rows, then by fold.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.models.columns import Layout, blocks_of
 from counterrank.models.draws import Stream, stream
 from counterrank.models.mixture.model import Beside, Effects, Link, MixtureModel, Rows
@@ -61,8 +61,6 @@ from counterrank.models.settings import (
     TRIPLES_WORTH,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

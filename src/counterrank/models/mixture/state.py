@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.models.mixture.model import (
     Link,
     Rows,
@@ -21,9 +21,6 @@ from counterrank.models.settings import (
     LEAST_CHANCE,
     SHIFT,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.models.columns import blocks_of, indicators
 from counterrank.models.mixture.model import Beside, Link, Rows, chances, padded, pair_parts
 from counterrank.models.mixture.state import Fit, Prior, moved, shared_by
@@ -33,9 +33,6 @@ from counterrank.models.settings import (
     SHIFT,
     SIZE,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rows whose columns are held at once.
 _ROWS = 2048
