@@ -165,3 +165,10 @@ def test_the_command_line_says_the_same():
     }  # fmt: skip
     plain = reading(command.make_context("evaluate", ["log.csv", "--target", "new"]).params)
     assert plain == {}, "what was not said leaves the file's word"
+
+
+def test_what_is_none_stands_for_the_default():
+    given = dict.fromkeys(
+        ("context", "segments", "keep", "targets", "unit", "items", "where", "version", "rewards")
+    )
+    assert ReadOptions.of(**given, encode_actions=None, target_lists=None) == ReadOptions()

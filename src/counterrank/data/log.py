@@ -23,6 +23,9 @@ Ints = NDArray[np.int64]
 Rows = slice | Ints
 Probabilities = Propensity | Policy
 
+#: Fields with an entry a ranking, and those that hold such arrays by name.
+_BY_ROW = ("action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket")
+_BY_NAME = ("targets", "dists", "columns", "rewards")
 #: The name under which the logging policy's whole distribution is kept in `dists`.
 LOGGING = "propensity"
 
@@ -241,31 +244,25 @@ class RankingLog:
 
         Nothing is validated again.
         """
-        part = object.__new__(type(self))
-        put = object.__setattr__
-        for name in self.__dataclass_fields__:
-            put(part, name, getattr(self, name))
         cut = None if self.candidates is None else self.candidates.take(rows)
-        put(part, "candidates", cut)
-        for name in (
-            "action",
-            "reward",
-            "propensity",
-            "context",
-            "unit",
-            "behavior",
-            "lengths",
-            "bucket",
-        ):
-            put(part, name, self._cut(getattr(self, name), rows, cut))
-        for name in ("targets", "dists", "columns", "rewards"):
-            put(
-                part,
-                name,
-                {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()},
-            )
-        put(part, "start", self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0))
-        put(part, "selected", self._selected(rows))
+        arrays = {name: self._cut(getattr(self, name), rows, cut) for name in _BY_ROW}
+        named = {
+            name: {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()}
+            for name in _BY_NAME
+        }
+        start = self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0)
+        selected = self._selected(rows)
+        return self.changed(candidates=cut, start=start, selected=selected, **arrays, **named)
+
+    def changed(self, **fields: Any) -> Self:
+        """Return the same log with other values of some fields.
+
+        Nothing is validated again.
+        """
+        part = object.__new__(type(self))
+        for name in self.__dataclass_fields__:
+            value = fields[name] if name in fields else getattr(self, name)
+            object.__setattr__(part, name, value)
         return part
 
     def chunks(self, size: int) -> Iterator[Self]:
@@ -279,15 +276,11 @@ class RankingLog:
             name: self._probabilities(value, name, positive=False)
             for name, value in targets.items()
         }
-        part = self.take(slice(0, self.n))
-        object.__setattr__(part, "targets", {**self.targets, **added})
-        return part
+        return self.changed(targets={**self.targets, **added})
 
     def with_position_weights(self, weights: str | ArrayLike) -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
-        part = self.take(slice(0, self.n))
-        object.__setattr__(part, "position_weights", self._weights(weights))
-        return part
+        return self.changed(position_weights=self._weights(weights))
 
     def with_reward(self, reward: Floats, *, alpha: Floats | None = None) -> Self:
         """Return the same log with another reward: (n, K), or (n,) for one a ranking.
@@ -295,18 +288,15 @@ class RankingLog:
         `alpha` are the position weights of the former. Its numbers are finite, and zero in the
         padding.
         """
-        part = object.__new__(type(self))
-        put = object.__setattr__
-        for name in self.__dataclass_fields__:
-            put(part, name, getattr(self, name))
-        found, whole = validation.spread_rewards(reward, self.lengths, self.action.shape)
-        put(part, "reward", found)
-        put(part, "page_reward", whole and self.K > 1)
-        notes = [note for note in self.notes if note != REWARD_PER_RANKING]
-        put(part, "notes", (*notes, REWARD_PER_RANKING) if part.page_reward else tuple(notes))
-        weights = np.ones(self.K) if part.page_reward or alpha is None else alpha
-        put(part, "position_weights", weights)
-        return part
+        spread, whole = validation.spread_rewards(reward, self.lengths, self.action.shape)
+        whole = whole and self.K > 1
+        notes = tuple(note for note in self.notes if note != REWARD_PER_RANKING)
+        return self.changed(
+            reward=spread,
+            page_reward=whole,
+            notes=(*notes, REWARD_PER_RANKING) if whole else notes,
+            position_weights=np.ones(self.K) if whole or alpha is None else alpha,
+        )
 
     def target(self, name: str) -> Probabilities:
         """Return the target policy called `name`."""
@@ -330,10 +320,7 @@ class RankingLog:
     def where(self, keep: ArrayLike) -> Self:
         """Return the rows for which `keep` (n,) is true, as a log of its own."""
         rows = np.flatnonzero(np.asarray(keep, dtype=bool))
-        part = self.take(rows)
-        object.__setattr__(part, "start", 0)
-        object.__setattr__(part, "selected", None)
-        return part
+        return self.take(rows).changed(start=0, selected=None)
 
     @classmethod
     def from_frame(cls, frame: object, **options: Any) -> RankingLog:

@@ -1,6 +1,6 @@
 """A log on a cluster: the same passes, sent to where the rows are, and what a worker does with them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -55,6 +55,11 @@ class Work(Protocol):
         """Return what a message calls a partition."""
 
 
+def added(outcomes: Iterable[TaskOutcome]) -> TaskOutcome:
+    """Return the sum of outcomes, in their order."""
+    return sum(outcomes, start=TaskOutcome())
+
+
 def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> TaskOutcome:
     """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
     try:
@@ -104,10 +109,9 @@ class FramePass:
                     start=row,
                     bucket=validation.buckets(None, piece.num_rows, start=start),
                 )
-                # Only now: messages of `decode` are to count from the start of the partition.
-                object.__setattr__(log, "start", start)
                 row += piece.num_rows
-                if (kept := without_ties(log)) is not None:
+                # Only now: messages of `decode` are to count from the start of the partition.
+                if (kept := without_ties(log.changed(start=start))) is not None:
                     yield kept
 
 

@@ -15,6 +15,7 @@ from counterrank.io.cluster import (
     FrameOnCluster,
     TaskOutcome,
     Work,
+    added,
     one_line,
     outcome_of,
 )
@@ -136,7 +137,7 @@ def _gathered(client: Any, leaves: list[Any]) -> Iterator[TaskOutcome]:
     """Yield outcomes in order. The tree of additions depends on the number of partitions alone."""
     width = ceil(len(leaves) / RESULTS)
     groups = [leaves[first : first + width] for first in range(0, len(leaves), width)]
-    futures = [g[0] if len(g) == 1 else client.submit(_added, g, pure=False) for g in groups]
+    futures = [g[0] if len(g) == 1 else client.submit(added, g, pure=False) for g in groups]
     done = 0
     try:
         for group, future in zip(groups, futures, strict=True):
@@ -151,13 +152,6 @@ def _gathered(client: Any, leaves: list[Any]) -> Iterator[TaskOutcome]:
         # After a failure, or when nobody asks on: what is still queued would only keep workers busy.
         if done < len(leaves):
             client.cancel([*leaves[done:], *futures])
-
-
-def _added(outcomes: Sequence[TaskOutcome]) -> TaskOutcome:
-    total = TaskOutcome()
-    for outcome in outcomes:
-        total = total + outcome
-    return total
 
 
 def _of_frame(payload: bytes, index: int, frame: Any) -> TaskOutcome:

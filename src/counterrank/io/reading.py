@@ -116,7 +116,7 @@ def read_log(
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(in_folders(files, options.where))
+    files, found = opening(in_folders(files, options.where), options)
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     columns = _looked_at(spec, options.where)
@@ -162,9 +162,7 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
         table, own, notes = convert(path, ReadOptions.of(**named) if options is None else options)
         with guard(os.fspath(path), prefix=True):
             log = from_table(table, own)
-        # A copy would check every number a second time.
-        object.__setattr__(log, "notes", (*log.notes, *notes))
-        return log
+        return log.changed(notes=(*log.notes, *notes))
 
     # Who asks for help sees what may be given by name.
     del read.__dict__["__wrapped__"]
@@ -324,14 +322,9 @@ def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:
 
 def _places(pieces: Sequence[RankingLog]) -> NDArray[np.int64] | None:
     """Where the rows stand in the whole log; None when they are one stretch of it."""
-    places = np.concatenate([_place(piece) for piece in pieces])
+    places = np.concatenate([piece.numbers for piece in pieces])
     stretch = np.arange(pieces[0].start, pieces[0].start + len(places))
     return None if np.array_equal(places, stretch) else places
-
-
-def _place(piece: RankingLog) -> NDArray[np.int64]:
-    rows = piece.rows
-    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
 
 def _arrays(parts: Sequence[Any]) -> Any:
@@ -442,8 +435,7 @@ def _decoded(
         raise type(problem)(
             f"{problem} (row numbers count the selected rows, from {start})"
         ) from None
-    object.__setattr__(log, "selected", start + rows)
-    return without_ties(log), table.num_rows
+    return without_ties(log.changed(selected=start + rows)), table.num_rows
 
 
 def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:

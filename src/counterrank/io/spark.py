@@ -14,7 +14,14 @@ import pyarrow as pa
 
 from counterrank.data.source import default_threads
 from counterrank.errors import EngineError, require
-from counterrank.io.cluster import FilesOnCluster, FrameOnCluster, TaskOutcome, Work, outcome_of
+from counterrank.io.cluster import (
+    FilesOnCluster,
+    FrameOnCluster,
+    TaskOutcome,
+    Work,
+    added,
+    outcome_of,
+)
 from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
 from counterrank.io.where import (
@@ -137,13 +144,10 @@ def _over_rows(payload: bytes) -> Mapper:
 
 def _over_ids(payload: bytes) -> Mapper:
     def over(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        total, first = TaskOutcome(), None
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                first = index if first is None else first
-                total = total + outcome_of(_unpacked(payload), index, iter(()))
-        if first is not None:
-            yield _row(first, total)
+        parts = [index for batch in batches for index in batch.column(0).to_pylist()]
+        if parts:
+            outcomes = (outcome_of(_unpacked(payload), index, iter(())) for index in parts)
+            yield _row(parts[0], added(outcomes))
 
     return over
 
@@ -152,12 +156,10 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
     """Add `width` consecutive partitions on the workers."""
 
     def add(table: pa.Table) -> pa.Table:
-        total = TaskOutcome()
         # Spark hands a group's rows over in any order.
         ordered = table.sort_by("partition")
-        for outcome in _outcomes(ordered):
-            total = total + outcome
-        return pa.Table.from_batches([_row(ordered["partition"][0].as_py(), total)])
+        first = ordered["partition"][0].as_py()
+        return pa.Table.from_batches([_row(first, added(_outcomes(ordered)))])
 
     groups = results.withColumn("neighbours", (results["partition"] / width).cast("long"))
     return groups.groupBy("neighbours").applyInArrow(add, _SCHEMA)

@@ -78,10 +78,7 @@ class TargetLists:
             # Slots that were filled one by one, perhaps with one item twice, are compared one by one.
             same = (ranking == log.action) | (log.action < 0)
             shows = Propensity("factored", same.astype(np.float64))
-        found = log.with_targets({self.target: shows})
-        object.__setattr__(found, "action_names", names)
-        _widen(found, most)
-        return found
+        return _widened(log.with_targets({self.target: shows}).changed(action_names=names), most)
 
     def _looked_up(self, known: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...] | None]:
         """Return the documents' codes, and the names of all items: those of the log come first."""
@@ -107,14 +104,14 @@ class TargetLists:
         return self.places[query]
 
 
-def _widen(log: RankingLog, most: int) -> None:
-    """Make room among the items of a logger's candidates for those that only the target knows."""
+def _widened(log: RankingLog, most: int) -> RankingLog:
+    """Return a log with room among a logger's candidates for items that only the target knows."""
     if log.candidates is None:
-        return
-    wide = replace(log.candidates, n_items=most)
-    if isinstance(log.propensity, Scored):
-        object.__setattr__(log, "propensity", log.propensity.over(wide, slice(0, log.n)))
-    object.__setattr__(log, "candidates", wide)
+        return log
+    wide, logger = replace(log.candidates, n_items=most), log.propensity
+    if isinstance(logger, Scored):
+        logger = logger.over(wide, slice(0, log.n))
+    return log.changed(candidates=wide, propensity=logger)
 
 
 def _ordered(table: pa.Table) -> tuple[pa.Array, dict[str, tuple[int, int]]]:
