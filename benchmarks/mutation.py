@@ -43,16 +43,14 @@ FILES: dict[str, tuple[str, ...]] = {
         MASKED,
         "tests/weights/test_kernels.py",
         "tests/estimators/exact/test_order.py",
+        "tests/estimators/test_order_moments.py",
+        "tests/models/test_linear_kernels.py",
     ),
     "weights/kernels/accumulate.py": (
         MOMENTS,
         CONTRIBUTION,
         MASKED,
         "tests/weights/test_moments.py",
-    ),
-    "estimators/kernels/orders.py": (
-        "tests/estimators/test_order_moments.py",
-        "tests/models/test_linear_kernels.py",
     ),
     "weights/moments.py": (
         MOMENTS,
@@ -141,6 +139,18 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "estimators/auto/members.py": ("tests/estimators/auto/test_members.py",),
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
+    "estimators/auto/aim.py": ("tests/estimators/auto/test_aim.py",),
+    "estimators/crossfit.py": (
+        "tests/estimators/test_crossfit.py",
+        "tests/estimators/auto/test_amounts.py",
+    ),
+    "models/base.py": ("tests/models/test_base.py",),
+    "models/lists.py": ("tests/models/test_lists.py",),
+    "behavior/blending.py": ("tests/behavior/test_blending.py",),
+    "behavior/tails.py": ("tests/behavior/test_tails.py",),
+    "behavior/pairs.py": ("tests/behavior/test_pairs.py",),
+    "data/encoding.py": ("tests/data/test_encoding.py", "tests/models/test_clicks_models.py"),
+    "boosting.py": ("tests/test_boosting.py", "tests/learning/test_boosting.py"),
     "estimators/auto/state.py": (
         "tests/estimators/auto/test_members.py",
         "tests/evaluation/test_pins.py",
@@ -225,16 +235,16 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "hermitian=True",
     ),  # a covariance is symmetric: both ways give its inverse
     (
-        "estimators/kernels/orders.py",
+        "weights/kernels/weights.py",
         "1",
         "poly = np.zeros(orders[J - 1] if J else 1)",
     ),  # nothing reads it
     (
-        "estimators/kernels/orders.py",
+        "weights/kernels/weights.py",
         "1",
         "alike = logging.shape[1] == 1",
     ),  # the general way gives the same
-    ("estimators/kernels/orders.py", "Eq", "alike = logging.shape[1] == 1"),
+    ("weights/kernels/weights.py", "Eq", "alike = logging.shape[1] == 1"),
     # Ties: a computed number that meets a line to the last digit.
     ("evaluation/judging.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
     ("evaluation/judging.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.pairs import PairEstimate, fit_pairs, pair_rows
+from counterrank.behavior.pairs import PairEstimate, pair_rows
 from counterrank.behavior.tails import excess
 from counterrank.weights.ratios import ratios_of
 
@@ -49,7 +49,7 @@ def pair_rewards(rng):
 @pytest.mark.parametrize("seed", range(5))
 def test_exact_where_effects_are_of_pairs(seed):
     ratios, value = every_ranking(pair_rewards(np.random.default_rng(seed)))
-    found = trusting(fit_pairs(ratios))
+    found = trusting(pair_rows(ratios).estimate())
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
 
 
@@ -58,7 +58,7 @@ def test_with_triples_it_is_interaction_order_three(seed):
     """With three positions any reward is one of three items: then it is exact."""
     rng = np.random.default_rng(seed)
     ratios, value = every_ranking(rng.normal(size=RANKINGS.shape))
-    found = replace(fit_pairs(ratios), trust=1.0, triples=1.0)
+    found = replace(pair_rows(ratios).estimate(), trust=1.0, triples=1.0)
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
     plain = replace(found, centre=np.zeros(LENGTH))
     weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 3)
@@ -74,14 +74,14 @@ def test_exact_below_the_items_above_where_positions_depend_on_each_other():
     reward[:, 1] = free[RANKINGS[:, 0], RANKINGS[:, 1], 1]  # any effect of the items above
     reward[:, 2] = free[tuple(RANKINGS.T)]
     ratios, value = every_ranking(reward, "prefix")
-    found = trusting(fit_pairs(ratios))
+    found = trusting(pair_rows(ratios).estimate())
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
 
 
 def test_without_centres_it_is_interaction_order_two():
     rng = np.random.default_rng(3)
     ratios, _ = every_ranking(rng.normal(size=RANKINGS.shape))
-    plain = replace(trusting(fit_pairs(ratios)), centre=np.zeros(LENGTH))
+    plain = replace(trusting(pair_rows(ratios).estimate()), centre=np.zeros(LENGTH))
     weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 2)
     np.testing.assert_allclose(
         plain.contributions(ratios), weights * ratios.batch.reward, rtol=1e-12, atol=1e-14
@@ -91,7 +91,7 @@ def test_without_centres_it_is_interaction_order_two():
 @pytest.mark.parametrize("seed", range(3))
 def test_without_trust_it_is_the_estimate_of_single_items(seed):
     ratios, _ = every_ranking(pair_rewards(np.random.default_rng(seed)))
-    found = replace(fit_pairs(ratios), trust=0.0, triples=0.0)
+    found = replace(pair_rows(ratios).estimate(), trust=0.0, triples=0.0)
     # Every ratio has mean one in the whole distribution: centres then change nothing at all.
     single = (ratios.rho * ratios.batch.reward).mean(axis=0)
     np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), single, rtol=1e-12)
@@ -111,7 +111,7 @@ def test_noise_gets_no_trust_and_clear_effects_all_of_it():
             action=action, reward=reward, propensity=np.full(action.shape, 0.5),
             targets={"new": np.where(action == 1, 0.8, 0.2)},
         )  # fmt: skip
-        found = fit_pairs(ratios_of(log, "new"))
+        found = pair_rows(ratios_of(log, "new")).estimate()
         trust[name] = (found.trust, found.triples)
     # Four squares of independent normal numbers have a mean above 2.5 with probability .04.
     assert trust["noise"] == (0.0, 0.0)
@@ -128,7 +128,7 @@ def test_what_knows_no_pairs_has_no_effects(kind):
         targets={"new": cr.Propensity(kind, rng.uniform(0.1, 0.9, shape))},
     )  # fmt: skip
     ratios = ratios_of(log, "new")
-    found = fit_pairs(ratios)
+    found = pair_rows(ratios).estimate()
     assert found.trust == 0.0
     weight = ratios.rho[:, :1] if kind == "joint" else ratios.rho
     expected = found.centre + (weight * (log.reward - found.centre)).mean(axis=0)
@@ -140,7 +140,7 @@ def test_effects_of_triples_are_what_pairs_leave():
     rng = np.random.default_rng(3)
     for reward, some in ((rng.normal(size=RANKINGS.shape), True), (pair_rewards(rng), False)):
         ratios, value = every_ranking(reward)
-        found = trusting(fit_pairs(ratios))
+        found = trusting(pair_rows(ratios).estimate())
         left = value - found.contributions(ratios).mean(axis=0)
         added = pair_rows(ratios).triples.mean(axis=0)
         np.testing.assert_allclose(added, left, atol=1e-12)

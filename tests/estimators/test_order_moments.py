@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.estimators.kernels.orders import exact_squares
+from counterrank.weights.kernels.weights import exact_squares
 
 
 def order_weight(rho, k, order):

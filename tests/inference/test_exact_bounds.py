@@ -86,7 +86,7 @@ def test_without_rows_or_with_the_least_there_is_the_bound_is_the_least():
     assert sure == pytest.approx(optimize.brentq(short, 0.5, 1))
 
 
-@pytest.mark.parametrize("line", THRESHOLDS.values(), ids=lambda line: line.check)
+@pytest.mark.parametrize("line", THRESHOLDS.values(), ids=THRESHOLDS)
 def test_lines_belong_to_the_better_side(line):
     step = 1e-9 if line.more_is_better else -1e-9
     assert line.status(line.reliable) is PASSED and line.status(line.reliable - step) is WARNED

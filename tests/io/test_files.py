@@ -205,6 +205,28 @@ def test_json_lines_in_small_blocks(kit, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("read", [read_log, scan_log])
+def test_a_context_key_that_only_later_lines_have(kit, tmp_path, monkeypatch, read):
+    monkeypatch.setattr("counterrank.io.tables.BLOCK", 300)
+    columns = kit.make(n=40)
+    path = kit.write(columns, tmp_path / "log.jsonl")
+    lines = path.read_text().splitlines()
+    lines[-1] = lines[-1].replace('{"', '{"x_late": 1, "', 1)
+    path.write_text("\n".join(lines) + "\n")
+
+    def rows(**options):
+        found = read(path, targets="new", **options)
+        return found if read is read_log else concat(list(found.batches()))
+
+    with pytest.raises(LogError, match="x_late.*first line too.*--context"):
+        rows()
+    # Named, the context is what it is; and null in the first line is enough.
+    assert rows(context=("x_age", "x_device")).n == 40
+    lines[0] = lines[0].replace('{"', '{"x_late": null, "', 1)
+    path.write_text("\n".join(lines) + "\n")
+    assert "x_late" in rows().context_names
+
+
 def test_csv_types_hold_beyond_the_first_block(tmp_path, monkeypatch):
     monkeypatch.setattr("counterrank.io.tables.BLOCK", 200)
     rows = ["1,0,1,7"] * 50 + ["2,0.5,0.25,x"] * 50

@@ -319,9 +319,7 @@ def test_relevance_is_the_attraction_by_itself_and_longer_pages_are_refused():
     np.testing.assert_allclose(model.relevance(rankings), wanted, rtol=1e-12)
     np.testing.assert_allclose(model.strength(rankings, ALL), 1 / (1 + np.exp(-wanted)), rtol=1e-12)
     longer = Rankings(np.array([[0, 3, 5, 8]]), np.zeros((1, 1)))
-    with pytest.raises(
-        EstimatorError, match="rankings have 4 slots, the click model was fitted to 3"
-    ):
+    with pytest.raises(EstimatorError, match="rankings have 4 slots, the model was fitted to 3"):
         model.expected(longer, ALL)
 
 

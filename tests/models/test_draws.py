@@ -1,7 +1,6 @@
 """Random numbers follow the seed."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 import counterrank.models
 from counterrank.data.source import MemorySource
 from counterrank.models.draws import Stream, stream
-from counterrank.models.linear import _fewer
+from counterrank.models.linear import at_most
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent
@@ -34,6 +33,7 @@ def test_no_other_random_numbers_are_made():
 
 def test_newton_rows_follow_the_seed():
     source = MemorySource(random_log(np.random.default_rng(0)))
-    taken = [_fewer(SimpleNamespace(source=source), 50, seed).first.unit for seed in (0, 0, 1)]
+    taken = [at_most(source, 50, stream(seed, Stream.NEWTON_ROWS)).first.unit for seed in (0, 0, 1)]
+    assert at_most(source, source.n, stream(0, Stream.NEWTON_ROWS)) is source
     np.testing.assert_array_equal(taken[0], taken[1])
     assert set(taken[0]) != set(taken[2])

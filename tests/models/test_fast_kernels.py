@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
-from counterrank.models import linear
+from counterrank.models import settings
 from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
 from counterrank.models.columns import Arrays, Layout, count_slots, pair_slots
 from counterrank.models.linear import logged_values, logistic_means, mean_values
@@ -41,7 +41,7 @@ def test_all_positions_at_once_equal_one_by_one(options, padded, monkeypatch):
     layout, given = layout_of(**options), batch(rng, 1, padded=padded)
     coef = rng.standard_normal((F, K, A, layout.width))
     found = logged_values(layout, given, coef)
-    monkeypatch.setattr(linear, "TABLE_CELLS", 0)
+    monkeypatch.setattr(settings, "TABLE_CELLS", 0)
     np.testing.assert_allclose(found, logged_values(layout, given, coef), atol=1e-11)
     assert (found[given.action < 0] == 0).all() and np.abs(found).max() > 1
 

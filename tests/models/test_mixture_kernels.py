@@ -142,14 +142,14 @@ def test_class_values_equal_their_terms(link: Link, triples: bool) -> None:
     np.testing.assert_allclose(part, parts, atol=1e-12)
     used = np.broadcast_to((at.action >= 0)[:, None], part.shape)
     np.testing.assert_allclose(
-        linked(link, owns(at), part)[used], wanted[used], rtol=1e-11, atol=1e-12
+        linked(link, owns(at)[:, None], part)[used], wanted[used], rtol=1e-11, atol=1e-12
     )
 
 
 def test_products_stop_growing_at_the_largest_exponent() -> None:
     at = world(3)
     part = pair_parts(at.action, at.fold, at.scale, 1e6 * at.pair, at.examined, no_triples())
-    q = linked(Link.PRODUCT, owns(at), part)
+    q = linked(Link.PRODUCT, owns(at)[:, None], part)
     assert np.isfinite(q).all() and np.abs(part).max() > 1e5
     grown = np.abs(q / np.where(at.action >= 0, owns(at), 1.0)[:, None])
     assert grown.max() == pytest.approx(np.exp(20.0)) and grown[grown > 0].min() == pytest.approx(
@@ -308,7 +308,7 @@ def test_columns_of_the_effects_are_derivatives(link: Link) -> None:
         plain, pairs = np.ascontiguousarray(effect[..., :P]), np.ascontiguousarray(effect[..., P:])
         own = own_parts(action, fold, x, plain, vector[None, -K:].copy())
         part = pair_parts(action, fold, scale, pairs, at.examined[:1], no_triples())
-        return linked(link, own, part), part
+        return linked(link, own[:, None], part), part
 
     now = np.concatenate([np.concatenate([at.own[0], at.pair[0]], axis=1).ravel(), at.shift[0]])
     q, part = predicted(now)

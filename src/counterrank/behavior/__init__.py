@@ -10,7 +10,6 @@ from counterrank.behavior.behavior_tree import BehaviorTree
 from counterrank.behavior.estimates import DirectBias, Oracle, Pairs, mse_estimate
 from counterrank.behavior.fitting import fit_source, planned_tree
 from counterrank.behavior.masks import (
-    Bools,
     Candidate,
     as_mask,
     candidates,
@@ -34,7 +33,6 @@ from counterrank.behavior.words import Condition, ForestDescription, Leaf, Peopl
 
 __all__ = [
     "BehaviorTree",
-    "Bools",
     "Candidate",
     "Condition",
     "DirectBias",

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
 from counterrank.behavior.estimates import DEFAULT, Pairs, mse_estimate
@@ -25,10 +26,6 @@ from counterrank.weights.ratios import Ratios, ratios_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,12 +20,10 @@ cut to 0 and 1. No number in it was tuned.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior.pairs import PairEstimate
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.settings import ORACLE_NOISE_STREAM, SU_DELTA
 from counterrank.behavior.training import Position
 from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior.blending import Blend, share_of
 from counterrank.behavior.growing import Grower
 from counterrank.behavior.masks import Candidate
@@ -15,10 +16,6 @@ from counterrank.behavior.pairs import PairEstimate
 from counterrank.behavior.training import TrainingSet
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

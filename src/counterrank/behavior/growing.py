@@ -10,17 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior.objective import TIE, Goal, Objective
 from counterrank.behavior.settings import SWEEPS, TreeLimits
 from counterrank.behavior.training import Codes
 from counterrank.kernels.jit import helper, jit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 #: Rows whose statistics are formed at a time: they, and the histogram of one feature, stay in the
 #: nearest cache.

@@ -25,11 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Ints
 from counterrank.errors import BehaviorError
-
-Bools = NDArray[np.bool_]
 
 #: The seed behind "R3" and "R6" when none is given: the same mask in every run.
 RANDOM_SEED = 12345
@@ -189,9 +188,9 @@ class Candidate:
     order: int | None = None
 
     @property
-    def complexity(self) -> NDArray[np.int64]:
+    def complexity(self) -> Ints:
         """Items that matter at each position (K,)."""
-        counts: NDArray[np.int64] = self.mask.sum(axis=1, dtype=np.int64)
+        counts: Ints = self.mask.sum(axis=1, dtype=np.int64)
         return counts
 
     @property

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior.training import Position
 from counterrank.kernels.jit import helper, jit
-
-Floats = NDArray[np.float64]
 
 #: A score must be lower by this share to count as lower: ties are then broken by order, not by
 #: rounding.

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior.settings import PAIRS_EVIDENCE, PAIRS_STEEPNESS
 from counterrank.behavior.tails import effect_inflation
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,11 +166,6 @@ def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
 def _mean_square(rows: Floats) -> Floats:
     found: Floats = np.einsum("nk,nk->k", rows, rows) / max(len(rows), 1)
     return found
-
-
-def fit_pairs(ratios: Ratios, v: Floats | None = None) -> PairEstimate:
-    """Return the estimate whose centres and trust suit these rows."""
-    return pair_rows(ratios, v).estimate()
 
 
 def evidence(effect: Floats, variance: Floats) -> float:

@@ -22,8 +22,8 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats
 from counterrank.behavior.masks import Candidate
 from counterrank.behavior.objective import Objective
 from counterrank.behavior.settings import (
@@ -36,8 +36,6 @@ from counterrank.behavior.training import Position, PositionRows
 from counterrank.kernels.jit import jit
 from counterrank.weights.ratios import Ratios
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Users = list[tuple[int, int, float]]
 
 #: Ratios below this are taken as this: a membership of nothing, without logarithms of zero.

@@ -15,15 +15,13 @@ if it did not depend on the context.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.weights.kernels import weights
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
 
 
 def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
 from counterrank.behavior.pairs import PairEstimate, pair_rows
@@ -20,9 +21,6 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
 T = TypeVar("T")
 
@@ -35,7 +33,7 @@ class Bins:
     categorical: Bools  # (d,)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """Number of bins of each feature (d,), the one for missing values included."""
         sizes = [
             len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
@@ -34,7 +35,6 @@ from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
 if TYPE_CHECKING:
     from counterrank.inference import Evidence
 
-Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 
@@ -268,7 +268,7 @@ class View:
         made: Made = self._memo[key]
         return made
 
-    def part(self, key: Hashable, rows: NDArray[np.int64]) -> View:
+    def part(self, key: Hashable, rows: Ints) -> View:
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
         like = None if self.like is None else self.like.part(key, rows)
         made: View | None = self._parts.get(key)

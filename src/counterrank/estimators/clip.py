@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
@@ -19,8 +19,6 @@ from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
 from counterrank.texts import in_percent
 from counterrank.weights.moments import Moments
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

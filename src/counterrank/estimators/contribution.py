@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
 from counterrank.inference import (
@@ -25,8 +25,6 @@ from counterrank.inference import (
 from counterrank.records import Json
 from counterrank.weights.diagnostics import effective_rows, weight_flags
 from counterrank.weights.moments import Moments, moments_of
-
-Floats = NDArray[np.float64]
 
 
 class Aggregate(Protocol):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
@@ -36,9 +36,6 @@ from counterrank.models import (
 from counterrank.policies import attraction
 from counterrank.records import Json
 from counterrank.texts import in_percent
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
@@ -64,9 +64,6 @@ def _fitted(workspace: Workspace, model: Any) -> RewardModel:
         rich = named == "ridge"
         return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
     return fit_learner(workspace.source, model, seed=seed)
-
-
-Floats = NDArray[np.float64]
 
 
 class ModelPlan(ContributionPlan):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterrank import stores
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.data.source import Source
@@ -32,9 +33,6 @@ from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import refuse_impossible
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FOLDS = 5
 #: Rows that the models are fitted to, and rows on which the fits of folds are compared. More hardly

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.behavior import standard
 from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError, EstimatorError
@@ -17,9 +18,6 @@ from counterrank.messages import Message
 from counterrank.models import has_distribution, whole_distribution
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import Ratios, ratios_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

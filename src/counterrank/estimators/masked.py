@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior import (
     BehaviorTree,
-    Bools,
     as_mask,
     cascade,
     fit_source,
@@ -36,8 +36,6 @@ from counterrank.inference import bias_aware_half, critical_value, degrees_of_fr
 from counterrank.messages import Message
 from counterrank.weights.moments import Moments, moments_of_weights
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
-
-Floats = NDArray[np.float64]
 
 #: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
 #: milliseconds and cost a first run on a machine seconds of compiling.
@@ -355,7 +353,7 @@ def _rows_of(values: NDArray[Any], view: View) -> NDArray[Any]:
     return rows
 
 
-def _per_position(choice: NDArray[Any], length: int) -> NDArray[np.int64]:
+def _per_position(choice: NDArray[Any], length: int) -> Ints:
     return np.repeat(choice.astype(np.int64)[:, None], length, axis=1)
 
 

@@ -21,8 +21,8 @@ estimate decides how much of the control is subtracted.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import PropensityError
@@ -37,9 +37,6 @@ from counterrank.estimators.crossfit import (
 from counterrank.models import Stream, page_policy, policy_draws, stream
 from counterrank.policies import Policy
 from counterrank.weights.ratios import refuse_impossible
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:

@@ -77,7 +77,7 @@ class DataFile:
 
     `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV
     numbers. `table` are the columns of the table it belongs to, where one says so: those that were
-    added after the file was written are null in it.
+    added after the file was written are null in it. `guesses_context`: every column x_... is context.
     """
 
     path: str
@@ -87,6 +87,7 @@ class DataFile:
     decimal: str = "."
     stamp: stores.Stamp | None = None
     table: pa.Schema | None = field(default=None, compare=False)
+    guesses_context: bool = False
 
     @property
     def size(self) -> int:

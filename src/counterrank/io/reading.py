@@ -116,7 +116,7 @@ def read_log(
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(in_folders(files, options.where))
+    files, found = opening(in_folders(files, options.where), options)
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     columns = _looked_at(spec, options.where)

@@ -304,7 +304,7 @@ def plan(
     found = in_folders(
         expand(path, format, decimal=options.decimal, version=options.version), options.where
     )
-    files, sample = opening(found)
+    files, sample = opening(found, options)
     with guard(files[0].path, prefix=True):
         options = selecting(options, sample)
         survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
@@ -348,12 +348,16 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
     return replace(options, segments=tuple(dict.fromkeys([*options.segments, *where.columns])))
 
 
-def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+def opening(
+    files: list[DataFile], options: ReadOptions | None = None
+) -> tuple[list[DataFile], pa.Table]:
     """Return the files from the first that has rows, and its first rows; Spark writes part files without any.
 
     Columns that only later files have are null there: a log is what all of its files say.
     """
     files, sample = _beginning(files)
+    if options is not None and options.context is None:
+        files = [replace(file, guesses_context=True) for file in files]
     return files, _with_columns_of(files[1:], sample)
 
 

@@ -5,7 +5,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -369,7 +369,7 @@ def _jsonl(file: DataFile, columns: Columns) -> pa.Table:
 def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
     from pyarrow import json as arrow_json
 
-    first_line = 0
+    first_line, known = 0, None
     for block in _line_blocks(file):
         if first_line == 0 and block.lstrip()[:1] == b"[":
             raise LogError(f"{file.path} is one JSON array; write one object a line (JSON Lines)")
@@ -382,8 +382,23 @@ def _jsonl_blocks(file: DataFile, columns: Columns) -> Iterator[pa.Table]:
             except pa.ArrowInvalid as problem:
                 where = f"in the block that starts at line {first_line + 1}"
                 raise LogError(f"{file.path} is not valid JSON Lines {where}: {problem}") from None
+            known = table.column_names if known is None else known
+            if columns is not None and file.guesses_context:
+                place = f"{file.path}, in the block that starts at line {first_line + 1}"
+                _refuse_late({*table.column_names}.difference(known, columns), place)
             first_line += piece.count(b"\n")
             yield table if columns is None else _selected(table, columns)
+
+
+def _refuse_late(names: Iterable[str], where: str) -> None:
+    """Raise for columns of context that the first lines, which tell the columns, do not have."""
+    late = sorted(name for name in names if name.startswith("x_"))
+    if late:
+        raise LogError(
+            f"{where}: objects have a key '{late[0]}', which those in the first lines do not have",
+            remedy="write it in the first line too, as null where it is not known, or name the "
+            f"columns of context with {say('--context', 'NAME')}",
+        )
 
 
 def _refuse_deep(block: bytes, file: DataFile, first_line: int) -> None:

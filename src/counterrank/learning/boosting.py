@@ -8,9 +8,9 @@ the model that left g out, in training and in prediction.
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank import boosting
+from counterrank.arrays import Floats, Ints
 from counterrank.learning.settings import SETTINGS
 from counterrank.learning.trees import Trees
 from counterrank.models import (
@@ -23,9 +23,6 @@ from counterrank.models import (
     rivalry,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rankings whose slots are predicted at once.
 _CHUNK = 8_192

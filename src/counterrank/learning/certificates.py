@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.inference import betting_lower_bound
 from counterrank.learning.guardrails import (
@@ -20,9 +20,6 @@ from counterrank.learning.guardrails import (
 from counterrank.learning.paths import Side, Tilted
 from counterrank.learning.result import Certificate, Heaviest, Step
 from counterrank.learning.settings import SETTINGS
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

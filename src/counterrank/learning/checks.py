@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.certificates import summed, units_of
@@ -18,9 +18,6 @@ from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.policies import Policy, drawn_weight
 from counterrank.texts import in_percent
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def sampler_for(log: RankingLog, path: str) -> Policy | None:

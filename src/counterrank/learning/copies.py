@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels import hashing
 from counterrank.policies import Policy, Scored
 
 Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
 
 #: Copies are reported from this share of the rows on, if it is this many times the share by chance.
 _SHARE, _TIMES = 0.05, 3.0
@@ -118,7 +118,7 @@ def _chances(log: RankingLog) -> Floats:
     return np.ones(log.n)
 
 
-def _hash(valid: NDArray[np.int64] | None, *arrays: NDArray[np.generic]) -> Words:
+def _hash(valid: Ints | None, *arrays: NDArray[np.generic]) -> Words:
     hashes = hashing.RowHashes(len(arrays[0]))
     hashes.absorb(valid, *arrays)
     return hashes.values

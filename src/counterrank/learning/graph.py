@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.encoding import FAR, GOLDEN, MOST_LABELS, Scaling, label_codes
 from counterrank.errors import PolicyError, require
 from counterrank.learning.boosting import BoostedModel
@@ -31,8 +31,6 @@ from counterrank.models import (
     place_discount,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
 
 #: The oldest operators that know all of this in double precision; runtimes of 2022 read them.
 _OPSET, _ML_OPSET, _IR = 17, 3, 8

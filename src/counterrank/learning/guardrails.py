@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
@@ -16,8 +16,6 @@ from counterrank.inference import betting_lower_bound
 from counterrank.messages import say
 from counterrank.metrics import Guardrail, Metrics, Ratio, measured
 from counterrank.records import Record, optional
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
     return found
 
 
-def _groups(log: RankingLog, column: str) -> list[tuple[str, NDArray[np.bool_]]]:
+def _groups(log: RankingLog, column: str) -> list[tuple[str, Bools]]:
     if not column:
         return [("", np.ones(log.n, dtype=bool))]
     if column not in log.columns:

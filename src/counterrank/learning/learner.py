@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
@@ -47,9 +47,6 @@ from counterrank.policies import Policy, cut
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 GRADES = ("free", "assumed")
 MODELS = ("linear", "boosting")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank._version import __version__
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.atomic import write_bytes
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
@@ -35,10 +35,6 @@ from counterrank.models import policy_draws
 from counterrank.policies import Policy, RowRandom, drawn_weight, settled
 from counterrank.progress import reporter
 from counterrank.weights.ratios import ratios_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 #: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]
@@ -277,7 +273,7 @@ class Tilted:
     log: RankingLog
     rewards: Rewards
     own: Floats
-    policies: tuple[tuple[NDArray[np.bool_], LearnedPolicy], ...]
+    policies: tuple[tuple[Bools, LearnedPolicy], ...]
     _known: dict[float, Floats] = field(default_factory=dict)
 
     def weight(self, strength: float) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
+from counterrank.arrays import Floats, Ints
 from counterrank.atomic import write_bytes, write_text
 from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
@@ -29,9 +30,6 @@ from counterrank.policies import (
     parse_policy,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "added", "plackett-luce", "top")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
@@ -23,9 +23,6 @@ from counterrank.records import Json, Path, Record, Result, ResultView, optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,9 +380,7 @@ def segments_of(
     )
 
 
-def _mean(
-    gains: Floats, own: NDArray[np.bool_], units: tuple[Ints, Floats] | None
-) -> tuple[int, float, float]:
+def _mean(gains: Floats, own: Bools, units: tuple[Ints, Floats] | None) -> tuple[int, float, float]:
     """Return the number of rows, their mean gain and its standard error."""
     n = int(own.sum())
     value = float(gains[own].mean())

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.encoding import Scaling
 from counterrank.errors import PolicyError
 from counterrank.learning.boosting import BoostedModel
@@ -27,9 +27,6 @@ from counterrank.models import (
     number_table,
 )
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,14 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.kernels.jit import jit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: What `decision_type` means: 2 sends a missing value to the left, 8 says that some were missing in
 #: the fit. Other bits are categories, and zeros taken for missing.

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import PolicyError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Labels = Mapping[str, tuple[str, ...]]
 
 #: Labels that a message names at most.

@@ -10,16 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.models.draws import target_draws
 from counterrank.models.rankings import PART, Rankings, rankings_of
 from counterrank.models.settings import DRAWS
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Stands for the model of all rows where a fold is asked for.
 ALL = -1

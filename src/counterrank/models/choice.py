@@ -4,23 +4,15 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
+from counterrank.models import settings
 from counterrank.models.base import squared_loss
 from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, Training, fit_linear
 from counterrank.models.mixture import Frame, MixtureModel, columns, fitted, rows_of
 from counterrank.models.rankings import rankings_of
-from counterrank.models.settings import (
-    CLOSE_ERROR,
-    LONG_LOG,
-    MIXTURE_COLUMNS,
-    MIXTURE_LONGEST,
-    MIXTURE_ROWS,
-)
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Chosen: TypeAlias = LinearModel | MixtureModel
 
 
@@ -43,24 +35,24 @@ class Close:
     unit: Ints | None
 
 
-def fit_close(training: Training, *, seed: int = 0, within: float = CLOSE_ERROR) -> Close:
+def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLOSE_ERROR) -> Close:
     """Return every model whose squared error on unseen rows is at most `within` times the least.
 
     How far they disagree says how far to trust any of them.
     """
     linear = fit_linear(training, seed=seed)
     layout = training.layout
-    if not 2 <= layout.K <= MIXTURE_LONGEST or columns(layout) > MIXTURE_COLUMNS:
+    if not 2 <= layout.K <= settings.MIXTURE_LONGEST or columns(layout) > settings.MIXTURE_COLUMNS:
         return Close((linear,), np.zeros((1, 1)), 1, None)
     # The sample's rows keep their folds, so linear and mixture models are compared on the same
     # unseen rows.
-    sample = training.source.sample(MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
+    sample = training.source.sample(settings.MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
     rows = rows_of(sample, layout.scale, layout.F)
     found: dict[str, Chosen] = {"ridge": linear}
     logged = rankings_of(sample)
     errors = {"ridge": squared_loss(linear, logged, sample.reward, rows.fold)}
     frame = Frame(layout, linear.draws, linear.seed)
-    for name, model in fitted(rows, frame, long=(training.rows or 0) > LONG_LOG).items():
+    for name, model in fitted(rows, frame, long=(training.rows or 0) > settings.LONG_LOG).items():
         errors[name] = squared_loss(model, logged, sample.reward, rows.fold)
         found[name] = _described(model, name, layout.F)
     slots = int(rows.present.sum())

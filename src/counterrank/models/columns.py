@@ -18,14 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.policies import Policy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
 _ROWS = 4096

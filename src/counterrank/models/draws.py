@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 from counterrank.models.columns import whole_distribution
 from counterrank.policies import Factored, Policy, RowRandom, cut
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Stream(IntEnum):

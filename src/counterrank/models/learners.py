@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank import boosting
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import Source
 from counterrank.errors import EstimatorError, require
@@ -16,9 +16,6 @@ from counterrank.models.rankings import Rankings
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
 from counterrank.progress import reporter
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

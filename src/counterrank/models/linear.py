@@ -6,13 +6,14 @@ The ridge is that of `ridge.py`; the logistic fit takes Newton steps on the same
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.errors import EstimatorError
+from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import (
     Arrays,
@@ -28,7 +29,7 @@ from counterrank.models.columns import (
     whole_distribution,
 )
 from counterrank.models.draws import Stream, factored_draws, stream
-from counterrank.models.rankings import Rankings
+from counterrank.models.rankings import Rankings, rankings_of
 from counterrank.models.ridge import (
     Design,
     Grams,
@@ -42,33 +43,7 @@ from counterrank.models.ridge import (
     totals_of,
     worth_it,
 )
-from counterrank.models.settings import (
-    ALL_DRAWS,
-    DRAWS,
-    EXACT_ROWS,
-    GRAM_WORK,
-    LARGEST_GRAM,
-    LEAST_ROWS,
-    LEAST_VARIANCE,
-    LOGIT_INTERCEPT,
-    LOGIT_PENALTY,
-    LOGIT_STEP,
-    LONG_LOG,
-    LONGEST,
-    MOST_SQUARES,
-    NEWTON_ROWS,
-    NEWTON_ROWS_LONG,
-    NEWTON_STEPS,
-    PAIR_NUMBERS,
-    TABLE_CELLS,
-    TRAINING_ROWS,
-    WIDEST_CROSS,
-    WIDEST_PAIRS,
-)
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +59,7 @@ class LinearModel(RewardModel):
     coef: Floats
     logistic: Ints
     details: Json = field(default_factory=dict)
-    draws: int = DRAWS
+    draws: int = settings.DRAWS
     seed: int = 0
 
     @property
@@ -157,7 +132,7 @@ def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
     out = np.zeros(given.action.shape)
     # The table needs centred counts that are the same at every position, and few columns.
     alike = not (layout.cross or layout.squares) or given.logging.shape[1] == 1
-    if alike and layout.K * layout.A <= TABLE_CELLS:
+    if alike and layout.K * layout.A <= settings.TABLE_CELLS:
         tables = whole_coefficients(layout, coef, np.arange(layout.K))
         for f, rows in blocks_of(given.fold):
             part = given.take(rows)
@@ -278,11 +253,11 @@ def logistic_means(
     return np.asarray(out / draws.shape[1])
 
 
-def training_source(source: Source, seed: int, rows: int = TRAINING_ROWS) -> Source:
+def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:
     """Return the source, or a sample of `rows` rows where it is longer or of unknown length."""
     if source.n is not None and source.n <= rows:
         return source
-    return MemorySource(source.sample(rows, stream(seed, Stream.TRAINING_ROWS)))
+    return MemorySource(source.sample(rows, rng))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -310,15 +285,15 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
-    cross = rich and 0 < d * A <= WIDEST_CROSS and K > 1
-    squares = (1 if A <= MOST_SQUARES else 2) if rich and K > 2 else 0
+    cross = rich and 0 < d * A <= settings.WIDEST_CROSS and K > 1
+    squares = (1 if A <= settings.MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
     # Gram matrices cost rows x K x width^2, so wide models read fewer rows.
-    training = training_source(
-        source, seed, int(np.clip(GRAM_WORK / (K * dense**2), LEAST_ROWS, TRAINING_ROWS))
-    )
+    most = settings.GRAM_WORK / (K * dense**2)
+    most = int(np.clip(most, settings.LEAST_ROWS, settings.TRAINING_ROWS))
+    training = at_most(source, most, stream(seed, Stream.TRAINING_ROWS))
     scale = training.reduce(ContextMoments.of, label="context")
-    rows = training.n or TRAINING_ROWS
+    rows = training.n or settings.TRAINING_ROWS
     F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
@@ -326,9 +301,9 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     # A x plain coefficients. Otherwise positions share counts above and below.
     pairs = (
         2 < K
-        and plain <= WIDEST_PAIRS
+        and plain <= settings.WIDEST_PAIRS
         and 3 * A * plain < rows * (F - 1) / F
-        and numbers <= PAIR_NUMBERS
+        and numbers <= settings.PAIR_NUMBERS
     )
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
@@ -343,7 +318,8 @@ def fits_in_memory(first: RankingLog) -> bool:
     """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
     A, d = first.n_actions, context_columns(first).shape[1]
     return bool(
-        first.K <= LONGEST and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= LARGEST_GRAM
+        first.K <= settings.LONGEST
+        and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= settings.LARGEST_GRAM
     )
 
 
@@ -359,23 +335,14 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "mean_under_target": "closed form",
     }
     # The noise of the drawn mean falls with rows x draws: long logs need fewer draws for a row.
-    draws = int(np.clip(ALL_DRAWS // (training.rows or ALL_DRAWS), 1, DRAWS))
+    draws = int(
+        np.clip(settings.ALL_DRAWS // (training.rows or settings.ALL_DRAWS), 1, settings.DRAWS)
+    )
     linear = np.zeros(training.layout.K, dtype=np.int64)
     plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
     if not curved:
         return plain
     return with_logistic(plain, ridge, training)
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Additive: by position, squared out-of-fold errors, and rewards that are neither 0 nor 1."""
-
-    error: Floats
-    other: float
-
-    def __add__(self, other: "Losses") -> "Losses":
-        return Losses(self.error + other.error, self.other + other.other)
 
 
 def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
@@ -384,11 +351,11 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     sums = training.grams.cover[..., 0].sum()
     if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
         return model
-    if training.source.reduce(_not_binary, label="rewards").other > 0:
+    if training.source.reduce(_not_binary, label="rewards"):
         return model
     coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
-    error = training.source.reduce(lambda batch: _errors(batch, curved), label="logistic").error
+    error = training.source.reduce(lambda batch: _squared_errors(batch, curved), label="logistic")
     # Compared by squared error: the variance of a corrected estimate depends on it.
     better = error < ridge.loss
     if not better.any():
@@ -435,11 +402,11 @@ def _fit(training: Training, seed: int) -> Floats:
     fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
-    few = _fewer(
-        training, NEWTON_ROWS_LONG if (training.rows or 0) > LONG_LOG else NEWTON_ROWS, seed
-    )
+    long = (training.rows or 0) > settings.LONG_LOG
+    most = settings.NEWTON_ROWS_LONG if long else settings.NEWTON_ROWS
+    few = at_most(training.source, most, stream(seed, Stream.NEWTON_ROWS))
     # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
-    for _ in range(NEWTON_STEPS):
+    for _ in range(settings.NEWTON_STEPS):
         state = _weighted(few, training, _raw(fitted, chosen, layout.F))
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
@@ -453,7 +420,7 @@ def _fit(training: Training, seed: int) -> Floats:
         )
         for k, design in enumerate(chosen)
     ]
-    if int(grams.rows.sum()) <= EXACT_ROWS:
+    if int(grams.rows.sum()) <= settings.EXACT_ROWS:
         by_fold = _second_step(training, chosen, by_fold, start)
     return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
 
@@ -494,15 +461,15 @@ def _intercepts(grams: Grams) -> Floats:
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
     """Return one penalised Newton step from `now` (..., A, p); the intercept is shrunk to `start` (A,)."""
-    penalty = np.full(design.map.shape[1], LOGIT_PENALTY)
-    penalty[0] = LOGIT_INTERCEPT
+    penalty = np.full(design.map.shape[1], settings.LOGIT_PENALTY)
+    penalty[0] = settings.LOGIT_INTERCEPT
     away = now.copy()
     away[..., 0] -= start
     slope = cover @ design.map - penalty * away
     step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
     # The length of the step is limited: separable cells have their optimum at infinity.
     longest = np.abs(step).max(axis=-1, keepdims=True)
-    moved: Floats = now + step * np.minimum(1.0, LOGIT_STEP / np.maximum(longest, 1e-12))
+    moved: Floats = now + step * np.minimum(1.0, settings.LOGIT_STEP / np.maximum(longest, 1e-12))
     return moved
 
 
@@ -517,7 +484,7 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
         given = training.layout.arrays(batch)
         chance = expit(logged_values(training.layout, given, coef))
-        weight = np.maximum(chance * (1 - chance), LEAST_VARIANCE)
+        weight = np.maximum(chance * (1 - chance), settings.LEAST_VARIANCE)
         # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
         # raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
@@ -526,21 +493,13 @@ def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
     return source.reduce(partial, label="logistic")
 
 
-def _fewer(training: Training, rows: int, seed: int) -> Source:
-    source = training.source
-    if source.n is not None and source.n <= rows:
-        return source
-    return MemorySource(source.sample(rows, stream(seed, Stream.NEWTON_ROWS)))
+def _not_binary(batch: RankingLog) -> int:
+    """Return how many rewards are neither 0 nor 1."""
+    return int((~np.isin(batch.reward[batch.action >= 0], (0.0, 1.0))).sum())
 
 
-def _not_binary(batch: RankingLog) -> Losses:
-    valid = batch.action >= 0
-    return Losses(np.zeros(1), float((~np.isin(batch.reward[valid], (0.0, 1.0))).sum()))
-
-
-def _errors(batch: RankingLog, model: LinearModel) -> Losses:
-    given = model.layout.arrays(batch)
-    eta = logged_values(model.layout, given, model.coef)
-    chance = expit(eta)
-    error = np.where(batch.action >= 0, (batch.reward - chance) ** 2, 0.0)
-    return Losses(error.sum(axis=0), 0.0)
+def _squared_errors(batch: RankingLog, model: LinearModel) -> Floats:
+    """Return the sums of squared out-of-fold errors by position (K,)."""
+    q = model.expected(rankings_of(batch), batch.bucket % model.folds)
+    out: Floats = np.where(batch.action >= 0, (batch.reward - q) ** 2, 0.0).sum(axis=0)
+    return out

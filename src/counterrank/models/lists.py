@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Ratios tau^2 / sigma^2 that are tried, from lists that hardly differ to lists without noise.
 RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Made = TypeVar("Made")
 
 #: Rankings whose columns are held at once.

@@ -9,22 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
+from counterrank.models import settings
 from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
-from counterrank.models.settings import (
-    FEW_ACTIONS,
-    JOINT_COLUMNS,
-    JOINT_LEAST,
-    MOST_SHARED,
-    PENALTIES,
-    POOLED,
-    POOLED_CONTEXT,
-)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +102,7 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     if pairs:
         groups["P"] = [_pairs(layout, k)]
     for name, group in list(groups.items()):
-        if layout.cross and (name == "T" or layout.A <= FEW_ACTIONS):
+        if layout.cross and (name == "T" or layout.A <= settings.FEW_ACTIONS):
             groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
     if layout.squares:
         # Counts of K - 1 items spread like sqrt(K - 1), their products like K - 1: divided by the
@@ -123,7 +112,9 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
         if layout.cross:
             groups["TXU"] = [*groups["TX"], _span(layout, 2, 3) * scale]
     for name, group in groups.items():
-        found.extend(_design(name, [context, *group], layout, penalty) for penalty in PENALTIES)
+        found.extend(
+            _design(name, [context, *group], layout, penalty) for penalty in settings.PENALTIES
+        )
     return found
 
 
@@ -325,7 +316,7 @@ def common_fit(prepared: Prepared) -> Floats:
         total[:, own, own] = mapped[:, :, 0, 0]
         side[:, :p] += cover[:, k].sum(axis=1) @ design.map
         side[:, own] = cover[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K * A, POOLED)])
+    penalty = np.concatenate([used[0].penalty, np.full(K * A, settings.POOLED)])
     solved = solve(total, side[..., None], penalty)[..., 0]
     out = np.stack([np.repeat((solved[:, :p] @ d.map.T)[:, None], A, axis=1) for d in used], axis=1)
     out[..., 0] += solved[:, p:].reshape(layout.F, K, A)
@@ -356,7 +347,7 @@ def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
         total[:, :, p + k, p + k] = mapped[:, :, 0, 0]
         side[:, :, :p] += right[:, k] @ design.map
         side[:, :, p + k] = right[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K, POOLED)])
+    penalty = np.concatenate([used[0].penalty, np.full(K, settings.POOLED)])
     solved = solve(total, side[..., None], penalty)[..., 0]
     out = np.stack([solved[:, :, :p] @ design.map.T for design in used], axis=1)
     out[..., 0] += solved[:, :, p:].swapaxes(1, 2)
@@ -375,11 +366,11 @@ def _pooled(prepared: Prepared, k: int) -> Floats:
     own = np.arange(p, p + A)
     total[:, own, own] = mapped[:, :, 0, 0]
     right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
-    penalty = np.full((layout.F, p + A), POOLED)
+    penalty = np.full((layout.F, p + A), settings.POOLED)
     rows = mapped[:, :, 0, 0].sum(axis=1)
     # In proportion to the rows: very small at any size, but not zero, because column 0 and the A own
     # intercepts are collinear.
-    penalty[:, : layout.d + 1] = np.maximum(POOLED_CONTEXT * rows, 1e-9)[:, None]
+    penalty[:, : layout.d + 1] = np.maximum(settings.POOLED_CONTEXT * rows, 1e-9)[:, None]
     solved = solve(total, right[..., None], penalty)[..., 0]
     out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)
     out[:, :, 0] += solved[:, p:]
@@ -451,7 +442,7 @@ def _summed(layout: Layout, given: Arrays) -> Floats:
 
 def worth_it(layout: Layout) -> bool:
     """Return whether the joint fit is small enough, and there is more than one position."""
-    return layout.K > 1 and joint_width(layout) <= JOINT_COLUMNS
+    return layout.K > 1 and joint_width(layout) <= settings.JOINT_COLUMNS
 
 
 def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
@@ -461,22 +452,24 @@ def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, 
     plain, right = _joint(prepared, used)
     square = others(prepared.grams.square.sum(axis=(1, 2)))
     gram, cover, total = others(totals.gram), others(totals.cover), others(totals.square)
-    rough = solve(plain, right[..., None], _joint_penalty(used[0], layout, PENALTIES[-1]))[..., 0]
+    rough = solve(plain, right[..., None], _joint_penalty(used[0], layout, settings.PENALTIES[-1]))[
+        ..., 0
+    ]
     # For residuals e of an unweighted fit, the sums of (sum_k e_k)^2 and of e^2 have the ratio 1 + (K -
     # 1) icc in expectation, which gives icc without a second pass.
     within = square + _quadratic(rough, plain, right)
     between = total + _quadratic(rough, gram, cover)
     icc = np.clip(
-        (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, MOST_SHARED
+        (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, settings.MOST_SHARED
     )  # (F,)
     # All folds or none, because their fits are compared.
-    if icc.min() < JOINT_LEAST:
+    if icc.min() < settings.JOINT_LEAST:
         return []
     c = icc / (1.0 + (layout.K - 1) * icc)
     weighted = plain - c[:, None, None] * gram
     side = right - c[:, None] * cover
     out = []
-    for value in PENALTIES:
+    for value in settings.PENALTIES:
         # The inverse covariance is (I - c 11') / (1 - icc). The Gram leaves that factor out, so the
         # penalty carries it and shrinks as much as without shared noise.
         penalty = _joint_penalty(used[0], layout, value) * (1.0 - icc.mean())
@@ -493,7 +486,7 @@ def _quadratic(coef: Floats, gram: Floats, cover: Floats) -> Floats:
 
 def _joint_penalty(design: Design, layout: Layout, value: float) -> Floats:
     own = np.where(np.arange(len(design.penalty)) <= layout.d, 1.0, value)
-    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, POOLED)])
+    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, settings.POOLED)])
 
 
 def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import GapScales
 from counterrank.data.log import RankingLog
 from counterrank.errors import PropensityError
@@ -29,10 +29,6 @@ from counterrank.propensity_models.model import (
     deterministic,
     with_propensity,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: What the logger's scores are called among the features.
 SCORES = "scores"

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source, mapped
 from counterrank.errors import PropensityError
@@ -63,7 +63,7 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     return with_propensity(log, policy, None, (_note_on_lists(len(rows), groups, once / log.n),))
 
 
-def _refuse_single(owner: NDArray[np.int64], columns: tuple[str, ...]) -> None:
+def _refuse_single(owner: Ints, columns: tuple[str, ...]) -> None:
     if (np.bincount(owner) > 1).any():
         return
     named = f"equal {', '.join(columns)}" if columns else "the whole log"
@@ -82,9 +82,6 @@ def _note_on_lists(lists: int, groups: int, unseen: float) -> str:
         "choices that depended on more than these columns bias the result",
     )
 
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Bootstrap replicates for the uncertainty that estimated propensities add.
 REPLICATES = 20

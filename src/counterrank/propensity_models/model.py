@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import boosting
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts, column_of
 from counterrank.data.encoding import GapScales, mean_and_spread
 from counterrank.data.log import LOGGING, RankingLog
@@ -15,10 +16,6 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: Categories beyond this many share a column.
 MAX_CATEGORIES = 50

@@ -4,16 +4,14 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
 from counterrank.weights.variance import clustered_variances
-
-Floats = NDArray[np.float64]
 
 
 def bin_edges() -> Floats:
@@ -317,8 +315,6 @@ def weight_report(
         top_rows=() if top is None else top.listed(),
     )
 
-
-Ints = NDArray[np.int64]
 
 #: How many rows are kept, and how many of a batch share a peak by which they are looked for.
 KEPT, _TOGETHER = 10, 16

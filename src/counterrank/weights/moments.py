@@ -5,10 +5,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from counterrank.arrays import Floats, Ints
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
 _ROUNDING = 8 * np.finfo(np.float64).eps

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
 from counterrank.errors import PropensityError
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from counterrank.policies import SubsetRatios
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ PASSED, WARNED, FAILED, SKIPPED = Outcome
 class Threshold:
     """A check passes up to `reliable`, warns up to `directional` and fails beyond it."""
 
-    check: str
     measures: str
     reliable: float
     directional: float
@@ -54,62 +53,65 @@ class Threshold:
         return PASSED if value <= self.reliable else WARNED if value <= self.directional else FAILED
 
 
-_TABLE = (
-    Threshold(
-        "units", "independent rows, or buckets of users when clustered", 500, 100, True,
-        "a standard error from m pieces is itself uncertain by about 1/sqrt(2m): 3 % at 500, 7 % "
+#: By check.
+THRESHOLDS = {
+    "units": Threshold(
+        "independent rows, or buckets of users when clustered",
+        500, 100, more_is_better=True,
+        why="a standard error from m pieces is itself uncertain by about 1/sqrt(2m): 3 % at 500, 7 % "
         "at 100",
     ),
-    Threshold(
-        "ess", "effective rows of the weights, (sum w)^2 / sum w^2", 500, 100, True,
-        "with fewer, intervals based on the normal law are too short, because the few heavy rows "
+    "ess": Threshold(
+        "effective rows of the weights, (sum w)^2 / sum w^2",
+        500, 100, more_is_better=True,
+        why="with fewer, intervals based on the normal law are too short, because the few heavy rows "
         "are skewed",
     ),
-    Threshold(
-        "outcomes", "rows that make the estimate, (sum abs t)^2 / sum t^2 of row "
-                    "totals", 100, 30, True,
-        "a rate from 30 events is known within 36 % at best, from 100 within 20 %",
+    "outcomes": Threshold(
+        "rows that make the estimate, (sum abs t)^2 / sum t^2 of row totals",
+        100, 30, more_is_better=True,
+        why="a rate from 30 events is known within 36 % at best, from 100 within 20 %",
     ),
-    Threshold(
-        "tail", "Pareto shape of the largest weights", 0.7, 1.0, False,
-        "above 0.7 the estimate converges too slowly to trust, above 1 its mean may not exist "
+    "tail": Threshold(
+        "Pareto shape of the largest weights",
+        0.7, 1.0, more_is_better=False,
+        why="above 0.7 the estimate converges too slowly to trust, above 1 its mean may not exist "
         "(Vehtari et al. 2024)",
     ),
-    Threshold(
-        "concentration", "largest share of the weight on one row", 0.1, 0.33, False,
-        "the interval cannot know what one row will do next time",
+    "concentration": Threshold(
+        "largest share of the weight on one row",
+        0.1, 0.33, more_is_better=False,
+        why="the interval cannot know what one row will do next time",
     ),
-    Threshold(
-        "mean-weight", "distance of the mean weight from 1 where it is significant (1 "
-                       "%)", 0.0, 0.1, False,
-        "true propensities give weights of mean 1; a distance d biases the value by about d",
+    "mean-weight": Threshold(
+        "distance of the mean weight from 1 where it is significant (1 %)",
+        0.0, 0.1, more_is_better=False,
+        why="true propensities give weights of mean 1; a distance d biases the value by about d",
     ),
-    Threshold(
-        "mean-weight-by-group", "rows times distance from 1 of groups whose mean weight is off (1 "
-                                "% a log)", 0.02, 0.1,
-        False, "a group of 1 in 20 rows that is off by 40 % may move the value by 2 %",
+    "mean-weight-by-group": Threshold(
+        "rows times distance from 1 of groups whose mean weight is off (1 % a log)",
+        0.02, 0.1, more_is_better=False,
+        why="a group of 1 in 20 rows that is off by 40 % may move the value by 2 %",
     ),
-    Threshold(
-        "support", "target's probability of items shown with under 1/1000 and under a tenth of "
-                   "it", 0.01, 0.05, False,
-        "what was never shown cannot be weighed: that share of the value is unknown",
+    "support": Threshold(
+        "target's probability of items shown with under 1/1000 and under a tenth of it",
+        0.01, 0.05, more_is_better=False,
+        why="what was never shown cannot be weighed: that share of the value is unknown",
     ),
-    Threshold(
-        "agreement", "distance to estimators with fewer assumptions, in half-widths of the "
-                     "interval; in both, less the "
-        "bias that the interval allows for", 0.5, 1.0, False,
-        "a bias of half the half-width lowers the coverage of a 95 % interval to 83 %, one of a "
+    "agreement": Threshold(
+        "distance to estimators with fewer assumptions, in half-widths of the interval; in both, "
+        "less the bias that the interval allows for",
+        0.5, 1.0, more_is_better=False,
+        why="a bias of half the half-width lowers the coverage of a 95 % interval to 83 %, one of a "
         "whole to 50 %; only distances significant at 1 % count",
     ),
-    Threshold(
-        "precision", "half-width of the lift's interval relative to the logger's "
-                     "value", 0.05, 0.25, False,
-        "a lift of 5 % is a common size; half as wide as the lift itself is as good, for gains "
+    "precision": Threshold(
+        "half-width of the lift's interval relative to the logger's value",
+        0.05, 0.25, more_is_better=False,
+        why="a lift of 5 % is a common size; half as wide as the lift itself is as good, for gains "
         "and losses alike",
     ),
-)  # fmt: skip
-
-THRESHOLDS: dict[str, Threshold] = {row.check: row for row in _TABLE}
+}  # fmt: skip
 #: Positions with fewer effective rows than this are named.
 POSITION_ESS = 100.0
 #: Significance of E[w] = 1 and of disagreement.

@@ -1,11 +1,9 @@
 """Variances of means from moments: over rows, or over units whose rows belong together."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.weights.moments import Moments, spread
-
-Floats = NDArray[np.float64]
 
 
 def variance(moments: Moments, gradient: Floats) -> float:

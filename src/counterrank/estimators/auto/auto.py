@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, EstimatorError
@@ -26,9 +26,6 @@ from counterrank.estimators.crossfit import Outlook, drawn_once
 from counterrank.models import Stream
 from counterrank.policies import RowRandom
 from counterrank.weights.ratios import ratios_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class AutoPlan(Plan[AutoState]):

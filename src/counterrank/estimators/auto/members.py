@@ -21,18 +21,14 @@ rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second t
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING
 from counterrank.estimators.base import View
-from counterrank.estimators.names import parse
 from counterrank.models import whole_distribution
 from counterrank.policies import Policy
+from counterrank.weights.kernels import weights as kernels
 from counterrank.weights.ratios import Ratios
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 #: Interaction orders between the own item and the whole ranking. Higher orders are too noisy at the
 #: usual sizes of logs.
@@ -63,7 +59,7 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
 def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
     """Return each member's weights (n, K), those of own positions cut at `limit`."""
     ratios, out = view.ratios, {}
-    whole = np.ones((view.batch.K, view.batch.K), dtype=bool)
+    whole, orders = np.ones((view.batch.K, view.batch.K), bool), {f"order-{m}": m for m in ORDERS}
     for name in members:
         if name == MODELS:
             out[name] = np.ones(view.batch.action.shape)
@@ -74,7 +70,7 @@ def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, 
         elif name == "ips":
             out[name] = ratios.full()
         else:
-            out[name] = ratios.ordered(whole, parse(name).order or 1)
+            out[name] = ratios.ordered(whole, orders[name])
     return out
 
 
@@ -128,14 +124,12 @@ def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
     A log rarely shows the tails of products of many ratios, but it does show those of single ratios.
     Without ratios the result is zero: nothing is known.
     """
-    from counterrank.estimators.kernels.orders import order_squares
-
     K = len(ratio)
     if not K:
         return np.zeros(len(members))
     orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
     square = np.zeros(len(orders) + 1)
-    order_squares(np.maximum(ratio - 1.0, 0.0)[None], np.array([K]), orders, square)
+    kernels.order_squares(np.maximum(ratio - 1.0, 0.0)[None], np.array([K]), orders, square)
     return _by_member(members, orders, square)
 
 
@@ -147,12 +141,10 @@ def _by_member(members: tuple[str, ...], orders: Ints, square: Floats) -> Floats
 
 
 def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Tails:
-    from counterrank.estimators.kernels.orders import exact_squares
-
     batch, K = view.batch, view.batch.K
     orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
     square = np.zeros(len(orders) + 1)
-    exact_squares(logging, wanted, batch.lengths, orders, square)
+    kernels.exact_squares(logging, wanted, batch.lengths, orders, square)
     # Target mass on items that the logger never shows there: no member's weights reach it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
     return Tails(_by_member(members, orders, square), np.full(len(members), missing), batch.n)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.aim import (
     SUMS,
@@ -48,9 +48,6 @@ from counterrank.policies import Policy
 from counterrank.records import Json
 from counterrank.texts import in_percent
 from counterrank.weights.ratios import ratios_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Nuisances(Protocol):

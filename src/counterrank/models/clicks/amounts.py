@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.errors import EstimatorError
-from counterrank.models.base import ALL, History, ListModel, by_row
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.models.base import ALL, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
@@ -15,9 +14,6 @@ from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, f
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,14 +27,7 @@ class Means:
 
     def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the means (m, K), zero in the padding."""
-        values = self.predictor(rankings, fold)
-        if rankings.K > self.predictor.parameters.K:
-            raise EstimatorError(
-                f"rankings have {rankings.K} slots, the model was fitted to "
-                f"{self.predictor.parameters.K}; cut them"
-            )
-        numbers = by_row(fold, self.predictor.folds, rankings.m)
-        values += self.predictor.parameters.theta[numbers, : rankings.K]
+        values = self.predictor.with_place(rankings, fold)
         return np.where(rankings.item >= 0, self.number(values), 0.0)
 
     def number(self, values: Floats) -> Floats:
@@ -145,7 +134,7 @@ class RewardKind(StrEnum):
     NUMBERS = "numbers"
 
 
-def kind_of(reward: Floats, shown: NDArray[np.bool_]) -> RewardKind:
+def kind_of(reward: Floats, shown: Bools) -> RewardKind:
     """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros, or any numbers.
 
     >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))

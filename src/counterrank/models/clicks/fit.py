@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks.kernels.likelihood import (
@@ -49,9 +49,6 @@ from counterrank.models.draws import Stream, stream
 from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClickRows:
@@ -66,7 +63,7 @@ class ClickRows:
     y: Floats
     click: Floats
     #: Slots (m, K) that enter the likelihood.
-    used: NDArray[np.bool_]
+    used: Bools
     numbers: Ints
     lengths: Ints
     x: Floats
@@ -153,7 +150,7 @@ class Slots:
         whole = cls(cell, last, own, row, k, rows.y[row, k])
         return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
 
-    def take(self, kept: NDArray[np.bool_]) -> "Slots":
+    def take(self, kept: Bools) -> "Slots":
         """Return some of the slots."""
         at = np.flatnonzero(kept)
         return Slots(
@@ -170,7 +167,7 @@ class GroupPrior:
     spread: Floats
     #: Spreads of the groups at the start, and groups whose spread the rows decide.
     start: Floats
-    free: NDArray[np.bool_]
+    free: Bools
 
     @property
     def precision(self) -> Floats:

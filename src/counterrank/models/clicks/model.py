@@ -16,8 +16,8 @@ residuals with random signs. It is then shrunk: noise enlarges an eigenvalue and
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, ListModel, by_row
@@ -39,9 +39,6 @@ from counterrank.models.clicks.kernels.recursion import (
 from counterrank.models.clicks.settings import SETTINGS, SIGNS_SEED
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +147,7 @@ def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Float
     return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
 
 
-def alike_above(features: Floats, shown: NDArray[np.bool_]) -> Floats:
+def alike_above(features: Floats, shown: Bools) -> Floats:
     """Return the sum of cosines between each slot's features and those above (m, K); features standardised.
 
     >>> z = np.array([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]])
@@ -460,6 +457,12 @@ class Predictor:
             self._predict(part, folds[rows], x, strong, out[rows])
         return out
 
+    def with_place(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return t_k + v_k, the effect of the place included (m, K); the padding has no meaning."""
+        refuse_longer(rankings, self.parameters.K)
+        numbers = by_row(fold, self.folds, rankings.m)
+        return self(rankings, fold) + self.parameters.theta[numbers, : rankings.K]
+
     def _predict(
         self, rankings: Rankings, folds: Ints, x: Floats, strength: Floats | None, out: Floats
     ) -> None:
@@ -540,7 +543,7 @@ class ClickModel(PredictorModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
-        self._fits(rankings)
+        refuse_longer(rankings, self.seen.odds.shape[1])
         shown = self.predictor.shown(rankings, fold)
         attraction, skip = self._page(rankings, fold)
         out = np.zeros(rankings.item.shape)
@@ -556,7 +559,7 @@ class ClickModel(PredictorModel):
         worth: Floats | None = None,
     ) -> History:
         """Return expected rewards and their surprises, where a click is worth (m, K) on average, 1 unless given."""
-        self._fits(rankings)
+        refuse_longer(rankings, self.seen.odds.shape[1])
         worth = np.ones(rankings.item.shape) if worth is None else worth
         shown = self.predictor.shown(rankings, fold)
         weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
@@ -593,12 +596,14 @@ class ClickModel(PredictorModel):
         chances(values, rankings.lengths)
         return values, skips(rankings, strength)
 
-    def _fits(self, rankings: Rankings) -> None:
-        if rankings.K > self.seen.odds.shape[1]:
-            raise EstimatorError(
-                f"rankings have {rankings.K} slots, the click model was fitted to "
-                f"{self.seen.odds.shape[1]}: it knows nothing of the examination below; cut the rankings"
-            )
+
+def refuse_longer(rankings: Rankings, K: int) -> None:
+    """Raise where rankings are longer than those that a model was fitted to."""
+    if rankings.K > K:
+        raise EstimatorError(
+            f"rankings have {rankings.K} slots, the model was fitted to {K} and knows nothing of places "
+            "below; cut the rankings"
+        )
 
 
 def skips(rankings: Rankings, strength: Floats | None) -> Floats:

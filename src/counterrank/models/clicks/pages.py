@@ -13,8 +13,8 @@ where it may be negative.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, by_row
 from counterrank.models.clicks.fit import predictors, prepared
@@ -27,34 +27,18 @@ from counterrank.models.clicks.kernels.pages import (
     page_weights,
 )
 from counterrank.models.clicks.kernels.recursion import not_shown
-from counterrank.models.clicks.model import Predictor, PredictorModel
+from counterrank.models.clicks.model import Predictor, PredictorModel, refuse_longer
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant, variants_for, with_candidates
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: No rate is more than e^20.
 _FAR = 20.0
 
 
-def _summed(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return t_k + v_k (m, K); values in the padding have no meaning."""
-    numbers = by_row(fold, predictor.folds, rankings.m)
-    return predictor(rankings, fold) + predictor.parameters.theta[numbers, : rankings.K]
-
-
-def _refuse_longer(rankings: Rankings, K: int) -> None:
-    if rankings.K > K:
-        raise EstimatorError(
-            f"rankings have {rankings.K} slots, the model was fitted to {K}; cut them"
-        )
-
-
 def _rates(predictor: Predictor, rankings: Rankings, fold: int | Ints) -> Floats:
     """Return e^(t_k + v_k) (m, K), zero in the padding."""
-    values = np.exp(np.minimum(_summed(predictor, rankings, fold), _FAR))
+    values = np.exp(np.minimum(predictor.with_place(rankings, fold), _FAR))
     return np.where(rankings.item >= 0, values, 0.0)
 
 
@@ -79,7 +63,7 @@ class ChoiceModel(PredictorModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected clicks of each slot (m, K)."""
-        _refuse_longer(rankings, self.K)
+        refuse_longer(rankings, self.K)
         rate = _rates(self.predictor, rankings, fold)
         total = 1.0 + self._beside(rankings, fold) + rate.sum(axis=1)
         out: Floats = self.budget * rate / total[:, None]
@@ -161,8 +145,7 @@ class PageRewardModel(PredictorModel):
 
     def page(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected reward of each page (m,)."""
-        _refuse_longer(rankings, self.predictor.parameters.K)
-        values = np.where(rankings.item >= 0, _summed(self.predictor, rankings, fold), 0.0)
+        values = np.where(rankings.item >= 0, self.predictor.with_place(rankings, fold), 0.0)
         mean, _ = page_means(self.family, values @ page_weights(rankings.K))
         return self.centre + self.unit * mean
 
@@ -187,7 +170,7 @@ def _plain(rankings: Rankings, variants: tuple[Variant, ...] | None) -> tuple[Va
     return tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in given))
 
 
-def compete(click: Floats, shown: NDArray[np.bool_]) -> bool:
+def compete(click: Floats, shown: Bools) -> bool:
     """Return whether the clicks (m, K) of a page exclude each other.
 
     They do if the number of clicks varies far less than with independent slots, or if far fewer pages

@@ -6,17 +6,18 @@ reads its diagonal. `scale` (n, 2) is how much of the items above and below a ro
 Three-way effects are symmetric in the two other items. Padding (action -1) has no effect.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
+from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import (
     blocks_of,
@@ -25,17 +26,7 @@ from counterrank.models.columns import (
 )
 from counterrank.models.draws import factored_draws
 from counterrank.models.rankings import Rankings
-from counterrank.models.settings import (
-    DRAWS,
-    LARGEST_EXPONENT,
-    MOST_SEEN,
-    TRAIT_PRODUCTS,
-    TRAIT_SQUARES,
-)
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rows whose rewards are held for all classes at once.
 _ROWS = 4096
@@ -73,10 +64,10 @@ def traits_of(x: Floats) -> Floats:
     """
     z = x[:, 1:]
     d = z.shape[1]
-    if d > TRAIT_SQUARES:
+    if d > settings.TRAIT_SQUARES:
         return np.ascontiguousarray(z)
     # The context is standardised, so a square has mean 1. Subtracting (left == right) centres it.
-    left, right = np.triu_indices(d) if d <= TRAIT_PRODUCTS else (np.arange(d),) * 2
+    left, right = np.triu_indices(d) if d <= settings.TRAIT_PRODUCTS else (np.arange(d),) * 2
     return np.ascontiguousarray(
         np.concatenate([z, z[:, left] * z[:, right] - (left == right)], axis=1)
     )
@@ -84,7 +75,7 @@ def traits_of(x: Floats) -> Floats:
 
 def scale_of_tilt(tilt: Floats, traits: Floats) -> Floats:
     """Return how much of the items above and below each row's user examines (n, 2)."""
-    return np.ascontiguousarray(np.clip(1.0 + traits @ tilt.T, 0.0, MOST_SEEN))
+    return np.ascontiguousarray(np.clip(1.0 + traits @ tilt.T, 0.0, settings.MOST_SEEN))
 
 
 def chances(shares: Floats, traits: Floats) -> Floats:
@@ -184,13 +175,11 @@ def padded(effect: Floats) -> Floats:
 
 
 def linked(link: Link, own: Floats, part: Floats) -> Floats:
-    """Return the rewards (n, Z, K) of own parts (n, K) and pair parts (n, Z, K)."""
-    return _linked(link, own[:, None], part)
-
-
-def _linked(link: Link, own: Floats, part: Floats) -> Floats:
+    """Return the rewards of own parts and pair parts, arrays whose shapes broadcast."""
     if link is Link.PRODUCT:
-        return np.asarray(own * np.exp(np.clip(part, -LARGEST_EXPONENT, LARGEST_EXPONENT)))
+        return np.asarray(
+            own * np.exp(np.clip(part, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT))
+        )
     return np.asarray(own + part if link is Link.SUM else expit(own + part))
 
 
@@ -210,7 +199,7 @@ class Rows:
         """Number of rankings."""
         return len(self.action)
 
-    def take(self, keep: NDArray[np.bool_] | slice) -> "Rows":
+    def take(self, keep: Bools | slice) -> "Rows":
         """Return some of the rows."""
         return Rows(*(np.ascontiguousarray(getattr(self, one.name)[keep]) for one in fields(self)))
 
@@ -256,7 +245,7 @@ class MixtureModel(RewardModel):
     link: Link
     scale: ContextMoments
     details: Json = field(default_factory=dict)
-    draws: int = DRAWS
+    draws: int = settings.DRAWS
     seed: int = 0
 
     @property
@@ -287,7 +276,7 @@ class MixtureModel(RewardModel):
             part = pair_parts(
                 action[rows], folds[rows], scale[of], effects.pair, self.examined, effects.triple
             )
-            out[rows] = np.einsum("iz,izk->ik", chance[of], linked(self.link, own, part))
+            out[rows] = np.einsum("iz,izk->ik", chance[of], linked(self.link, own[:, None], part))
         out[action < 0] = 0.0
         return out
 
@@ -306,21 +295,17 @@ class MixtureModel(RewardModel):
                 expected(wanted[rows], batch.lengths[rows], batch.K),
             )  # fmt: skip
             if draws is not None:
-                out[rows] = self._drawn_mean(f, users, draws[rows]).T
+                seen = self.examined[0]
+                part = curved_means(self.link, self.effects, seen, f, users, draws[rows])
+            elif self.link is Link.PRODUCT:
+                part = product_means(self.effects, self.examined, f, users)
+            elif len(users.wanted) == 1:
+                part = alike_means(self.effects, self.examined, f, users)
             else:
-                out[rows] = self._exact_mean(f, users).T
+                part = sum_means(self.effects, self.examined, f, users)
+            out[rows] = part.T
         out[batch.action < 0] = 0.0
         return out
-
-    def _exact_mean(self, f: int, users: "Users") -> Floats:
-        if self.link is Link.PRODUCT:
-            return product_means(self.effects, self.examined, f, users)
-        if len(users.wanted) == 1:
-            return alike_means(self.effects, self.examined, f, users)
-        return sum_means(self.effects, self.examined, f, users)
-
-    def _drawn_mean(self, f: int, users: "Users", drawn: Ints) -> Floats:
-        return curved_means(self.link, self.effects, self.examined[0], f, users, drawn)
 
 
 class Users(NamedTuple):
@@ -374,16 +359,12 @@ def sum_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
         value = plain + at.pair[f] @ sum(seen[m] * p[m] for m in rest) if rest else plain
         if at.triple.shape[1] and len(rest) > 1:
             both = np.zeros((A, A, p.shape[2]))
-            for one, two in _pairs_of(rest):
+            for one, two in combinations(rest, 2):
                 joint = (examined[:, k, one] * examined[:, k, two]) @ users.chance
                 both += (joint * side[one] * side[two]) * p[one][:, None] * p[two]
             value = value + at.triple[f].reshape(A, A * A) @ both.reshape(A * A, -1)
         out[k] = (p[k] * value).sum(axis=0) + at.shift[f, k]
     return out
-
-
-def _pairs_of(places: list[int]) -> Iterator[tuple[int, int]]:
-    return ((one, two) for one in places for two in places if one < two)
 
 
 def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats:
@@ -402,7 +383,9 @@ def product_means(at: Effects, examined: Floats, f: int, users: Users) -> Floats
             if other != k:
                 # The clip keeps factors finite where there are few rows.
                 power = examined[:, k, other, None, None] * at.pair[f]
-                factor = np.exp(np.clip(power, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+                factor = np.exp(
+                    np.clip(power, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT)
+                )
                 mean = (factor.reshape(Z * A, A) @ p[other]).reshape(scaled.shape)
                 scaled *= np.where(users.lengths > other, mean, 1.0)
         out[k] = (p[k] * (plain + at.shift[f, k]) * scaled.sum(axis=0)).sum(axis=0)
@@ -422,5 +405,5 @@ def curved_means(
         # Padding, action -1, is the last column.
         beside = effect[:, drawn[:, s].T]  # (A own, K, n)
         part = users.scale[0] * (above @ beside) + users.scale[1] * (below @ beside)
-        out += (chance * _linked(link, own, part)).sum(axis=0)
+        out += (chance * linked(link, own, part)).sum(axis=0)
     return np.asarray(out / drawn.shape[1])

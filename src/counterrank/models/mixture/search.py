@@ -7,8 +7,9 @@ from several starts on few rows, then by fold.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
+from counterrank.models import settings
 from counterrank.models.columns import Layout, blocks_of
 from counterrank.models.draws import Stream, stream
 from counterrank.models.mixture.model import Beside, Effects, Link, MixtureModel, Rows
@@ -25,44 +26,7 @@ from counterrank.models.mixture.steps import (
     triples_step,
 )
 from counterrank.models.ridge import by_action, others
-from counterrank.models.settings import (
-    BINARY_ROWS,
-    BINARY_ROWS_COLUMN,
-    CLASS_CELLS,
-    CLASS_ROUNDS,
-    CLASS_ROWS,
-    CLASS_SETTLED,
-    CLASSES,
-    CLASSES_COLUMNS,
-    CLASSES_LONGEST,
-    CLEAR,
-    CLOSE,
-    FIRST_CLASS_EXAMINED,
-    FIRST_ROUNDS,
-    FIRST_SEEN,
-    FIRST_TRIPLE,
-    FOLD_STEPS,
-    HOPELESS,
-    HOPELESS_BINARY,
-    LEAST_TRIPLE,
-    LEVELS,
-    LEVELS_ACTIONS,
-    MOST_TRIPLE,
-    ONE_STEP_ROWS,
-    ROUGH,
-    ROUGH_ROWS,
-    ROUGH_ROWS_COLUMN,
-    ROUNDS,
-    SEARCH_ROWS,
-    SEARCH_ROWS_COLUMN,
-    SETTLED,
-    TRIAL_ROUNDS,
-    TRIPLE_ROUNDS,
-    TRIPLES_WORTH,
-)
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +40,7 @@ class Frame:
     @property
     def triples(self) -> bool:
         """Whether three-way effects are tried."""
-        return self.layout.K > 2 and self.layout.A <= MOST_TRIPLE
+        return self.layout.K > 2 and self.layout.A <= settings.MOST_TRIPLE
 
 
 def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
@@ -85,21 +49,27 @@ def fitted(rows: Rows, frame: Frame, *, long: bool) -> dict[str, MixtureModel]:
     found: dict[str, MixtureModel] = {}
     binary = bool(np.isin(rows.reward, (0.0, 1.0)).all())
     if binary and long:
-        rows = rows.thinned(max(BINARY_ROWS, BINARY_ROWS_COLUMN * columns(layout)))
-    few = rows.thinned(max(ROUGH_ROWS, ROUGH_ROWS_COLUMN * columns(layout)))
+        rows = rows.thinned(
+            max(settings.BINARY_ROWS, settings.BINARY_ROWS_COLUMN * columns(layout))
+        )
+    few = rows.thinned(max(settings.ROUGH_ROWS, settings.ROUGH_ROWS_COLUMN * columns(layout)))
     # Rewards of any size add up or multiply; 0/1 rewards add up or are chances.
     links = (Link.SUM, Link.LOGISTIC if binary else Link.PRODUCT)
-    rough = [alternate(few, start(few, link, layout.A), ROUGH) for link in links]
+    rough = [alternate(few, start(few, link, layout.A), settings.ROUGH) for link in links]
     errors = [squared_error(few, fit.q[:, 0]) for fit in rough]
-    hopeless = (HOPELESS_BINARY if binary else HOPELESS) * min(errors)
+    hopeless = (settings.HOPELESS_BINARY if binary else settings.HOPELESS) * min(errors)
     kept = [fit for fit, error in zip(rough, errors, strict=True) if error <= hopeless]
-    if not binary and layout.K <= CLASSES_LONGEST and columns(layout) <= CLASSES_COLUMNS:
+    if (
+        not binary
+        and layout.K <= settings.CLASSES_LONGEST
+        and columns(layout) <= settings.CLASSES_COLUMNS
+    ):
         alike = max(posterior_step(fit, few).likelihood for fit in kept)
         classes = _classes(rows, kept, frame)
         for fit in classes:
             found |= _with_classes(rows, fit, frame)
         # Where classes clearly exist, one class would be a worse model of the same kind.
-        if max((fit.likelihood for fit in classes), default=-np.inf) - alike > CLEAR:
+        if max((fit.likelihood for fit in classes), default=-np.inf) - alike > settings.CLEAR:
             return found
     for fit in kept:
         found |= _of_one_class(rows, fit, frame)
@@ -128,7 +98,7 @@ def _of_one_class(rows: Rows, rough: Fit, frame: Frame) -> dict[str, MixtureMode
 
 
 def _with_classes(rows: Rows, fit: Fit, frame: Frame) -> dict[str, MixtureModel]:
-    rows = rows.thinned(max(CLASS_ROWS, CLASS_CELLS // frame.layout.K**2))
+    rows = rows.thinned(max(settings.CLASS_ROWS, settings.CLASS_CELLS // frame.layout.K**2))
     fit = improved(rows, carried(fit, rows))
     name = f"behaviors-{'triple' if len(fit.triple) else fit.link}"
     return {name: _model(by_fold(fit, rows, frame.layout.F), fit, rows, frame)}
@@ -147,7 +117,9 @@ def _model(effects: Effects, fit: Fit, rows: Rows, frame: Frame) -> MixtureModel
 
 def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
     """Return fits of several classes to some rows: the likeliest link's, and those close to it."""
-    few = rows.thinned(max(SEARCH_ROWS, SEARCH_ROWS_COLUMN * columns(frame.layout)))
+    few = rows.thinned(
+        max(settings.SEARCH_ROWS, settings.SEARCH_ROWS_COLUMN * columns(frame.layout))
+    )
     rng = stream(frame.seed, Stream.CLASSES)
     alike = {fit.link: carried(fit, few) for fit in kept}
     fits = found_classes(few, list(alike.values()), rng)
@@ -157,21 +129,23 @@ def _classes(rows: Rows, kept: list[Fit], frame: Frame) -> list[Fit]:
             for fit in fits
         ]
     most = max((fit.likelihood for fit in fits), default=0.0)
-    return [fit for fit in fits if fit.likelihood > most - CLOSE]
+    return [fit for fit in fits if fit.likelihood > most - settings.CLOSE]
 
 
 def found_classes(few: Rows, alike: list[Fit], rng: np.random.Generator) -> list[Fit]:
     """Return the likeliest classes in some rows, one for each fit of one class that stays close to the likeliest."""
     # The likelihood has many local maxima, so several starts are tried. The first start decides which
     # links get the others.
-    races = [improved(few, first_classes(few, one, 0.0, rng), FIRST_ROUNDS) for one in alike]
+    races = [
+        improved(few, first_classes(few, one, 0.0, rng), settings.FIRST_ROUNDS) for one in alike
+    ]
     most = max(fit.likelihood for fit in races)
     out = []
     for one, fit in zip(alike, races, strict=True):
-        if fit.likelihood > most - CLOSE:
-            beginnings = [first_classes(few, one, level, rng) for level in LEVELS]
-            tried = [fit, *(improved(few, other, FIRST_ROUNDS) for other in beginnings)]
-            out.append(improved(few, _likeliest(tried), FIRST_ROUNDS))
+        if fit.likelihood > most - settings.CLOSE:
+            beginnings = [first_classes(few, one, level, rng) for level in settings.LEVELS]
+            tried = [fit, *(improved(few, other, settings.FIRST_ROUNDS) for other in beginnings)]
+            out.append(improved(few, _likeliest(tried), settings.FIRST_ROUNDS))
     return out
 
 
@@ -182,14 +156,14 @@ def found_triples(few: Rows, fit: Fit, alike: Fit, rng: np.random.Generator) -> 
     from the first round.
     """
     _, K, A, _ = fit.shape
-    grown = improved(few, with_room_for_triples(few, fit), TRIAL_ROUNDS)
+    grown = improved(few, with_room_for_triples(few, fit), settings.TRIAL_ROUNDS)
     # Any effects gain something: about their number divided by the rows (Akaike 1974).
-    if grown.likelihood - fit.likelihood < TRIPLES_WORTH * K + grown.freedom / few.n:
+    if grown.likelihood - fit.likelihood < settings.TRIPLES_WORTH * K + grown.freedom / few.n:
         return None
-    levels = (0.0, *LEVELS) if A <= LEVELS_ACTIONS else (0.0,)
+    levels = (0.0, *settings.LEVELS) if A <= settings.LEVELS_ACTIONS else (0.0,)
     begun = [with_room_for_triples(few, first_classes(few, alike, level, rng)) for level in levels]
-    tried = [improved(few, one, FIRST_ROUNDS) for one in [grown, *begun]]
-    return improved(few, _likeliest(tried), FIRST_ROUNDS)
+    tried = [improved(few, one, settings.FIRST_ROUNDS) for one in [grown, *begun]]
+    return improved(few, _likeliest(tried), settings.FIRST_ROUNDS)
 
 
 def _likeliest(fits: list[Fit]) -> Fit:
@@ -203,10 +177,10 @@ def described(fit: Fit) -> list[Json]:
     return [{"share": float(share[z]), "sees": fit.examined[z].tolist()} for z in order]
 
 
-def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
+def alternate(rows: Rows, fit: Fit, settled: float = settings.SETTLED) -> Fit:
     """Return the fit of one class: effects, examination and tilt in turn until the loss changes little."""
     last = np.inf
-    for turn in range(ROUNDS):
+    for turn in range(settings.ROUNDS):
         fit = tilt_step(examination_step(effects_step(fit, rows), rows), rows)
         loss = fit.errors(rows)
         if turn and abs(last - loss) < settled * abs(loss):
@@ -216,7 +190,10 @@ def alternate(rows: Rows, fit: Fit, settled: float = SETTLED) -> Fit:
 
 
 def improved(
-    rows: Rows, fit: Fit, rounds: int = CLASS_ROUNDS, settled: float = CLASS_SETTLED
+    rows: Rows,
+    fit: Fit,
+    rounds: int = settings.CLASS_ROUNDS,
+    settled: float = settings.CLASS_SETTLED,
 ) -> Fit:
     """Return classes after rounds of expectation and maximisation, until the likelihood gains less than `settled`."""
     last = -np.inf
@@ -240,7 +217,7 @@ def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator
     deviations. With one class such a shift is the same as a shift of the positions; only several
     classes can tell the two apart.
     """
-    _, K, _, p = alike.shape
+    (_, K, _, p), Z = alike.shape, settings.CLASSES
     pair = alike.effect[:, p:]
     raised = level * float(pair.std()) - float(pair.mean())
     effect, centre = alike.effect.copy(), alike.prior.effect.copy()
@@ -250,13 +227,13 @@ def first_classes(rows: Rows, alike: Fit, level: float, rng: np.random.Generator
     shift = alike.shift - (0.0 if alike.link.curved else raised * alike.examined[0].sum(axis=1))
     everything, nothing = 1.0 - np.eye(K), np.empty((0, 0))
     prior = replace(
-        alike.prior, effect=centre, examined=np.tile(everything, (CLASSES, 1, 1)), triple_penalty=FIRST_TRIPLE,
-        examined_penalty=np.full((CLASSES, K, K), FIRST_CLASS_EXAMINED * alike.noise),
+        alike.prior, effect=centre, examined=np.tile(everything, (Z, 1, 1)), triple_penalty=settings.FIRST_TRIPLE,
+        examined_penalty=np.full((Z, K, K), settings.FIRST_CLASS_EXAMINED * alike.noise),
     )  # fmt: skip
     fit = replace(
         alike, effect=effect, shift=shift, examined=_looks(alike.examined[0], rng) * everything, prior=prior,
-        tilt=np.zeros(alike.tilt.shape), shares=np.zeros((CLASSES, rows.traits.shape[1] + 1)), common=0.0,
-        shared=np.zeros(rows.n), posterior=np.full((rows.n, CLASSES), 1.0 / CLASSES), scale=nothing, own=nothing,
+        tilt=np.zeros(alike.tilt.shape), shares=np.zeros((Z, rows.traits.shape[1] + 1)), common=0.0,
+        shared=np.zeros(rows.n), posterior=np.full((rows.n, Z), 1.0 / Z), scale=nothing, own=nothing,
     )  # fmt: skip
     return moved(fit, rows)
 
@@ -270,10 +247,12 @@ def _looks(examined: Floats, rng: np.random.Generator) -> Floats:
         np.float64
     )
     # A share 1 / FIRST_SEEN of the items at FIRST_SEEN each: these classes examine 1 on average.
-    scattered = examined * (rng.random((CLASSES - len(plain), K, K)) < 1.0 / FIRST_SEEN)
+    scattered = examined * (
+        rng.random((settings.CLASSES - len(plain), K, K)) < 1.0 / settings.FIRST_SEEN
+    )
     # Expectation and maximisation keeps classes equal that start equal.
-    apart = np.exp(0.2 * rng.standard_normal((CLASSES, K, K)))
-    return np.asarray(FIRST_SEEN * np.concatenate([plain, scattered]) * apart)
+    apart = np.exp(0.2 * rng.standard_normal((settings.CLASSES, K, K)))
+    return np.asarray(settings.FIRST_SEEN * np.concatenate([plain, scattered]) * apart)
 
 
 def with_room_for_triples(rows: Rows, fit: Fit) -> Fit:
@@ -290,7 +269,7 @@ def by_fold(fit: Fit, rows: Rows, folds: int) -> Effects:
     """
     _, K, A, p = fit.shape
     penalty, away = effect_pull(fit)
-    plenty = fit.link is Link.LOGISTIC and rows.n >= ONE_STEP_ROWS * len(penalty)
+    plenty = fit.link is Link.LOGISTIC and rows.n >= settings.ONE_STEP_ROWS * len(penalty)
     if (fit.link.curved and not plenty) or len(fit.triple):
         return _by_steps(fit, rows, folds)
     # One step from the sums of all folds but one.
@@ -308,7 +287,7 @@ def _by_steps(fit: Fit, rows: Rows, folds: int) -> Effects:
     for f in range(folds):
         # A posterior of zero leaves a row out of every sum without copying rows.
         part = replace(fit, posterior=fit.posterior * (rows.fold != f)[:, None])
-        for _ in range(FOLD_STEPS):
+        for _ in range(settings.FOLD_STEPS):
             part = effects_step(part, rows)
             part = triples_step(part, rows) if len(fit.triple) else part
         out.append((part.effect, part.shift, part.triple))
@@ -328,14 +307,14 @@ def one_class_triples(fit: Fit, rows: Rows, folds: int) -> Floats:
     error = (rows.reward - fit.q[:, 0]) * rows.present
     gram, right = triple_grams(fit, rows, error, folds)
     # Empirical Bayes on the sums: a round costs a solution, not a pass over the rows.
-    noise, penalty = float((error**2).sum() / max(rows.present.sum(), 1.0)), FIRST_TRIPLE
+    noise, penalty = float((error**2).sum() / max(rows.present.sum(), 1.0)), settings.FIRST_TRIPLE
     A, eye = fit.shape[2], np.eye(gram.shape[-1])
-    for _ in range(TRIPLE_ROUNDS):
+    for _ in range(settings.TRIPLE_ROUNDS):
         inverse = np.linalg.inv(gram.sum(axis=0) + penalty * eye)
         found = (inverse @ right.sum(axis=0)[..., None])[..., 0]
         tau2 = float(np.mean(found**2 + noise * np.diagonal(inverse, axis1=1, axis2=2)))
         # Without residuals the noise is zero, and without a penalty the matrix could be singular.
-        penalty = max(noise / max(tau2, 1e-8 * noise, 1e-300), LEAST_TRIPLE)
+        penalty = max(noise / max(tau2, 1e-8 * noise, 1e-300), settings.LEAST_TRIPLE)
     solved = np.linalg.solve(others(gram) + penalty * eye, others(right)[..., None])[
         ..., 0
     ]  # (F, A, Q)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
+from counterrank.models import settings
 from counterrank.models.mixture.model import (
     Link,
     Rows,
@@ -14,16 +15,6 @@ from counterrank.models.mixture.model import (
     pair_parts,
     scale_of_tilt,
 )
-from counterrank.models.settings import (
-    FIRST_EXAMINED,
-    FIRST_TILT,
-    FIRST_TRIPLE,
-    LEAST_CHANCE,
-    SHIFT,
-)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +98,7 @@ class Fit:
         """Return squared errors less their shared part, weighed by class; for 0/1 rewards -2 log-likelihood."""
         if self.link is Link.LOGISTIC:
             # A chance of exactly 0 or 1 would let one surprising click decide the fit.
-            chance = np.clip(self.q[:, 0], LEAST_CHANCE, 1.0 - LEAST_CHANCE)
+            chance = np.clip(self.q[:, 0], settings.LEAST_CHANCE, 1.0 - settings.LEAST_CHANCE)
             said = np.log(np.where(rows.reward > 0.5, chance, 1.0 - chance))
             return float(-2.0 * (rows.present * (self.posterior > 0) * said).sum())
         square, total = self.squares(rows)
@@ -119,9 +110,9 @@ class Fit:
         # Penalties are in noise variances, as the errors are.
         pulls = float((at.effect_penalty * (self.effect - at.effect) ** 2).sum())
         pulls += float((at.examined_penalty * (self.examined - at.examined) ** 2).sum())
-        pulls += at.triple_penalty * float((np.tril(self.triple) ** 2).sum()) + SHIFT * float(
-            (self.shift**2).sum()
-        )
+        pulls += at.triple_penalty * float(
+            (np.tril(self.triple) ** 2).sum()
+        ) + settings.SHIFT * float((self.shift**2).sum())
         return self.errors(rows) + pulls + at.tilt_penalty * float((self.tilt**2).sum())
 
 
@@ -143,9 +134,9 @@ def start(rows: Rows, link: Link, actions: int) -> Fit:
         effect.copy(),
         penalty,
         everything,
-        np.full((1, K, K), FIRST_EXAMINED * unit),
-        FIRST_TILT * unit,
-        FIRST_TRIPLE,
+        np.full((1, K, K), settings.FIRST_EXAMINED * unit),
+        settings.FIRST_TILT * unit,
+        settings.FIRST_TRIPLE,
     )
     nothing = np.empty((0, 0))
     fit = Fit(
@@ -188,7 +179,7 @@ def moved(fit: Fit, rows: Rows, *, sides: Floats | None = None, **changes: Any) 
         )
     else:
         part = np.einsum("is,isk->ik", scale, sides)[:, None]
-    return replace(fit, scale=scale, own=own, part=part, q=linked(fit.link, own, part))
+    return replace(fit, scale=scale, own=own, part=part, q=linked(fit.link, own[:, None], part))
 
 
 def carried(fit: Fit, rows: Rows) -> Fit:

@@ -10,32 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
+from counterrank.models import settings
 from counterrank.models.columns import blocks_of, indicators
 from counterrank.models.mixture.model import Beside, Link, Rows, chances, padded, pair_parts
 from counterrank.models.mixture.state import Fit, Prior, moved, shared_by
 from counterrank.models.ridge import by_action
-from counterrank.models.settings import (
-    CONJUGATE_EXACT,
-    CONJUGATE_STEPS,
-    HALVINGS,
-    LARGEST_EXPONENT,
-    LEAST_EFFECT,
-    LEAST_EXAMINED,
-    LEAST_NOISE,
-    LEAST_SHARED,
-    LEAST_VARIANCE,
-    MOST_SHARED,
-    RARE_STEP,
-    SHARE,
-    SHARE_STEPS,
-    SHIFT,
-    SIZE,
-)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rows whose columns are held at once.
 _ROWS = 2048
@@ -81,12 +62,12 @@ def shares_step(fit: Fit, rows: Rows) -> Fit:
     The curvature is at most X'X / 2 (Boehning 1992), which makes every step an improvement.
     """
     phi = np.concatenate([np.ones((rows.n, 1)), rows.traits], axis=1)
-    penalty = np.full(phi.shape[1], SHARE)
-    penalty[0] = SIZE
+    penalty = np.full(phi.shape[1], settings.SHARE)
+    penalty[0] = settings.SIZE
     # A bound of the Hessian is inverted once, and no step can overshoot.
     inverse = np.linalg.inv(0.5 * phi.T @ phi + np.diag(penalty))
     shares = fit.shares
-    for _ in range(SHARE_STEPS):
+    for _ in range(settings.SHARE_STEPS):
         slope = (fit.posterior - chances(shares, rows.traits)).T @ phi - penalty * shares
         shares = shares + slope @ inverse
     return replace(fit, shares=shares)
@@ -142,7 +123,7 @@ def examination_sums(fit: Fit, rows: Rows, *, together: bool) -> tuple[Floats, F
         beside, scale = Beside(rows.action[block], 0, A), fit.scale[block].T
         slopes = np.stack([_examined_columns(fit, effects, beside, scale, k) for k in range(K)])
         for z in range(Z):
-            used = block.start + np.flatnonzero(fit.posterior[block, z] >= RARE_STEP)
+            used = block.start + np.flatnonzero(fit.posterior[block, z] >= settings.RARE_STEP)
             # Without three-way effects all classes have the same columns.
             columns = slopes[:, min(z, slopes.shape[1] - 1)][..., used - block.start]
             weight, q = fit.posterior[used, z], fit.q[used, z].T
@@ -164,7 +145,11 @@ def _blocks(count: int) -> Iterator[slice]:
 
 def _variance(link: Link, q: Floats) -> Floats:
     """Return v, the variance of a reward in units of the noise."""
-    return np.maximum(q * (1.0 - q), LEAST_VARIANCE) if link is Link.LOGISTIC else np.ones(q.shape)
+    return (
+        np.maximum(q * (1.0 - q), settings.LEAST_VARIANCE)
+        if link is Link.LOGISTIC
+        else np.ones(q.shape)
+    )
 
 
 def _rests(fit: Fit, rows: Rows, used: Ints, of_class: Ints, shared: Floats) -> Floats:
@@ -206,7 +191,7 @@ def _examination_prior(fit: Fit, spread: Floats) -> Prior:
             if side.sum() > 1:
                 group = fit.examined[z][side]
                 centre[z][side], penalty[z][side] = shrinkage(
-                    group, spread[z][side], fit.noise, LEAST_EXAMINED
+                    group, spread[z][side], fit.noise, settings.LEAST_EXAMINED
                 )
     return replace(fit.prior, examined=centre, examined_penalty=penalty)
 
@@ -260,7 +245,7 @@ def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, 
     gram, right = np.zeros((folds, A * width + K, A * width + K)), np.zeros((folds, A * width + K))
     for f, block in blocks_of(fold):
         # One column for each ranking and class that is not improbable.
-        row, of_class = np.nonzero(fit.posterior[block] >= RARE_STEP)
+        row, of_class = np.nonzero(fit.posterior[block] >= settings.RARE_STEP)
         used = block[row]
         weight, shared = fit.posterior[used, of_class], fit.shared[used]
         own, others, variance = _slopes(fit, rows, used, of_class)
@@ -303,14 +288,18 @@ def _slopes(fit: Fit, rows: Rows, used: Ints, of_class: Ints) -> tuple[Floats, F
     present, q = rows.present[used].T, fit.q[used, of_class].T
     if fit.link is Link.PRODUCT:
         # d(own exp(part)) = exp(part) d own + q d part.
-        part = np.clip(fit.part[used, of_class].T, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        part = np.clip(
+            fit.part[used, of_class].T, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT
+        )
         return present * np.exp(part), present * q, np.ones(q.shape)
     return present, present, _variance(fit.link, q)
 
 
 def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
     """Return penalties (S,) of own effects, pair effects and shifts, and how far they are from their centres."""
-    penalty = np.concatenate([fit.prior.effect_penalty.ravel(), np.full(len(fit.shift), SHIFT)])
+    penalty = np.concatenate(
+        [fit.prior.effect_penalty.ravel(), np.full(len(fit.shift), settings.SHIFT)]
+    )
     return penalty, np.concatenate([(fit.effect - fit.prior.effect).ravel(), fit.shift])
 
 
@@ -320,13 +309,13 @@ def _effect_prior(fit: Fit, spread: Floats) -> Prior:
     centre, penalty = fit.prior.effect.copy(), fit.prior.effect_penalty.copy()
     for j in range(p):
         centre[:, j], strength = shrinkage(
-            fit.effect[:, j], spread[:, j], fit.noise, LEAST_EFFECT * fit.noise
+            fit.effect[:, j], spread[:, j], fit.noise, settings.LEAST_EFFECT * fit.noise
         )
         # Actions may differ in level by far more than a normal prior of their spread would like: an
         # intercept is never held harder than a position's shift.
-        penalty[:, j] = min(strength, SHIFT) if j == 0 else strength
+        penalty[:, j] = min(strength, settings.SHIFT) if j == 0 else strength
     # In a product pair effects are logarithms: they have no unit.
-    least = LEAST_EFFECT * (1.0 if fit.link is Link.PRODUCT else fit.noise)
+    least = settings.LEAST_EFFECT * (1.0 if fit.link is Link.PRODUCT else fit.noise)
     centre[:, p:], penalty[:, p:] = shrinkage(fit.effect[:, p:], spread[:, p:], fit.noise, least)
     return replace(fit.prior, effect=centre, effect_penalty=penalty)
 
@@ -345,7 +334,8 @@ def tilt_step(fit: Fit, rows: Rows) -> Fit:
     # Centred at zero, not at its mean: no tilt is the natural default.
     tau2 = float(np.mean(found.tilt.ravel() ** 2 + found.noise * np.diag(inverse)))
     return replace(
-        found, prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, LEAST_EFFECT))
+        found,
+        prior=replace(found.prior, tilt_penalty=found.noise / max(tau2, settings.LEAST_EFFECT)),
     )
 
 
@@ -415,7 +405,9 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     before = LinearOperator((size, size), matvec=lambda v: scale * v.ravel(), dtype=np.float64)
     pull = (right - penalty * np.tril(fit.triple)).ravel()
-    step, _ = cg(operator, pull, rtol=CONJUGATE_EXACT, maxiter=CONJUGATE_STEPS, M=before)
+    step, _ = cg(
+        operator, pull, rtol=settings.CONJUGATE_EXACT, maxiter=settings.CONJUGATE_STEPS, M=before
+    )
     found = _search(fit, rows, triple=both_orders(step.reshape(fit.triple.shape)))
     used = np.tril(np.ones(fit.triple.shape[1:], dtype=bool))
     # The diagonal of the inverse, approximated by the inverse of the diagonal: A^3 columns are many.
@@ -423,7 +415,7 @@ def triples_step(fit: Fit, rows: Rows) -> Fit:
     tau2 = float(np.mean(found.triple[:, used] ** 2 + spread))
     # Effective number of parameters of a ridge, sum d / (d + penalty), by the same approximation.
     freedom = float((diagonal[:, used] / (diagonal[:, used] + penalty)).sum())
-    strength = fit.noise / max(tau2, LEAST_EFFECT * fit.noise)
+    strength = fit.noise / max(tau2, settings.LEAST_EFFECT * fit.noise)
     return replace(found, prior=replace(fit.prior, triple_penalty=strength), freedom=freedom)
 
 
@@ -463,7 +455,7 @@ def _weighed(fit: Fit, rows: Rows) -> Iterator[tuple[slice, Beside, Floats]]:
         yield (
             block,
             Beside(rows.action[block], 0, fit.shape[2]),
-            weight * (weight >= RARE_STEP),
+            weight * (weight >= settings.RARE_STEP),
         )
 
 
@@ -497,7 +489,7 @@ def _search(fit: Fit, rows: Rows, sides: Floats | None = None, **steps: Floats) 
     if exact and not fit.link.curved:
         return moved(fit, rows, **{name: getattr(fit, name) + step for name, step in steps.items()})
     before = fit.loss(rows)
-    for halving in range(HALVINGS):
+    for halving in range(settings.HALVINGS):
         changes: dict[str, object] = {
             name: getattr(fit, name) + step * 0.5**halving for name, step in steps.items()
         }
@@ -518,13 +510,15 @@ def noise_step(fit: Fit, rows: Rows) -> Fit:
     used = fit.posterior.sum(axis=1)
     rewards, pairs = max(float(used @ count), 1.0), float(used @ (count * (count - 1.0)))
     least = max(
-        LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean()), 1e-300
+        settings.LEAST_NOISE * float(rows.reward.var()),
+        1e-12 * float((rows.reward**2).mean()),
+        1e-300,
     )
     variance = max(square / rewards, least)
     common = float(
-        np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, MOST_SHARED)
+        np.clip((total.sum() - square) / max(pairs * variance, 1e-300), 0.0, settings.MOST_SHARED)
     )
-    common = common if common > LEAST_SHARED else 0.0
+    common = common if common > settings.LEAST_SHARED else 0.0
     shared = shared_by(common, count)
     return replace(
         fit,

@@ -11,13 +11,9 @@ y = w r need not be stored.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import fill, helper, jit, vector_helper, vector_jit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer
 #: ones for cache.

@@ -28,8 +28,8 @@ context.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import helper, jit, vector_jit
 from counterrank.models.clicks.kernels.pages import (
     CHOICE,
@@ -38,9 +38,6 @@ from counterrank.models.clicks.kernels.pages import (
     page_product,
 )
 from counterrank.models.clicks.kernels.sigmoid import exponential, sigmoid
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLICKS, NORMAL, GAMMA = 0, 1, 2
 #: Chances stay this far from 0 and 1 in the likelihood, so that no single slot decides a fit.

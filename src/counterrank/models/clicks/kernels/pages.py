@@ -20,13 +20,10 @@ of a page follow each other.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 from counterrank.models.clicks.kernels.sigmoid import exponential
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CHOICE, CHANCE, TOTAL, NUMBER = 3, 4, 5, 6
 #: Beyond this exponentials are cut (`sigmoid`).

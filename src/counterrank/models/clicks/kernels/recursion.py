@@ -8,14 +8,11 @@ last click at l, column 0 for no click.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import jit
 from counterrank.models.clicks.kernels.likelihood import bend
 from counterrank.models.clicks.kernels.sigmoid import sigmoid
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Shown(NamedTuple):
@@ -275,7 +272,7 @@ def similar_above(
 
 
 @jit
-def cosines_above(features: Floats, shown: NDArray[np.bool_], out: Floats) -> None:
+def cosines_above(features: Floats, shown: Bools, out: Floats) -> None:
     """Write the sum of cosines between each slot's features (m, K, p) and those above, zero in the padding."""
     m, K, p = features.shape
     above = np.zeros(p)

@@ -1,11 +1,9 @@
 """Exponential and logistic function in a form that compilers turn into vector instructions."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.kernels.jit import helper, jit
-
-Floats = NDArray[np.float64]
 
 _PER_OCTAVE = 1.4426950408889634  # 1 / log 2
 # log 2 in two parts: whole multiples of the first are exact.
