@@ -1,4 +1,4 @@
-"""How far a pass has come, told to whoever listens; nobody, by default."""
+"""The progress of passes over a log, for whoever listens; nobody, by default."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

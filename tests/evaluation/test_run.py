@@ -292,3 +292,29 @@ def test_totals_are_summed_as_by_hand(units):
         table = np.zeros((1024, 4))
         np.add.at(table, bucket, np.column_stack([columns.T, np.ones(500)]))
         np.testing.assert_allclose(found.buckets, table, rtol=1e-12)
+
+
+def test_errors_in_groups_are_those_of_the_recommended_estimator_whatever_else_runs():
+    """IPS and SNIPS share their sums; a lift of IPS over the baseline has the error of IPS."""
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.full(3, 3.0), (3, 400))
+    action = np.stack([rng.choice(3, 2, p=row) for row in p[0]])
+    shown = [np.take_along_axis(table, action, axis=1) for table in p]
+    log = cr.RankingLog(
+        action=action, reward=rng.random((400, 2)), propensity=shown[0],
+        targets={"new": shown[1], "old": shown[2]}, columns={"group": np.arange(400) % 2},
+    )  # fmt: skip
+    alone, beside = (
+        cr.evaluate(log, estimators=names, baseline="old", segments="group", audit=False)
+        for names in (["ips"], ["ips", "snips"])
+    )
+    assert [row.estimator for row in alone.segments] == ["ips"] * 4
+    for one, other in zip(alone.segments, beside.segments, strict=True):
+        assert (one.target, one.label, one.estimator) == (
+            other.target,
+            other.label,
+            other.estimator,
+        )
+        assert other.lift.value == pytest.approx(one.lift.value, rel=1e-12)
+        assert other.lift.stderr == pytest.approx(one.lift.stderr, rel=1e-9)
+        assert other.lift.low == pytest.approx(one.lift.low, rel=1e-9)

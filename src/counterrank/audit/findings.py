@@ -394,8 +394,10 @@ class Audit(tuple[Finding, ...]):
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
         named = {"failed": self.failed, "warned": self.warned}
-        told = [f"{status}={[row.check for row in rows]}" for status, rows in named.items() if rows]
-        return f"Audit({', '.join([*told, f'passed={len(self.passed)}'])})"
+        not_passed = [
+            f"{status}={[row.check for row in rows]}" for status, rows in named.items() if rows
+        ]
+        return f"Audit({', '.join([*not_passed, f'passed={len(self.passed)}'])})"
 
     def __str__(self) -> str:
         return printed(self)

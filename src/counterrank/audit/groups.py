@@ -465,14 +465,11 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     wrong = [name for name, (_, _, p) in found.items() if _family(p) <= SIGNIFICANT]
     return [
         _unmatched(name, subject)
-        if _matches_nothing(tally.parts["all", name])
+        # No weight at all, where there are enough rows for one.
+        if not sums[1].any() and sums[0].max() >= TESTED_ESS
         else _overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small)
-        for name in found
+        for name, sums in ((name, tally.parts["all", name]) for name in found)
     ]
-
-
-def _matches_nothing(sums: Floats) -> bool:
-    return bool((sums[1] == 0).all() and sums[0].max() >= TESTED_ESS)
 
 
 def _unmatched(name: str, subject: Subject) -> Finding:

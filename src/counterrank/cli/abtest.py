@@ -49,8 +49,8 @@ def abtest(log: Any, **options: Any) -> None:
     """Read an A/B test with its log: every row tells about every ranker that could have shown it."""
     from counterrank import evaluation
 
-    told = opened(log, options)
+    command = opened(log, options)
     asked = picked(options, "baseline", "level", "sequential", "top_down", "seed")
-    with showing_progress(enabled=not told.quiet):
-        result = evaluation.abtest(log, options["arm"], **asked, **told.reading)
-    told.hand_over(result)
+    with showing_progress(enabled=not command.quiet):
+        result = evaluation.abtest(log, options["arm"], **asked, **command.reading)
+    command.hand_over(result)

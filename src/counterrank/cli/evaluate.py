@@ -178,8 +178,8 @@ def evaluate(log: Any, **options: Any) -> None:
     from counterrank.errors import require
     from counterrank.estimators import with_position_curve
 
-    told = opened(log, options, **{"--weights-out": options["weights_out"]})
-    read = told.reading
+    command = opened(log, options, **{"--weights-out": options["weights_out"]})
+    read = command.reading
     if options["mlflow"]:
         # Before the evaluation, not after it.
         require("mlflow", extra="mlflow")
@@ -191,20 +191,20 @@ def evaluate(log: Any, **options: Any) -> None:
         read["engine"] = options["engine"]
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
-    with showing_progress(enabled=not told.quiet):
+    with showing_progress(enabled=not command.quiet):
         result = evaluation.evaluate(
             log,
             targets,
             estimators=with_position_curve(options["estimators"], options["position_curve"]),
             command=shlex.join(["counterrank", *sys.argv[1:]]),
             **{name: options[name] for name in _AS_GIVEN if options[name] is not None},
-            **told.metrics("rewards", "primary", "guardrails", "baseline"),
+            **command.metrics("rewards", "primary", "guardrails", "baseline"),
             **read,
         )
     words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
-    told.hand_over(result)
+    command.hand_over(result)
     if options["mlflow"]:
         click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
     _suggest_a_word(options, read.get("columns"))
@@ -304,15 +304,15 @@ def check(log: Any, **options: Any) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
 
-    told = opened(log, options)
-    read = told.reading
-    if "rewards" in told.measured:
+    command = opened(log, options)
+    read = command.reading
+    if "rewards" in command.measured:
         from counterrank.metrics import Metrics
 
-        read = {**read, "rewards": Metrics.of(told.measured["rewards"]).operands}
+        read = {**read, "rewards": Metrics.of(command.measured["rewards"]).operands}
     with showing_progress():
         found = audit_file(log, **picked(options, "targets", "segments", "time"), **read)
-    told.hand_over(found)
+    command.hand_over(found)
     if found.failed:
         raise click.exceptions.Exit(2)
 
@@ -342,11 +342,14 @@ def validate(log: Any, **options: Any) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank import evaluation
 
-    told = opened(log, options)
-    asked = {**picked(options, "estimators", "level", "seed"), **told.metrics("rewards", "primary")}
-    with showing_progress(enabled=not told.quiet):
-        result = evaluation.validate(log, options["arm"], **asked, **told.reading)
-    told.hand_over(result)
+    command = opened(log, options)
+    asked = {
+        **picked(options, "estimators", "level", "seed"),
+        **command.metrics("rewards", "primary"),
+    }
+    with showing_progress(enabled=not command.quiet):
+        result = evaluation.validate(log, options["arm"], **asked, **command.reading)
+    command.hand_over(result)
 
 
 _CURVE = """Example:
@@ -374,7 +377,7 @@ def curve(log: Any, **options: Any) -> None:
     """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
     from counterrank import evaluation
 
-    told = opened(log, options, **{"--out": options["out"]})
+    command = opened(log, options, **{"--out": options["out"]})
     with showing_progress():
-        found = evaluation.position_curve(log, seed=options["seed"], **told.reading)
+        found = evaluation.position_curve(log, seed=options["seed"], **command.reading)
     write(options["out"], found.to_json())

@@ -106,17 +106,17 @@ def learn(log: Any, **options: Any) -> None:
     out, onnx_path = options["out"], options["onnx_path"]
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    told = opened(log, options, **{"--out": out, "--onnx": onnx_path})
+    command = opened(log, options, **{"--out": out, "--onnx": onnx_path})
     # Before the learning, not after it.
     if onnx_path:
         require("onnx", extra="onnx")
-    with showing_progress(enabled=not told.quiet):
+    with showing_progress(enabled=not command.quiet):
         result = learning.learn(
             log,
             reward_range=_range(options["reward_range"]),
             **picked(options, *_AS_GIVEN),
-            **told.metrics("rewards", "primary", "guardrails"),
-            **told.reading,
+            **command.metrics("rewards", "primary", "guardrails"),
+            **command.reading,
         )
     certified = result.certificate.certified
     if certified:
@@ -126,7 +126,7 @@ def learn(log: Any, **options: Any) -> None:
         if onnx_path:
             write_bytes(onnx_path, graph)
     written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
-    told.hand_over(result, written)
+    command.hand_over(result, written)
     if not certified:
         click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)

@@ -73,10 +73,10 @@ def plan(log: Any, **options: Any) -> None:
     out = options["out"]
     if out is not None and not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    told = opened(log, options, **{"--out": out})
-    names = policy_names(told.reading.get("policies"))
-    with showing_progress(enabled=not told.quiet):
-        result = exploration.plan(log, names, **picked(options, *_AS_GIVEN), **told.reading)
+    command = opened(log, options, **{"--out": out})
+    names = policy_names(command.reading.get("policies"))
+    with showing_progress(enabled=not command.quiet):
+        result = exploration.plan(log, names, **picked(options, *_AS_GIVEN), **command.reading)
     if out is not None:
         result.save(out)
-    told.hand_over(result)
+    command.hand_over(result)

@@ -42,14 +42,14 @@ class PositionCurve:
 
     def to_json(self) -> str:
         """Return the curve as JSON."""
-        told = {
+        found = {
             "schema": SCHEMA,
             "curve": list(self.curve),
             "inverse": list(self.inverse),
             "log_error": list(self.log_error),
             "rows": self.rows,
         }
-        return json.dumps(told, indent=1) + "\n"
+        return json.dumps(found, indent=1) + "\n"
 
 
 def position_curve(log: LogLike, *, seed: int = 0, **reading: Unpack[OpenOptions]) -> PositionCurve:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import RankingLog
 from counterrank.estimators import can_model
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.inference import AdjustedMean, Looks, critical_value, mean_of
@@ -164,7 +163,8 @@ def _candidates(test: PooledTest) -> list[Message]:
     missing = (counts == 0) & rare
     if missing.any():
         index = int(np.argmax(missing.any(axis=0)))
-        items = [_item(log, int(i)) for i in np.flatnonzero(missing[:, index])]
+        names = log.action_names or range(len(missing))
+        items = [str(names[i]) for i in np.flatnonzero(missing[:, index])]
         found.append(
             Message(
                 "candidates-by-arm",
@@ -175,7 +175,3 @@ def _candidates(test: PooledTest) -> list[Message]:
             )
         )
     return found
-
-
-def _item(log: RankingLog, index: int) -> str:
-    return str(index) if log.action_names is None else log.action_names[index]

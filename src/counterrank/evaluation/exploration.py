@@ -267,10 +267,8 @@ POWER = 0.8
 ABSURD = 1000.0
 
 
-def detectable(
-    stderr: float, *, allowance: float = 0.0, level: float = 0.95, power: float = POWER
-) -> float:
-    """Return the smallest true lift that the interval tells from zero with probability `power`.
+def detectable(stderr: float, *, allowance: float = 0.0, level: float = 0.95) -> float:
+    """Return the smallest true lift that the interval tells from zero with probability `POWER`.
 
     h + z_power stderr, h the half-length of the interval, (z_{1-alpha/2} + z_power) stderr where no
     bias is allowed for (Cohen 1988); the other tail's chance is ignored.
@@ -280,7 +278,7 @@ def detectable(
     """
     from scipy import special
 
-    return bias_aware_half(stderr, allowance, level) + float(special.ndtri(power)) * stderr
+    return bias_aware_half(stderr, allowance, level) + float(special.ndtri(POWER)) * stderr
 
 
 def rows_for(

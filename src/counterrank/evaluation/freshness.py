@@ -97,13 +97,11 @@ def _moment(text: str) -> tuple[np.datetime64, bool] | None:
     except ValueError:
         pass
     try:
-        return np.datetime64(_utc(datetime.fromisoformat(text)), "us"), False
+        moment = datetime.fromisoformat(text)
+        utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+        return np.datetime64(utc, "us"), False
     except ValueError:
         return None
-
-
-def _utc(given: datetime) -> datetime:
-    return given if given.tzinfo is None else given.astimezone(UTC).replace(tzinfo=None)
 
 
 def _parsed(values: NDArray[Any], column: str) -> NDArray[np.datetime64]:

@@ -337,8 +337,8 @@ def agreement(e: TargetEvidence) -> Found:
 def _turned(e: TargetEvidence) -> bool:
     """Return whether the lift differs from zero while all usable weights, two or more, have the other sign."""
     lift = e.estimate.lift
-    told = lift.low > 0 or lift.high < 0
-    return told and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
+    certain = lift.low > 0 or lift.high < 0
+    return certain and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
 
 
 def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
@@ -358,8 +358,7 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
     names = ", ".join(rival.name for rival in rivals) or "none was run"
     reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
     if allowed > 0:
-        told = f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
-        return Judged(PASSED, told)
+        return Judged(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
     return Judged(
         WARNED,
         reason,
@@ -405,8 +404,8 @@ def precision(e: TargetEvidence) -> Found:
         # Rows shorten what chance adds; the bias that is allowed for stays.
         wanted = max(goal * scale, abs(lift.value) / 2)
         if wanted <= allowed:
-            told = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
-            yield Judged(status, reason, (f"{told}; {EXPLORE}", "an A/B test"))
+            why = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
+            yield Judged(status, reason, (f"{why}; {EXPLORE}", "an A/B test"))
             return
         factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
     yield Judged(status, reason, *_more(e.estimate.n, factor, EXPLORE))

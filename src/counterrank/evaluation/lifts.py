@@ -134,8 +134,8 @@ class ABTest(RecordResult):
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""
-        told = ", ".join(
+        lifts = ", ".join(
             f"{one.to}: {one.lift.value:+.4g} ({one.lift.low:+.4g} to {one.lift.high:+.4g})"
             for one in self.lifts
         )
-        return f"ABTest(baseline={self.baseline!r}, {told})"
+        return f"ABTest(baseline={self.baseline!r}, {lifts})"

@@ -350,7 +350,7 @@ def decision(
     candidates = [target for target in all_of.options.targets if target != all_of.options.baseline]
     level = 1.0 - (1.0 - all_of.options.level) / max(len(candidates), 1)
     by_text = {one.text: one for one in metrics.guardrails}
-    told: dict[str, tuple[str, tuple[Message, ...]]] = {}
+    decided: dict[str, tuple[str, tuple[Message, ...]]] = {}
     bounds: dict[str, float] = {}
     for target in candidates:
         one = primary.estimate(target)
@@ -366,9 +366,9 @@ def decision(
             if row.target == target
         ]  # fmt: skip
         evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
-        told[target] = decide(JudgedTarget(target, primary.name, low, high, evidence, watched))
+        decided[target] = decide(JudgedTarget(target, primary.name, low, high, evidence, watched))
         bounds[target] = low
-    actions = {target: action for target, (action, _) in told.items()}
+    actions = {target: action for target, (action, _) in decided.items()}
     action = overall(list(actions.values()))
     named = [target for target in candidates if actions[target] == action]
     # Of several that could be shipped, the one whose lift is surely largest.
@@ -377,7 +377,7 @@ def decision(
     reasons = tuple(
         DecisionReason(target, reason.code, reason.text)
         for target in shown
-        for reason in told[target][1]
+        for reason in decided[target][1]
     )
     return ShipDecision(action, reasons, best, actions)
 

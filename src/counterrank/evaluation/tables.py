@@ -210,8 +210,8 @@ class Verdict(Record):
             status: dict.fromkeys(one.check for one in self.reasons if one.status == status)
             for status in ("fail", "warn")
         }
-        told = [f"{status}={list(checks)}" for status, checks in blamed.items() if checks]
-        return f"Verdict({', '.join([repr(self.level), *told])})"
+        not_passed = [f"{status}={list(checks)}" for status, checks in blamed.items() if checks]
+        return f"Verdict({', '.join([repr(self.level), *not_passed])})"
 
     def __str__(self) -> str:
         """Return the sentence, and a line for each check that did not pass."""

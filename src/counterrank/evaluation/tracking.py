@@ -81,10 +81,10 @@ def _key(text: str) -> str:
 
 
 def _tags(result: Evaluation) -> dict[str, str]:
-    told = {
+    tags = {
         "verdict": result.verdict.level,
         "summary": result.verdict.summary,
         "log_fingerprint": result.log.fingerprint,
         "targets": ", ".join(dict.fromkeys(one.target for one in result.estimates)),
     }
-    return {f"counterrank.{key}": str(value)[:500] for key, value in told.items()}
+    return {f"counterrank.{key}": str(value)[:500] for key, value in tags.items()}

@@ -88,7 +88,7 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     level
         Confidence of intervals.
     rows_per_week
-        Rankings that are served in a week; with it, weeks are told.
+        Rankings that are served in a week; with it, the plan speaks of weeks too.
     time
         Column of days or timestamps, from which `rows_per_week` follows.
     ask_auto

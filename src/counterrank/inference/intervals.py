@@ -114,31 +114,24 @@ def bernstein_interval(evidence: Evidence, level: float) -> tuple[float, float]:
 DRAWS = 2000
 
 
-def bootstrap_interval(
-    evidence: Evidence, level: float, *, draws: int = DRAWS
-) -> tuple[float, float]:
+def bootstrap_interval(evidence: Evidence, level: float) -> tuple[float, float]:
     """Return percentiles of the value over buckets drawn with replacement (Efron 1979, on clusters)."""
     used = _buckets(evidence)
     count = len(used)
     drawn = np.random.default_rng([evidence.seed, 1]).integers(
-        0, count, (draws, count), dtype=np.int32
+        0, count, (DRAWS, count), dtype=np.int32
     )
     # One bincount for all draws: draw b is counted in cells of its own.
-    drawn += count * np.arange(draws, dtype=np.int32)[:, None]
-    times = np.bincount(drawn.ravel(), minlength=draws * count).reshape(
-        draws, count
-    )  # (B, buckets)
+    drawn += count * np.arange(DRAWS, dtype=np.int32)[:, None]
+    times = np.bincount(drawn.ravel(), minlength=DRAWS * count).reshape(DRAWS, -1)  # (B, buckets)
     return _percentiles(evidence, level, used, times.astype(np.float64))
 
 
-def poisson_interval(
-    evidence: Evidence, level: float, *, draws: int = DRAWS
-) -> tuple[float, float]:
+def poisson_interval(evidence: Evidence, level: float) -> tuple[float, float]:
     """Return percentiles with each bucket counted Poisson(1) times (Chamandy et al. 2012): needs no total."""
     used = _buckets(evidence)
-    times = np.random.default_rng([evidence.seed, 2]).poisson(
-        1.0, size=(draws, len(used))
-    )  # (B, buckets)
+    rng = np.random.default_rng([evidence.seed, 2])
+    times = rng.poisson(1.0, size=(DRAWS, len(used)))  # (B, buckets)
     return _percentiles(evidence, level, used, times.astype(np.float64))
 
 

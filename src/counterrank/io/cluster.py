@@ -215,7 +215,8 @@ class _ClusterSource:
 
     runner: Runner
     _n: int | None
-    closing: AbstractContextManager[Any]
+    #: Stops what was started for the source.
+    closing: AbstractContextManager[Any] = nullcontext()
 
     @property
     def first(self) -> RankingLog:
@@ -281,14 +282,10 @@ class FilesOnCluster(_ClusterSource):
     """Files that every worker can reach: each reads the parts it is given."""
 
     def __init__(
-        self,
-        files: FileSource,
-        runner: Runner,
-        *,
-        closing: AbstractContextManager[Any] | None = None,
+        self, files: FileSource, runner: Runner, *, closing: AbstractContextManager[Any]
     ) -> None:
         self.files, self.runner, self._n = files, runner, files.n
-        self.closing = closing or nullcontext()
+        self.closing = closing
 
     @property
     def first(self) -> RankingLog:
@@ -305,16 +302,9 @@ class FilesOnCluster(_ClusterSource):
 class FrameOnCluster(_ClusterSource):
     """A distributed frame: its schema is looked at here, its rows only where they are."""
 
-    def __init__(
-        self,
-        runner: FrameRunner,
-        options: ReadOptions,
-        *,
-        closing: AbstractContextManager[Any] | None = None,
-    ) -> None:
+    def __init__(self, runner: FrameRunner, options: ReadOptions) -> None:
         self.runner: FrameRunner = runner
         self._n = None
-        self.closing = closing or nullcontext()
         self.head = runner.head(1000)
         if self.head.num_rows == 0:
             raise LogError("the log is empty: the frame has columns but no rows")

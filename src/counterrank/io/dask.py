@@ -1,7 +1,7 @@
 """Dask: passes over a Dask frame, or over files by the workers of a `distributed` cluster."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from math import ceil
 from typing import Any
@@ -26,8 +26,6 @@ from counterrank.io.where import Where
 
 #: No more results than this come home one by one; neighbours are added on the workers.
 RESULTS = 256
-
-Closing = AbstractContextManager[Any] | None
 
 
 def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:

@@ -34,7 +34,7 @@ def known(value: Any) -> TypeGuard[float]:
     )
 
 
-def decimals(error: Any, *, most: int = 8) -> int:
+def decimals(error: Any) -> int:
     """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
 
     The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise.
@@ -46,7 +46,7 @@ def decimals(error: Any, *, most: int = 8) -> int:
         return 3
     power = math.floor(math.log10(error))
     digits = 2 if error / 10.0**power < 3.55 else 1
-    return min(max(digits - 1 - power, 0), most)
+    return min(max(digits - 1 - power, 0), 8)
 
 
 def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
@@ -107,17 +107,17 @@ def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
     return plain(math.floor(value * steps + 1e-9) / steps, error, sign=sign)
 
 
-def percent(value: Any, error: Any = None, *, sign: bool = False, digits: int | None = None) -> str:
+def percent(value: Any, *, sign: bool = False, digits: int | None = None) -> str:
     """Return a share as a percentage.
 
-    >>> percent(0.0681, sign=True), percent(-0.00042), percent(0.0681, 0.02)
-    ('+6.8\u202f%', '−0.04\u202f%', '6.8\u202f%')
+    >>> percent(0.0681, sign=True), percent(-0.00042)
+    ('+6.8\u202f%', '−0.04\u202f%')
     """
     if not known(value):
         return NONE
     if abs(value) * 100 >= _HUGE:
         return _tidy(f"{value * 100:+.2e}" if sign else f"{value * 100:.2e}") + NARROW + "%"
-    places = digits if digits is not None else _percent_places(value, error)
+    places = digits if digits is not None else _percent_places(value)
     text = f"{value * 100:+,.{places}f}" if sign else f"{value * 100:,.{places}f}"
     return _tidy(text) + NARROW + "%"
 
@@ -184,8 +184,8 @@ def _places(value: float, error: Any) -> int:
     return 0 if value == 0 else min(max(3 - 1 - math.floor(math.log10(abs(value))), 0), 8)
 
 
-def _percent_places(value: float, error: Any) -> int:
-    scale = error * 100 if known(error) and error > 0 else abs(value) * 100
+def _percent_places(value: float) -> int:
+    scale = abs(value) * 100
     if scale < 1e-9:  # rounding, no share
         return 1
     return 1 if scale >= 0.1 else min(1 - math.floor(math.log10(scale)) - 1, 6)

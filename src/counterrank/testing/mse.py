@@ -49,14 +49,15 @@ def check_mse_estimate(
         )
 
 
-def interacting_log(rng: np.random.Generator, *, n: int = 4000) -> RankingLog:
-    """Return a log in which every reward depends strongly on all items: 6 more when no two are the same.
+def interacting_log(rng: np.random.Generator) -> RankingLog:
+    """Return 4000 rankings in which every reward depends strongly on all items: 6 more when no two are the same.
 
     All rows share one context, so that the biases of two groups cannot cancel.
     """
     world = space(rng, contexts=1)
     distinct = np.array([len(set(ranking)) == len(ranking) for ranking in world.rankings.tolist()])
-    return drawn_log(replace(world, quality=world.quality + 6.0 * distinct[None, :, None]), n, rng)
+    strong = replace(world, quality=world.quality + 6.0 * distinct[None, :, None])
+    return drawn_log(strong, 4000, rng)
 
 
 @dataclass(frozen=True, slots=True)

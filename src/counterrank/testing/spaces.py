@@ -37,39 +37,17 @@ class Space:
         return np.stack([row[self.rankings].prod(axis=1) for row in table])  # (X, A^K)
 
 
-def space(
-    rng: np.random.Generator,
-    *,
-    contexts: int = 2,
-    actions: int = 3,
-    length: int = 3,
-    mask: NDArray[np.bool_] | None = None,
-) -> Space:
-    """Return a random world where r_k depends on the items of `mask` (K, K) alone (on all, by default).
+def space(rng: np.random.Generator, *, contexts: int = 2) -> Space:
+    """Return a random world of 3 actions and 3 positions in which every reward depends on all items.
 
     Logging probabilities are multiples of 1/4, so that a log in which every ranking stands as often
     as its probability demands has whole numbers of rows.
     """
-    quarters = np.stack([rng.permutation(_quarters(actions)) for _ in range(contexts)])
-    target = rng.dirichlet(np.ones(actions), size=contexts)
-    rankings = np.array(list(itertools.product(range(actions), repeat=length)))
-    relevant = np.ones((length, length), dtype=bool) if mask is None else mask
-    quality = np.empty((contexts, len(rankings), length))
-    for k in range(length):
-        seen = rankings[:, relevant[k]]
-        # Rankings alike in what matters get one value: that is what the mask says.
-        _, group = np.unique(seen, axis=0, return_inverse=True)
-        values = rng.normal(1.0, 1.0, size=(contexts, int(group.max()) + 1))
-        quality[:, :, k] = values[:, np.asarray(group).reshape(-1)]
-    return Space(quarters / 4.0, target, rankings, quality)
-
-
-def _quarters(actions: int) -> Ints:
-    if not 2 <= actions <= 4:
-        raise ValueError("an exact space has 2, 3 or 4 actions")
-    counts = np.ones(actions, dtype=np.int64)
-    counts[0] += 4 - actions
-    return counts
+    quarters = np.stack([rng.permutation([2, 1, 1]) for _ in range(contexts)])
+    target = rng.dirichlet(np.ones(3), size=contexts)
+    rankings = np.array(list(itertools.product(range(3), repeat=3)))
+    quality = [rng.normal(1.0, 1.0, size=(contexts, len(rankings))) for _ in range(3)]
+    return Space(quarters / 4.0, target, rankings, np.stack(quality, axis=2))
 
 
 def exact_log(world: Space) -> RankingLog:
@@ -78,29 +56,20 @@ def exact_log(world: Space) -> RankingLog:
     A mean over its rows is an expectation, so an unbiased estimator must give the true value to
     rounding.
     """
-    contexts, actions = world.logging.shape
-    length = world.rankings.shape[1]
     rows, where = [], []
-    for x in range(contexts):
+    for x in range(len(world.logging)):
         # Quarters: the product over K positions is a whole number of rows out of 4^K.
         counts = np.rint(4 * world.logging[x]).astype(np.int64)[world.rankings].prod(axis=1)
         rows.append(np.repeat(np.arange(len(world.rankings)), counts))
         where.append(np.full(counts.sum(), x))
     ranking, context = np.concatenate(rows), np.concatenate(where)
-    action = world.rankings[ranking]
-    at = context[:, None]
-    return RankingLog(
-        action=action,
-        reward=world.quality[context, ranking],
-        propensity=world.logging[at, action],
-        context=context[:, None].astype(np.float64),
-        targets={"new": world.target[at, action]},
-        dists={"propensity": world.logging[context], "new": world.target[context]},
-        unit=np.arange(len(action)) % max(len(action) // length, 2),
-    )
+    n, length = len(ranking), world.rankings.shape[1]
+    unit = np.arange(n) % max(n // length, 2)
+    action, reward = world.rankings[ranking], world.quality[context, ranking]
+    return _log_of(world, context, action, reward, unit)
 
 
-def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 0.3) -> RankingLog:
+def drawn_log(world: Space, n: int, rng: np.random.Generator) -> RankingLog:
     """Return n rankings drawn from a world, with Gaussian noise on the rewards, without units."""
     contexts, actions = world.logging.shape
     length = world.rankings.shape[1]
@@ -112,14 +81,23 @@ def drawn_log(world: Space, n: int, rng: np.random.Generator, *, noise: float = 
         (rng.random((n, length))[:, :, None] > steps[:, None, :]).sum(axis=2).clip(max=actions - 1)
     )
     ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
+    reward = world.quality[context, ranking] + 0.3 * rng.normal(size=(n, length))
+    return _log_of(world, context, action, reward)
+
+
+def _log_of(
+    world: Space, context: Ints, action: Ints, reward: Floats, unit: Ints | None = None
+) -> RankingLog:
+    """Return rows of a world with both policies' probabilities and whole distributions."""
     at = context[:, None]
     return RankingLog(
         action=action,
-        reward=world.quality[context, ranking] + noise * rng.normal(size=(n, length)),
+        reward=reward,
         propensity=world.logging[at, action],
         context=at.astype(np.float64),
         targets={"new": world.target[at, action]},
         dists={"propensity": world.logging[context], "new": world.target[context]},
+        unit=unit,
     )
 
 
