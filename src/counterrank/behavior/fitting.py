@@ -1,9 +1,9 @@
 """A tree fitted to a log that may not fit into memory: it grows on a sample.
 
-The rows that are averaged are those that choose. Weights have heavy tails: which models are
-affordable depends on the extreme rows that this log happens to hold, and other rows do not know
-them. What keeps the choice honest is that splits are confirmed on units that took no part in the
-search, and that the interval allows for what was chosen (`Doubt`).
+The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
+model depends on a few extreme rows of this very log. Two things correct for the double use: splits
+are confirmed on units that took no part in the search, and the interval allows for the choice
+(`Doubt`).
 """
 
 from collections.abc import Sequence
