@@ -143,14 +143,14 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/crossfit.py": (
         "tests/estimators/test_crossfit.py",
         "tests/estimators/auto/test_amounts.py",
+        "tests/estimators/auto/test_without_replacement.py",
     ),
     "models/base.py": ("tests/models/test_base.py",),
-    "models/lists.py": ("tests/models/test_lists.py",),
     "behavior/blending.py": ("tests/behavior/test_blending.py",),
     "behavior/tails.py": ("tests/behavior/test_tails.py",),
     "behavior/pairs.py": ("tests/behavior/test_pairs.py",),
-    "data/encoding.py": ("tests/data/test_encoding.py", "tests/models/test_clicks_models.py"),
-    "boosting.py": ("tests/test_boosting.py", "tests/learning/test_boosting.py"),
+    "data/encoding.py": ("tests/data/test_encoding.py",),
+    "boosting.py": ("tests/test_boosting.py",),
     "estimators/auto/state.py": (
         "tests/estimators/auto/test_members.py",
         "tests/evaluation/test_pins.py",

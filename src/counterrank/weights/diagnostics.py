@@ -9,6 +9,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
 from counterrank.texts import in_percent, in_z
+from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.moments import Moments, spread
 from counterrank.weights.thresholds import THRESHOLDS
 from counterrank.weights.variance import clustered_variances
@@ -16,8 +17,6 @@ from counterrank.weights.variance import clustered_variances
 
 def bin_edges() -> Floats:
     """Return the lower edges (BINS,) of the weight histogram; the first bin starts at zero."""
-    from counterrank.weights.kernels import accumulate as kernels
-
     index = np.arange(kernels.BINS - 1)
     octave, step = np.divmod(index, kernels.BINS_PER_OCTAVE)
     edges = 2.0 ** (octave + kernels.LOWEST_EXPONENT) * (1 + step / kernels.BINS_PER_OCTAVE)

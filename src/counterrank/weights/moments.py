@@ -7,6 +7,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
+from counterrank.kernels import hashing
+from counterrank.weights.kernels import accumulate as kernels
+from counterrank.weights.kernels.accumulate import KINDS, POSITION_SUMS, ROW_SUMS
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
 _ROUNDING = 8 * np.finfo(np.float64).eps
@@ -56,15 +59,11 @@ class Moments:
 
     def mean(self, name: str) -> Floats:
         """Return the mean over rows at each position (K,) of y, w, r, yy, ww, rr, yw or yr."""
-        from counterrank.weights.kernels.accumulate import POSITION_SUMS
-
         row: Floats = self.positions[POSITION_SUMS.index(name)]
         return row / self.n
 
     def row_mean(self, name: str) -> float:
         """Return the mean over rows of total, base, weight, total2, base2, weight2 or total_base."""
-        from counterrank.weights.kernels.accumulate import ROW_SUMS
-
         return float(self.rows[ROW_SUMS.index(name)] / self.n)
 
     @property
@@ -116,9 +115,6 @@ def moments_of(
     >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
     ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
     """
-    from counterrank.kernels import hashing
-    from counterrank.weights.kernels import accumulate
-
     n, length = y.shape
     tall_y, tall_w, tall_r = (
         np.ascontiguousarray(a.T) for a in (y, w, reward)
@@ -126,7 +122,7 @@ def moments_of(
     with np.errstate(over="ignore", invalid="ignore"):
         base = alpha @ tall_r
     sums = _empty(n, length)
-    accumulate.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
+    kernels.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
     gram = _gram(tall_y, tall_w, base) if full else None
     table, earned = None, None
     if bucket is not None:
@@ -150,11 +146,9 @@ def moments_of_weights(
     >>> m.mean("yw").tolist(), totals.tolist()
     ([4.0, 72.0], [14.0])
     """
-    from counterrank.weights.kernels.accumulate import accumulate
-
     sums = _empty(*w.shape)
     tall = np.ascontiguousarray(w.T)
-    accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
+    kernels.accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
     # r and r^2 are the same for every estimator of a batch: the pass leaves them out.
     sums.positions[:, [2, 5]] = rewards.sums
     return _moments(tall, alpha, sums), sums.totals
@@ -198,19 +192,18 @@ def moments_of_ratios(
     >>> found.by_kind["prefix"][0].mean("w").round(9).tolist()
     [2.0, 6.0]
     """
-    from counterrank.weights.kernels import accumulate as kernels
-    from counterrank.weights.kernels.accumulate import KINDS, standard
-
     n, length = reward.shape
     wanted = np.array([kind in kinds or full and kind == "joint" for kind in KINDS])
-    sums = np.zeros((len(KINDS), length, len(kernels.POSITION_SUMS)))
-    rows = np.zeros((len(KINDS), len(kernels.ROW_SUMS)))
+    sums = np.zeros((len(KINDS), length, len(POSITION_SUMS)))
+    rows = np.zeros((len(KINDS), len(ROW_SUMS)))
     top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
     counts = np.zeros((len(KINDS), kernels.BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
     half = np.zeros((length + 2, length + 2) if full else (0, 0))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
-    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals, half)
+    kernels.standard(
+        one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals, half
+    )
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
     found = {
@@ -257,11 +250,9 @@ class _Sums(NamedTuple):
 
 
 def _empty(n: int, length: int) -> _Sums:
-    from counterrank.weights.kernels import accumulate as kernels
-
     return _Sums(
-        np.zeros((length, len(kernels.POSITION_SUMS))),
-        np.zeros(len(kernels.ROW_SUMS)),
+        np.zeros((length, len(POSITION_SUMS))),
+        np.zeros(len(ROW_SUMS)),
         np.zeros((kernels.BINS, 2)),
         np.empty(n),
     )

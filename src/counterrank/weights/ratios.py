@@ -1,21 +1,17 @@
 """From two policies to importance weights for any behaviour mask, or a refusal that says why."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.log import LOGGING, Probabilities, RankingLog
+from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
 from counterrank.errors import PropensityError
 from counterrank.messages import say
-from counterrank.policies import BestOf, Policy, Scored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from counterrank.policies import SubsetRatios
+from counterrank.policies import BestOf, Policy, Scored, SubsetRatios
+from counterrank.weights.kernels import weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +26,7 @@ class Ratios:
     rho: Floats
     batch: RankingLog
     target: Probabilities
-    _sets: "list[SubsetRatios]" = field(default_factory=list)
+    _sets: list[SubsetRatios] = field(default_factory=list)
     _sampling: list[float] = field(default_factory=list)
 
     @property
@@ -48,15 +44,11 @@ class Ratios:
 
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
-        from counterrank.weights.kernels import weights
-
         self.need("joint")
         return self._filled(weights.full)
 
     def prefix(self) -> Floats:
         """Return w_k = prod_{l<=k} rho_l (n, K)."""
-        from counterrank.weights.kernels import weights
-
         self.need("prefix")
         return self._filled(weights.prefix)
 
@@ -75,8 +67,6 @@ class Ratios:
 
     def by_choice(self, masks: Bools, choice: Ints) -> Floats:
         """Return w_k for masks (M, K, K) where row i and position k use model choice[i, k]."""
-        from counterrank.weights.kernels import weights
-
         for mask in masks:
             self.need(capability_of(mask))
         if self.kind == "policy":
@@ -89,8 +79,6 @@ class Ratios:
 
     def ordered(self, mask: Bools, order: int) -> Floats:
         """Return interaction-order weights inside a mask; positions must be independent given the context."""
-        from counterrank.weights.kernels import weights
-
         self._need_independence()
         return self._filled(
             lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
@@ -102,8 +90,6 @@ class Ratios:
         For products of ratios that `need_model` has allowed; policies share their work among
         positions (`masked`).
         """
-        from counterrank.weights.kernels import weights
-
         weights.at_position(self.rho.T, k, mask[k], len(mask) if order is None else order, out)
 
     def need_model(self, mask: Bools, order: int | None) -> None:
@@ -147,7 +133,7 @@ class Ratios:
         problem.add_note("or widen the mask to what the log supports: on_missing='superset'")
         raise problem
 
-    def _filled(self, kernel: "Callable[[Floats, Floats], None]") -> Floats:
+    def _filled(self, kernel: Callable[[Floats, Floats], None]) -> Floats:
         tall = self.rho.T  # (K, n), contiguous
         out = np.empty_like(tall)
         kernel(tall, out)
@@ -159,8 +145,6 @@ class Ratios:
         return self._sampling[0] if self._sampling else 0.0
 
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
-        from counterrank.policies import SubsetRatios
-
         if not self._sets:
             logging = self.batch.propensity
             assert isinstance(logging, Policy) and isinstance(self.target, Policy)
@@ -187,8 +171,6 @@ def ratios_of(
     policy = batch.target(target)
     kind, logging, wanted = common_numbers(batch, target) if known is None else known
     rho = np.empty(batch.action.shape[::-1])  # (K, n)
-    from counterrank.weights.kernels import weights
-
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
     weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
     return Ratios(kind, rho.T, batch, policy)
@@ -304,6 +286,3 @@ def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:
     # After an impossible item everything is impossible: -inf minus -inf must stay a ratio of zero.
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
-
-
-__all__ = ["LOGGING", "Ratios", "capability_of", "numbers", "ratios_of"]

@@ -1,0 +1,163 @@
+"""Averages of cross-fitted models by hand: shares, folds, drawn rankings of one or of both policies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.estimators import View
+from counterrank.estimators.crossfit import (
+    AskedPages,
+    ClosedForm,
+    Drawn,
+    FittedPages,
+    _between,
+    draws_for,
+    shares_of,
+)
+from counterrank.models import Rankings, RewardModel, by_row
+
+N, K, ALPHA = 6, 2, np.array([1.0, 0.5])
+FOLD = np.array([0, 1, 2, 0, 1, 2])
+
+
+class Sum(RewardModel):
+    """Reward of a slot: `size` times its item, plus the number of the fold."""
+
+    folds = 3
+
+    def __init__(self, size):
+        self.size = size
+
+    @property
+    def details(self):
+        return {"size": self.size}
+
+    def expected(self, rankings, fold):
+        value = self.size * rankings.item + 1.0 * by_row(fold, 3, rankings.m)[:, None]
+        return np.where(rankings.item >= 0, value, 0.0)
+
+    def mean_under(self, batch, target, fold):
+        return 10.0 * self.size + np.zeros(batch.action.shape)
+
+
+@pytest.fixture
+def log():
+    """The logger showed 0, 1; the target always shows 2, 1."""
+    sure = np.zeros((N, K, 3))
+    sure[:, 0, 2] = sure[:, 1, 1] = 1.0
+    made = cr.RankingLog(
+        action=np.tile([0, 1], (N, 1)),
+        reward=np.arange(2.0 * N).reshape(N, K),
+        propensity=np.full((N, K), 1 / 3),
+        position_weights=ALPHA,
+        targets={"new": cr.Propensity("factored", np.full((N, K), 0.5))},
+        dists={"propensity": np.full((N, 3), 1 / 3), "new": sure},
+    )
+    object.__setattr__(made, "bucket", FOLD)
+    return made
+
+
+MODELS, SHARES = (Sum(1.0), Sum(3.0)), np.array([0.75, 0.25])
+
+
+@pytest.mark.parametrize("fold", [None, 2])
+def test_drawn_models_are_averaged_over_the_targets_rankings(log, fold):
+    look = Drawn(MODELS, SHARES, draws=2, seed=0).outlook(View(log, "new"), fold)
+    own = (FOLD if fold is None else np.full(N, 2)) * 1.0
+    # Shares .75 and .25 of sizes 1 and 3 make a size of 1.5.
+    np.testing.assert_allclose(look.q, np.stack([own, 1.5 + own], axis=1))
+    np.testing.assert_allclose(look.mean, np.stack([3.0 + own, 1.5 + own], axis=1))
+    np.testing.assert_allclose(look.delta, ALPHA * (log.reward - look.q))
+    each = np.stack([ALPHA @ np.stack([2 * s + own, s + own]) for s in (1.0, 3.0)])
+    np.testing.assert_allclose(look.means, each)
+    for j, size in enumerate((1.0, 3.0)):
+        q = np.stack([own, size + own], axis=1)
+        np.testing.assert_allclose(look.errors[j], ALPHA * (log.reward - q))
+    assert look.volume is None
+
+
+def test_a_fold_is_compared_by_the_models_that_count(log):
+    little = Drawn(MODELS, np.array([0.9995, 0.0005]), draws=2, seed=0)
+    assert little.outlook(View(log, "new"), 1).means.shape == (1, N)
+    np.testing.assert_allclose(little.outlook(View(log, "new"), 1).mean[:, 0], 3.0)
+    assert little.outlook(View(log, "new")).means.shape == (2, N)
+    assert little.fold_draws == 2 and replace(little, draws=1).fold_draws == 1
+
+
+def test_pages_of_both_policies_measure_a_change(log):
+    """q on the shown page, plus the mean over the target's pages, less that over the logger's."""
+    both = Drawn(MODELS, SHARES, draws=2, seed=0)
+    logged = both._logged(View(log, "new"))
+    new = logged.others(np.tile([2, 1], (N, 2, 1)))
+    old = logged.others(np.tile([[1, 1], [0, 1]], (N, 1, 1)))
+    view = View(log, "new")
+    view.once(("drawn rankings", 2), lambda: AskedPages(((1.0, new), (-1.0, old))))
+    look = both.outlook(view)
+    # At the first place 0 + 2 - (1 + 0) / 2 items of size 1.5, at the second nothing changes.
+    np.testing.assert_allclose(look.mean, look.q + np.array([1.5 * 1.5, 0.0]))
+
+
+def test_worth_counts_clicks_before_amounts_cancel(log):
+    """A model without clicks of its own counts as it is: the volume is the whole change."""
+    drawn = Drawn(MODELS, SHARES, draws=2, seed=0, worth=np.array([2.0, 5.0]))
+    look = drawn.outlook(View(log, "new"))
+    np.testing.assert_allclose(look.volume, look.mean - look.q)
+
+
+def test_pages_of_some_rows_are_their_first_draws():
+    logged = Rankings([[0], [1], [2]], np.zeros((3, 0)))
+    drawn = logged.others([[[10], [11], [12]], [[20], [21], [22]], [[30], [31], [32]]])
+    both = AskedPages(((1.0, drawn), (-1.0, drawn)))
+    assert both.paired and not AskedPages(((1.0, drawn),)).paired
+    some = both.take(np.array([0, 2]), 3)
+    assert [part.item.ravel().tolist() for _, part in some.parts] == [[10, 11, 30, 31]] * 2
+    assert [sign for sign, _ in some.parts] == [1.0, -1.0]
+
+
+def test_closed_forms_are_averaged_by_their_shares(log):
+    found = ClosedForm(MODELS, SHARES)
+    look = found.outlook(View(log, "new"))
+    np.testing.assert_allclose(look.mean, 15.0)
+    np.testing.assert_allclose(look.q[:, 1], 1.5 + FOLD)
+    np.testing.assert_allclose(look.means, [[15.0] * N, [45.0] * N])
+    np.testing.assert_allclose(look.delta, ALPHA * (log.reward - look.q))
+    assert found.folds == 3 and found.details == {"size": 1.0}
+    np.testing.assert_allclose(found.outlook(View(log, "new"), 1).q[:, 0], 1.0)
+
+
+def test_fitted_pages_average_by_share_and_say_so():
+    fitted = FittedPages((*MODELS, Sum(99.0)), np.array([0.5, 0.5, 0.0]), None)
+    rankings = Rankings([[1, 2], [2, -1]], np.zeros((2, 0)))
+    found = fitted.by_place(rankings, np.array([0, 1]))
+    np.testing.assert_allclose(found, [[2.0, 4.0], [5.0, 0.0]])
+    assert fitted.details[1] == {"size": 3.0, "share": 0.5}
+
+
+def test_models_count_by_the_likelihood_of_rewards_they_have_not_seen():
+    losses = np.array([[1.0, 1.0], [1.0, 1.5]])
+    # The best leaves a variance of 2 / 4, so half a unit of loss is half a unit of log-likelihood.
+    ratio = np.exp(-0.5 * 0.5 / 0.5)
+    np.testing.assert_allclose(shares_of(losses, 4), [1 / (1 + ratio), ratio / (1 + ratio)])
+    np.testing.assert_allclose(shares_of(losses, 4, power=0.5)[1], ratio**0.5 / (1 + ratio**0.5))
+    assert shares_of(np.zeros((2, 3)), 4).tolist() == [0.5, 0.5]
+    assert shares_of(np.array([[0.0], [1.0]]), 4).tolist() == [1.0, 0.0]
+
+
+def test_rows_of_one_unit_repeat_each_other():
+    losses = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0]])
+    # Differences .5, .5, -.5, -.5 sum to 1 and -1 by unit: twice the variance of rows.
+    found = shares_of(losses, 8, np.array([0, 0, 1, 1]))
+    ratio = np.exp(-0.5 * 2.0 / (4.0 / 8) / 2.0)
+    np.testing.assert_allclose(found[1] / found[0], ratio)
+    apart = shares_of(losses, 8, np.array([0, 1, 2, 3]))
+    np.testing.assert_allclose(apart, shares_of(losses, 8))
+
+
+def test_small_numbers():
+    assert _between(np.array([0, 0, 1]), np.array([1.0, 3.0, 5.0])) == pytest.approx(
+        np.var([1.0, 3.0, 5.0]) - 2.0
+    )
+    assert _between(np.array([0, 1]), np.array([2.0, 2.0])) == 0.0
+    assert [draws_for(n) for n in (None, 50_000, 60_000, 100_000, 150_000)] == [1, 4, 3, 2, 1]
