@@ -61,6 +61,10 @@ def test_weights_of_positions_have_no_meaning_there():
     with pytest.raises(LogError, match="one reward a ranking"):
         log.with_position_weights("dcg")
     assert log.with_position_weights("uniform").page_reward
+    by_position = log.with_reward(np.ones((20, K)), alpha=np.array([1.0, 0.5, 0.25]))
+    assert by_position.position_weights.tolist() == [1.0, 0.5, 0.25] and not by_position.page_reward
+    page = by_position.with_reward(np.ones(20), alpha=np.array([1.0, 0.5, 0.25]))
+    assert page.position_weights.tolist() == [1.0, 1.0, 1.0] and page.page_reward
 
 
 def test_a_column_with_one_number_a_row_is_one(tmp_path):

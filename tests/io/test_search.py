@@ -141,6 +141,23 @@ def test_lists_are_a_target_that_always_shows_them(tmp_path):
     assert np.array(read.action_names)[drawn].tolist() == [["a", "b"], ["a", "b"], ["new", "a"]]
 
 
+def test_documents_that_no_candidate_list_has_become_items(tmp_path):
+    log = {
+        "action": [["a", "b"], ["b", "c"]],
+        "reward": [[1.0, 0.0], [0.0, 1.0]],
+        "candidates": [["a", "b", "c"]] * 2,
+        "propensity_scores": [[3.0, 2.0, 1.0]] * 2,
+        "query": ["x", "x"],
+    }
+    path = lists(tmp_path / "lists.parquet", [("x", 1, "a"), ("x", 2, "z")])
+    read = cr.RankingLog.from_frame(
+        pa.table(log), target_lists={"next": path}, logger="plackett-luce"
+    )
+    assert read.action_names == ("a", "b", "c", "z")
+    assert read.candidates.n_items == read.propensity.n_actions == 4
+    assert read.target("next").n_actions == 4
+
+
 def test_lists_beside_ids_and_streams(tmp_path):
     rng = np.random.default_rng(0)
     n = 600

@@ -191,3 +191,25 @@ def test_gaps_are_closed_in_lists(tmp_path):
         assert log.reward.tolist() == [[1, 3, 0], [2, 0, 0], [1, 2, 3]]
         assert log.propensity.values.tolist() == [[0.5, 0.25, 1], [0.125, 1, 1], [0.5] * 3]
         assert log.dists["propensity"][0, :2].tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(("ids", "refused"), [((1, 1, 2, 3, 4), True), ((1, 1, 2, 3, 4, 5), False)])
+def test_an_id_repeats_from_a_fifth_of_the_rows_on(ids, refused):
+    n = len(ids)
+    table = {"request_id": list(ids), "action": [0] * n, "reward": [1] * n, "propensity": [0.5] * n}
+    if refused:
+        with pytest.raises(LogError, match="'request_id' repeats from row to row"):
+            from_frame(table)
+    else:
+        assert from_frame(table).n == n
+
+
+def test_a_number_with_gaps_is_no_position():
+    table = {
+        "visit": [1, 2, 1, 2, 3, 3],
+        "spot": pa.array([1, 1, 2, None, 1, 2]),
+        "action": [0, 1, 0, 1, 0, 1],
+        "reward": [1] * 6,
+        "propensity": [0.5] * 6,
+    }
+    assert (from_frame(table).n, from_frame(table).K) == (6, 1)

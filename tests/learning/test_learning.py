@@ -163,6 +163,7 @@ def test_a_notebook_shows_the_sentence_and_the_page(learned):
         escape(str(learned.certificate)) in cell
         and "sandbox=" in cell
         and "with a certificate" in cell
+        and "others that chose nothing" in cell
     )
 
 

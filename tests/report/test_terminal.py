@@ -108,3 +108,10 @@ def test_no_line_breaks_between_a_number_and_its_per_cent(space: str) -> None:
         pieces = " ".join(line.strip(" ") for line in stream.getvalue().splitlines()).strip()
         assert pieces == text.plain, width
     assert console.measure(text).minimum == len("level") < console.measure(text).maximum
+
+
+def test_cells_of_a_table_are_shown_as_they_are() -> None:
+    stream = io.StringIO()
+    table = terminal.tabled("Arms", ("arm", "rows"), [("[red]a[/red]", 3), ("b\x1b[2J", 4)])
+    Console(file=stream, width=60, color_system=None).print(table)
+    assert "[red]a[/red]" in stream.getvalue() and "\x1b" not in stream.getvalue()

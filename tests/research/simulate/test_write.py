@@ -199,3 +199,13 @@ def test_policies_that_scores_decide_are_named_for_the_reader():
     }
     assert World(logger="mixture", target="far").specs == {"new": "plackett-luce:temperature=0.25"}
     assert World(logger="swap", K=5).specs[LOGGING] == "swap:probability=0.7,places=20"
+
+
+def test_on_policy_logs_of_plackett_luce_have_the_target_as_their_logger():
+    env = random(0, K=3, actions=5, logging="plackett-luce")
+    rows, rng = 20, np.random.default_rng(0)
+    log = env.draw(rows, rng, policy="target").to_log()
+    np.testing.assert_array_equal(log.propensity.scores, log.target("new").scores)
+    logged = env.draw(rows, rng).to_log()
+    assert not np.array_equal(logged.propensity.scores, logged.target("new").scores)
+    assert not logged.dists
