@@ -12,6 +12,7 @@ from counterrank.data.encoding import (
     GapScales,
     Scaling,
     _orders,
+    context_columns,
     encoded_context,
     encoded_features,
     label_codes,
@@ -28,17 +29,27 @@ def test_few_labels_have_an_indicator_each_but_the_first_and_many_share_hashed_o
     assert label_codes(MOST_LABELS + 1) == (0, MOST_LABELS, True)
     assert one_hot(np.array([2.0, 1.0, NAN]), 1, 3).tolist() == [[0, 1], [1, 0], [0, 0]]
     labels = [str(j) for j in range(500)]
-    found = encoded_features(np.array([[7.0], [8.0]]), ("shop",), {"shop": labels})
-    assert found.shape == (2, MOST_LABELS) and found.sum(axis=1).tolist() == [1, 1]
-    for row, code in zip(found, (7, 8), strict=True):
+    codes = (2, 7, 8)
+    found = encoded_features(np.array(codes)[:, None] * 1.0, ("shop",), {"shop": labels})
+    assert found.shape == (3, MOST_LABELS) and found.sum(axis=1).tolist() == [1, 1, 1]
+    for row, code in zip(found, codes, strict=True):
         assert int(row.argmax()) == int((code * GOLDEN) % 1.0 * MOST_LABELS)
-    assert encoded_features(np.empty((3, 0)), (), {}).shape == (3, 0)
+    assert encoded_features(np.empty((3, 4, 0)), (), {}).shape == (3, 4, 0)
+    pages = np.array([[[2.0, 1.0], [3.0, 2.0]]])
+    found = encoded_features(pages, ("price", "shop"), {"shop": "abc"})
+    assert found.tolist() == [[[2, 1, 0], [3, 0, 1]]]
 
 
 @pytest.mark.parametrize(("labels", "width"), [(1, 1), (2, 1), (20, 19), (21, 1)])
 def test_a_context_keeps_the_codes_of_one_label_and_of_many(labels, width):
     names = {"c": [str(j) for j in range(labels)]}
     assert encoded_context(np.zeros((2, 1)), ("c",), names).shape == (2, width)
+
+
+def test_a_log_without_context_has_no_columns():
+    half = np.full((3, 1), 0.5)
+    log = cr.RankingLog(action=np.zeros((3, 1), int), reward=half, propensity=half)
+    assert context_columns(log).shape == (3, 0)
 
 
 def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
