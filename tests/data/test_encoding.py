@@ -75,6 +75,8 @@ def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
 def test_scales_are_of_known_values_and_outliers_are_moved_in():
     mean, spread = mean_and_spread(np.array([[1.0, NAN], [3.0, NAN], [NAN, NAN]]))
     assert mean.tolist() == [2.0, 0.0] and spread.tolist() == [1.0, 0.0]
+    assert mean_and_spread(np.array([[5.0], [NAN]]))[0].tolist() == [5.0]
+    assert np.isfinite(Scaling.of(np.array([[1.5e-9], [-1.5e-9]])).spread).all()
     scaling = Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
     given = np.array([[[2.0, 9.0], [5.0, 7.0]], [[NAN, 7.0], [99.0, 7.0]]])
     assert scaling.apply(given).tolist() == [[[0, 0], [3, 0]], [[0, 0], [FAR, 0]]]
@@ -94,6 +96,9 @@ def test_prices_are_read_as_logarithms():
     np.testing.assert_array_equal(found, [1.0, NAN, NAN, NAN, NAN])
     assert _orders(np.array([[NAN], [1.0], [2.0], [3.0], [40.0]])).tolist() == [1.0]
     assert np.isnan(_orders(np.full((2, 1), NAN))).all()
+    # A decade and little more; prices in another unit; a span that does not lean to the right.
+    more = [[1.0, 1.2, 1.3, 10.5], [0.01, 0.02, 0.03, 0.4], [1.0, 2.0, 9.0, 12.0]]
+    np.testing.assert_array_equal(_orders(np.array(more).T), [1.0, 0.01, NAN])
     scaling = Scaling.of(skew[:, None], logs=True)
     logs = np.log(skew)
     np.testing.assert_allclose(scaling.mean, logs.mean())
