@@ -216,6 +216,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/auto/members.py", "Lt", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
     ("estimators/auto/members.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
     ("estimators/auto/members.py", "700.0", "700.0"),  # a limit short of overflow
+    ("models/base.py", "1", "ALL = -1"),  # any number that is no fold
+    # The general way gives the same.
+    ("models/base.py", "GtE", "given.min(initial=0) >= 0"),
+    ("models/base.py", "0", "given.min(initial=0) >= 0"),
     ("estimators/auto/rule.py", "True", "strict=True"),  # a value and an error for each position
     (
         "models/clicks/model.py",

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators import View
+from counterrank.data.source import MemorySource
+from counterrank.errors import EstimatorError
+from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.crossfit import (
     AskedPages,
     ClosedForm,
@@ -15,6 +17,7 @@ from counterrank.estimators.crossfit import (
     _between,
     draws_for,
     shares_of,
+    trained,
 )
 from counterrank.models import Rankings, RewardModel, by_row
 
@@ -84,6 +87,22 @@ def test_a_fold_is_compared_by_the_models_that_count(log):
     np.testing.assert_allclose(little.outlook(View(log, "new"), 1).mean[:, 0], 3.0)
     assert little.outlook(View(log, "new")).means.shape == (2, N)
     assert little.fold_draws == 2 and replace(little, draws=1).fold_draws == 1
+
+
+def test_folds_are_compared_on_fewer_draws(log):
+    view, drawn = View(log, "new"), Drawn(MODELS, SHARES, draws=3, seed=0)
+    drawn.outlook(view, 1)
+    assert ("target draws", 2) in view._memo and ("target draws", 3) not in view._memo
+    drawn.outlook(view)
+    assert ("target draws", 3) in view._memo
+
+
+def test_a_linear_model_that_does_not_fit_into_memory_is_refused(log, monkeypatch):
+    space = Workspace(MemorySource(log, threads=1), "new")
+    assert trained(space, rich=False).layout.K == K
+    monkeypatch.setattr(crossfit, "fits_in_memory", lambda first: False)
+    with pytest.raises(EstimatorError, match="3 items at 2 positions would not fit"):
+        trained(space)
 
 
 def test_pages_of_both_policies_measure_a_change(log):

@@ -2,6 +2,8 @@
 loggers refused.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.evaluation.logs import gentle_log
@@ -73,9 +75,7 @@ def test_overconfident_probabilities_are_calibrated(contextual):
         def log_prob(self, x, available=None):
             return log_softmax(3 * self.inner.log_prob(x, available), available)
 
-    worse = model.with_models(tuple(tuple(Tripled(one) for one in row) for row in model.models))
-    from dataclasses import replace
-
+    worse = replace(model, models=tuple(tuple(Tripled(one) for one in row) for row in model.models))
     powers = calibrate(contextual, replace(worse, power=np.ones(3)))
     np.testing.assert_allclose(powers, 1 / 3, rtol=0.25)
 
@@ -202,8 +202,6 @@ def test_estimated_propensities_give_about_the_same_value(contextual):
 
 
 def test_wider_errors_stretch_every_interval(contextual):
-    from dataclasses import replace
-
     from counterrank.evaluation.widening import inflated
 
     one = cr.evaluate(contextual, ["new"], estimators=["iips"], audit=False).estimate()

@@ -3,12 +3,11 @@
 `masks` has the models. The tree, from the inside out: `settings` (every tuned number), `training`
 (the rows trees grow on), `pairs`, `objective`, `estimates` and `pasif` (what they minimise), `growing` (one
 tree), `forest` (a tree a position), `words` and `storage` (what people see and keep),
-`behavior_tree` and `fitting` (the public face; large logs).
+`behavior_tree` (the public face; large logs).
 """
 
-from counterrank.behavior.behavior_tree import BehaviorTree
+from counterrank.behavior.behavior_tree import BehaviorTree, fit_source, planned_tree
 from counterrank.behavior.estimates import DirectBias, Oracle, Pairs, mse_estimate
-from counterrank.behavior.fitting import fit_source, planned_tree
 from counterrank.behavior.masks import (
     Candidate,
     as_mask,

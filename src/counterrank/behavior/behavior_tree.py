@@ -16,11 +16,18 @@ from counterrank.behavior import storage, words
 from counterrank.behavior.estimates import DEFAULT, Pairs, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
 from counterrank.behavior.growing import Grower, TreeRows, choose, confirm, finish, rows_of
-from counterrank.behavior.masks import Candidate, candidates
+from counterrank.behavior.masks import SET_NAMES, Candidate, candidates
 from counterrank.behavior.objective import MSEEstimate, Objective
-from counterrank.behavior.settings import BINNING_STREAM, MOST_REWARD, TreeLimits
+from counterrank.behavior.settings import (
+    BINNING_STREAM,
+    MOST_REWARD,
+    SAMPLE_ROWS,
+    SAMPLE_STREAM,
+    TreeLimits,
+)
 from counterrank.behavior.training import TrainingSet, TreePart, prepare, supported
 from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios, ratios_of
 
@@ -196,3 +203,44 @@ class BehaviorTree:
 
     def __rich__(self) -> RenderableType:
         return str(self) if self.forest is None else words.rich_table(self.forest)
+
+
+def fit_source(
+    source: Source,
+    target: str,
+    *,
+    seed: int,
+    tree: BehaviorTree | None = None,
+    rows: int = SAMPLE_ROWS,
+) -> BehaviorTree:
+    """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log.
+
+    The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
+    model depends on a few extreme rows of this very log. Two things correct for the double use:
+    splits are confirmed on units that took no part in the search, and the interval allows for the
+    choice (`Doubt`).
+    """
+    plan = BehaviorTree() if tree is None else tree
+    log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
+    data, notes = plan.training_set(log, target, seed=seed)
+    n_apply = source.n or log.n
+    return replace(plan, forest=plan.grow(data, n_apply=n_apply, seed=seed, notes=notes))
+
+
+def planned_tree(
+    candidates: str | Sequence[str | ArrayLike | Candidate] | None,
+    mse: str | MSEEstimate | None,
+) -> BehaviorTree | None:
+    """Return the tree that an evaluation's options ask for; None where they ask for nothing.
+
+    `candidates` may be the name of a set, a file of models, or models.
+    """
+    if candidates is None and mse is None:
+        return None
+    plan = BehaviorTree()
+    if isinstance(candidates, str) and candidates not in SET_NAMES:
+        candidates = storage.load_candidates(candidates)
+    if candidates is not None:
+        plan = replace(plan, candidates=candidates)
+    # An unknown name is an error before anything is read.
+    return plan if mse is None else replace(plan, mse=mse_estimate(mse))

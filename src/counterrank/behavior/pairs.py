@@ -123,7 +123,7 @@ class PairRows:
     def stretched(self, triples: float) -> Floats:
         """Return contributions (n, K) with every pair, their deviations as large as the corrected variances say."""
         plain = np.maximum(self.second - self.mean**2, 0.0)
-        # A corrected variance that is no number stays one: whoever reads it sees that.
+        # A corrected variance of NaN stays NaN.
         factor = np.sqrt(np.divide(self.variances, plain, out=np.ones_like(plain), where=plain > 0))
         return self._added(factor[0], triples * factor[1])
 

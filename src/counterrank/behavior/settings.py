@@ -49,7 +49,7 @@ PAIRS_STEEPNESS = 4.0
 SU_DELTA = 0.05
 #: Of the rows: they stand for the target's own log.
 PASIF_SHARE = 0.2
-#: Splits: the average over random splits must not be a lottery.
+#: Splits: with fewer the average depends on which splits were drawn.
 PASIF_SPLITS = 10
 #: Rows: the rest of a ranking is averaged over them.
 PASIF_REST_ROWS = 1_000

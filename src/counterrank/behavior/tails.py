@@ -77,6 +77,6 @@ def effect_inflation(v: Floats | None, seen: Floats) -> Floats:
 
 
 def _upwards(expected: Floats, seen: Floats) -> Floats:
-    # Upwards only: a variance that is overstated costs a model its place, one that is understated
-    # wins it a place by luck. A factor of 1e100 says as much as a larger one.
+    # Upwards only: an understated variance would let chance choose a model; an overstated one only
+    # rules a model out. Factors beyond 1e100 make no difference.
     return np.maximum(1.0, expected / np.maximum(seen, 1e-100 * expected + 1e-300))

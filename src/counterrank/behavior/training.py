@@ -206,7 +206,7 @@ def contributions(
     # The tree that each position belongs to.
     trees = range(log.K) if per_position else [0] * log.K
     alpha = np.ones(log.K) if per_position else log.position_weights
-    # Position-major: a column is written at a time, and read by whoever sums over rows.
+    # Position-major: a column is written at a time, and read by sums over rows.
     out = [np.zeros((len(tree.models), log.n)) for tree in models]
     seen = np.ones((log.K, len(candidates)))
     for k, tree in enumerate(trees):

@@ -47,12 +47,12 @@ class CrossFitDefaults:
     #: Power of the likelihood by which models count: all are wrong, and how well they predict what the
     #: logger shows says only in part how right they are about the target (Grunwald & van Ommen 2017).
     likelihood: float = 0.125
-    #: A model of a smaller share is refuted: what it says is no evidence of disagreement, and its fits
-    #: are not compared.
+    #: The log contradicts a model with a smaller share: it does not count in the models' disagreement,
+    #: and its folds are not compared.
     least_share: float = 0.001
-    #: Standard deviation of log amounts between items below which no price is missed.
+    #: Standard deviation of log amounts between items below which prices hardly differ.
     same_amount: float = 0.1
-    #: Clicks after which an item has shown what a click on it earns.
+    #: Clicks after which the mean amount of an item is known.
     often: int = 10
     #: Candidates that a reader may see on one page, whether their rewards are logged or not.
     pool: int = 32
@@ -62,12 +62,12 @@ class CrossFitDefaults:
     #: Rankings that models are trained on. More help on long logs (all of 100,000 rows: a third less
     #: error in one world) at twice the time.
     training_rows: int = 32_768
-    #: Rankings that models are asked about; the fits' own error is larger than what more take off.
+    #: Rankings that models predict; the error of the fits is larger than what more rankings would save.
     asked_rows: int = 32_768
     #: Rankings drawn for a row, of the target or half of each policy: by the seed a lift then varies by
     #: .02 to .09 of an A/B test's half-width (eleven development logs).
     draws: int = 4
-    #: Rankings drawn in all: on long logs the rows average out what fewer a row leave.
+    #: Rankings drawn in all: on long logs the average over rows makes up for fewer draws a row.
     draws_together: int = 200_000
     #: Rankings of the target a row on which fits of different folds are compared.
     fold_draws: int = 2
@@ -89,7 +89,7 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """What M models say of n rows: their average q, its mean under the target and surprises (n, K).
+    """Predictions of M models for n rows: their average q, its mean under the target and surprises (n, K).
 
     `delta` sums to sum_k alpha_k (r_k - q_k). `means` (M, n) are each model's alpha-weighted means
     of a row and `errors` (M, n, K) each model's surprises; the models' disagreement is measured on
@@ -188,7 +188,7 @@ class Drawn:
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
         own = folds_of(batch, self.folds, fold)
-        # Fits of different folds are compared on few rankings, and only the models that count.
+        # To compare folds, few rankings and the models with a share are enough.
         size = self.draws if fold is None else self.fold_draws
         least = 0.0 if fold is None else DEFAULTS.least_share
         asked = np.flatnonzero(self.shares >= least)

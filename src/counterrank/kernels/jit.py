@@ -35,7 +35,7 @@ _INSIDE = {
 }
 
 
-#: Seconds of compiling after which a first run is explained: a single small kernel needs no word.
+#: Seconds of compiling after which a first run is explained: a single small kernel is quick.
 _PATIENCE = 1.0
 _NOTICE = (
     "counterrank: first run on this machine: compiling, up to a minute; kept for later runs "
@@ -101,7 +101,7 @@ def _kept(compiled: Function) -> Function:
     if not hasattr(compiled, "py_func"):
         return compiled
     try:
-        # numba's own `cache=True` does no more, and has no word for a disk that is full.
+        # numba's own `cache=True` does no more, and fails where the disk is full.
         setattr(compiled, "_cache", _Cache(compiled.py_func))  # noqa: B010 - numba has no types
     except RuntimeError:
         FIRST_RUN.uncached = True
@@ -116,8 +116,7 @@ def _say_uncached(why: str) -> None:
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    # Said out loud: unless told otherwise, numba compiles a helper with the fast math of whoever
-    # calls it first.
+    # Without this option numba compiles a helper with the fast math of its first caller.
     compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
     return _kept(compiled)
 

@@ -175,7 +175,7 @@ def estimated_source(
     # Trees take seconds a fit and cannot start from the last one.
     count = min(replicates, 5) if name == "boosting" else replicates
     others: list[Source] = []
-    # Long pages of many items take seconds a fit: whoever waits is told.
+    # A fit to long pages of many items takes seconds, so progress is shown.
     report = reporter()
     report.begin("propensities, once more", count)
     for counts in rng.poisson(1.0, (count, BUCKETS)):

@@ -95,7 +95,7 @@ def fit_logistic(
 
     n, d = x.shape
     penalty = np.full((size, d), PENALTY)
-    # The constant is an item's share of all rows, which nothing need hold back.
+    # The constant is an item's share of all rows: it is hardly penalised.
     penalty[:, 0] = 1e-3 * PENALTY
     scale = 1.0 / max(float(weight.sum()), 1.0)
 
@@ -128,11 +128,6 @@ class Boosting:
         table = np.full((len(x), self.size), 1e-12)
         table[:, self.classifier.classes_] = np.maximum(self.classifier.predict_proba(x), 1e-12)
         return log_softmax(np.log(table), available)
-
-
-def fit_boosting(x: Floats, action: Ints, size: int, *, weight: Floats, seed: int) -> Boosting:
-    """Return boosted trees, which `calibrate` finishes."""
-    return Boosting(boosting.classifier(seed).fit(x, action, sample_weight=weight), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +187,6 @@ class PositionModel(Protocol):
 
     def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
         """Return log-probabilities (n, A)."""
-
-
-#: Fits one position on (x, action, weight, available): what differs between methods.
-Fit = Callable[[Floats, Ints, Floats, "Bools | None"], PositionModel]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,10 +261,6 @@ class PropensityModel:
         propensity, whole = self.propensity(log)
         return with_propensity(log, propensity, whole, self.notes)
 
-    def with_models(self, models: tuple[tuple[PositionModel, ...], ...]) -> Self:
-        """Return the same with other fits: a bootstrap replicate."""
-        return replace(self, models=models)
-
 
 def with_propensity(
     log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]
@@ -330,7 +317,7 @@ def fit_model(log: RankingLog, recipe: PropensityRecipe) -> PropensityModel:
         without_replacement=recipe.kind in ("prefix", "joint") and not repeats,
         floor=min(0.01, size / (log.n + size)), notes=(_note_by_position(recipe),),
     )  # fmt: skip
-    model = model.with_models(fit_folds(log, model, recipe, np.ones(BUCKETS)))
+    model = refit(log, model, recipe, np.ones(BUCKETS))
     calibrated = replace(model, power=calibrate(log, model))
     refuse_certain(log, calibrated)
     return calibrated
@@ -340,7 +327,7 @@ def refit(
     log: RankingLog, model: PropensityModel, recipe: PropensityRecipe, bucket_weight: Floats
 ) -> PropensityModel:
     """Return the model fitted again with other weights (1024,) on the buckets of units."""
-    return model.with_models(fit_folds(log, model, recipe, bucket_weight))
+    return replace(model, models=fit_folds(log, model, recipe, bucket_weight))
 
 
 def fit_folds(
@@ -380,7 +367,8 @@ def fit_position(
     if recipe.method == "boosting":
         if (action == action[0]).all():
             return Certain(int(action[0]), size)
-        return fit_boosting(x, action, size, weight=weight, seed=recipe.seed)
+        trees = boosting.classifier(recipe.seed).fit(x, action, sample_weight=weight)
+        return Boosting(trees, size)
     start = before.theta if isinstance(before, Logistic) else None
     return fit_logistic(x, action, size, weight=weight, available=available, start=start)
 
@@ -417,7 +405,7 @@ def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
 
 
 def deterministic(what: str, typical: float) -> PropensityError:
-    """Return the refusal of a logger whose every choice can be foretold."""
+    """Return the error for a logger whose choices the model predicts."""
     return PropensityError(
         f"the logging policy looks deterministic: {what} each shown item with probability "
         f"{typical:.3f}. Other policies cannot be evaluated from it. {what_is_possible()}"

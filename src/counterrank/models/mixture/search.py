@@ -189,18 +189,13 @@ def alternate(rows: Rows, fit: Fit, settled: float = settings.SETTLED) -> Fit:
     return fit
 
 
-def improved(
-    rows: Rows,
-    fit: Fit,
-    rounds: int = settings.CLASS_ROUNDS,
-    settled: float = settings.CLASS_SETTLED,
-) -> Fit:
-    """Return classes after rounds of expectation and maximisation, until the likelihood gains less than `settled`."""
+def improved(rows: Rows, fit: Fit, rounds: int = settings.CLASS_ROUNDS) -> Fit:
+    """Return classes after rounds of expectation and maximisation, until the likelihood gains too little."""
     last = -np.inf
     for _ in range(rounds):
         # The posterior first: rounds stop by the likelihood of the parameters so far.
         fit = posterior_step(fit, rows)
-        if fit.likelihood - last < settled:
+        if fit.likelihood - last < settings.CLASS_SETTLED:
             break
         last = fit.likelihood
         fit = effects_step(examination_step(shares_step(fit, rows), rows), rows)
