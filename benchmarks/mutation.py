@@ -129,7 +129,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
     "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
     "evaluation/passing.py": PASS,
-    "evaluation/totals.py": PASS,
+    "evaluation/totals.py": ("tests/evaluation/test_totals.py", *PASS),
     "evaluation/segments.py": PASS,
     "evaluation/widening.py": PASS,
     "estimators/auto/rule.py": (

@@ -3,6 +3,8 @@ loggers.
 """
 
 import json
+import operator
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -294,16 +296,45 @@ def test_totals_are_summed_as_by_hand(units):
         np.testing.assert_allclose(found.buckets, table, rtol=1e-12)
 
 
-def test_errors_in_groups_are_those_of_the_recommended_estimator_whatever_else_runs():
-    """IPS and SNIPS share their sums; a lift of IPS over the baseline has the error of IPS."""
+def two_groups():
     rng = np.random.default_rng(3)
     p = rng.dirichlet(np.full(3, 3.0), (3, 400))
     action = np.stack([rng.choice(3, 2, p=row) for row in p[0]])
     shown = [np.take_along_axis(table, action, axis=1) for table in p]
-    log = cr.RankingLog(
+    return cr.RankingLog(
         action=action, reward=rng.random((400, 2)), propensity=shown[0],
         targets={"new": shown[1], "old": shown[2]}, columns={"group": np.arange(400) % 2},
     )  # fmt: skip
+
+
+class InBatches:
+    """A source whose sums are made of many batches."""
+
+    def __init__(self, log):
+        self.log, self.first, self.n = log, log.take(slice(0, 100)), log.n
+
+    def reduce(self, partial, *, label=""):
+        return reduce(operator.add, map(partial, self.log.chunks(37)))
+
+    def sample(self, rows, rng):
+        return self.log
+
+
+def test_groups_of_many_batches_add_up():
+    log = two_groups()
+    asked = {"estimators": ["ips"], "baseline": "old", "segments": "group"}
+    whole, pieces = (
+        cr.evaluate(source, ["new", "old"], **asked) for source in (log, InBatches(log))
+    )
+    for one, other in zip(whole.segments, pieces.segments, strict=True):
+        assert (one.label, one.n) == (other.label, other.n)
+        assert other.value == pytest.approx(one.value, rel=1e-12)
+        assert other.lift.stderr == pytest.approx(one.lift.stderr, rel=1e-9)
+
+
+def test_errors_in_groups_are_those_of_the_recommended_estimator_whatever_else_runs():
+    """IPS and SNIPS share their sums; a lift of IPS over the baseline has the error of IPS."""
+    log = two_groups()
     alone, beside = (
         cr.evaluate(log, estimators=names, baseline="old", segments="group", audit=False)
         for names in (["ips"], ["ips", "snips"])

@@ -343,12 +343,12 @@ def validate(log: Any, **options: Any) -> None:
     from counterrank import evaluation
 
     command = opened(log, options)
-    asked = {
+    chosen = {
         **picked(options, "estimators", "level", "seed"),
         **command.metrics("rewards", "primary"),
     }
     with showing_progress(enabled=not command.quiet):
-        result = evaluation.validate(log, options["arm"], **asked, **command.reading)
+        result = evaluation.validate(log, options["arm"], **chosen, **command.reading)
     command.hand_over(result)
 
 

@@ -21,7 +21,7 @@ Options = dict[str, Any]
 
 
 def log_argument(function: Function) -> Function:
-    """Add to a command the log it reads: a path or an address, or a query and where it is asked."""
+    """Add to a command the log it reads: a path or an address, or a query and its database."""
 
     @click.argument("log", type=click.Path(), required=False)
     @click.option(
@@ -387,7 +387,7 @@ class Opened:
         return {name: given for name, given in found.items() if given}
 
     def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
-        """Write a result where it was asked for, and print it where stdout is free."""
+        """Write a result to its files, and print it where stdout is free."""
         if path := self.options["json_path"]:
             write(path, (to_json or result.to_json)())
         if path := self.options.get("html_path"):
@@ -397,7 +397,7 @@ class Opened:
 
 
 def opened(log: Any, options: Options, **more: str | None) -> Opened:
-    """Return what a command was asked, once it is sure that its result can be written.
+    """Return the options of a command, once it is sure that its result can be written.
 
     No result may be written over an input, nor two into one place. This is found out before the work,
     not after it.

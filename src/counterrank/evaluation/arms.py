@@ -298,11 +298,11 @@ def validate(
     beside: Any = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
     whole, arms = with_arms(log, arm, {**reading, **beside})
     parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
-    asked: Any = {"estimators": estimators, "level": level, "seed": seed}
+    common: Any = {"estimators": estimators, "level": level, "seed": seed}
     if metrics is not None:
-        asked |= {"rewards": rewards, "primary": primary}
+        common |= {"rewards": rewards, "primary": primary}
     found = {
-        name: evaluate(part, [other for other in arms if other != name], **asked)
+        name: evaluate(part, [other for other in arms if other != name], **common)
         for name, part in parts.items()
     }
     if metrics is None:
@@ -374,7 +374,7 @@ def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog,
         )
     missing = [name for name in arms if name not in whole.targets]
     if missing and not isinstance(log, RankingLog):
-        # Columns that cannot be told from others by their form must be asked for by name.
+        # Columns whose form does not set them apart have to be named.
         whole = _opened(log, arm, {**reading, "targets": arms})
         missing = []
     if missing:
@@ -398,7 +398,7 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
     try:
         return in_memory(log, [arm], reading)
     except MissingColumnError as problem:
-        # The reader knows the column as a segment, a word that nobody used who asked for an arm.
+        # The reader calls the column a segment; the user named an arm.
         raise problem.about("the column of arms") from problem
 
 

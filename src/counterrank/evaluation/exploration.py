@@ -31,7 +31,7 @@ def refuse_deterministic(
 ) -> None:
     """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's are not.
 
-    `by_model`: only estimators that need no weights were asked for.
+    `by_model`: only estimators that need no weights were named.
     """
     if by_model or not _certain(first) or not _certain(probe := sample()):
         return
@@ -147,7 +147,7 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
     """Return the sums from rankings drawn from the target, for policies whose positions depend on each other.
 
     At each position: drawn rankings that the logger cannot show as far as that, and items it shows
-    rarely given those above. None unless both policies are whole and can be asked.
+    rarely given those above. None unless both policies are whole and know their probabilities.
     """
     wanted, logging = log.target(target), log.propensity
     if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):

@@ -20,7 +20,7 @@ from counterrank.estimators import (
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.tables import Skipped
 
-#: What is run when nothing is asked for; what a log cannot support is left out and said so. The
+#: What runs when no estimator is named; the result lists those that the log cannot support. The
 #: tree of `aips` is not among them: it explains behaviour, but costs a quarter of the time and has
 #: 6 to 151 times the squared error of `auto` in the published environment.
 DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-3")
@@ -30,9 +30,9 @@ ALL = "all"
 TREE = "tree"
 
 
-#: The recommended estimator is the first of these that runs; else the first that was asked for.
+#: The recommended estimator is the first of these that runs; else the first that was named.
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
-#: Summed for every target, asked for or not: the weights and rivals by which the recommended
+#: Summed for every target, named or not: the weights and rivals by which the recommended
 #: estimate is judged.
 PANEL = ("iips", "order-2", "order-3", "rips", "ips")
 _TRIED = 32
@@ -45,14 +45,14 @@ class Job:
     target: str
     name: str
     plan: Plan[Any]
-    #: Not asked for, but looked at: it has no line in the results.
+    #: Nobody named it: it judges the others, and has no line in the results.
     silent: bool = False
 
 
 def named(
     given: "Sequence[str | Estimator] | str | None",
 ) -> tuple[tuple[str, ...], dict[str, Estimator]]:
-    """Return the names that were asked for, and the ready-made estimators among them.
+    """Return the names of estimators, and the ready-made estimators among them.
 
     >>> named("ips, Order-2,ips")[0]
     ('ips', 'order-2')
@@ -75,12 +75,12 @@ def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
 
     Not `required` is what further metrics are estimated with.
     """
-    asked = options.estimators or DEFAULT_ESTIMATORS
+    names = options.estimators or DEFAULT_ESTIMATORS
     if TREE in options.segments and not options.estimators:
-        asked = (*asked, "aips")  # whose groups they are
+        names = (*names, "aips")  # whose groups they are
     named = required and bool(options.estimators)
-    result = {name: named for name in asked if name != ALL}
-    if ALL in asked:
+    result = {name: named for name in names if name != ALL}
+    if ALL in names:
         result |= {name: False for name in estimator_names() if name not in result}
     return result
 
@@ -107,10 +107,10 @@ def make_jobs(
 ) -> tuple[list[Job], tuple[Skipped, ...]]:
     """Return a job for each target and estimator that can run, and the reason for each that cannot.
 
-    The panel's jobs are among them, silent where nobody asked for them.
+    The panel's jobs are among them, silent where nobody named them.
     """
-    asked, first = wanted(options, required=required), source.first
-    for name, must in asked.items():
+    names, first = wanted(options, required=required), source.first
+    for name, must in names.items():
         if must and name not in custom:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
@@ -128,7 +128,7 @@ def make_jobs(
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
         made: list[Job] = []
-        for name, must in asked.items():
+        for name, must in names.items():
             try:
                 estimator = custom[name] if name in custom else get_estimator(name)
                 made.append(_planned(estimator, workspace, tried))

@@ -1,4 +1,4 @@
-"""What an evaluation was asked to do, and with which versions it was done."""
+"""The options of an evaluation, and the versions it ran with."""
 
 import os
 import platform

@@ -65,7 +65,7 @@ class RewardRun:
 
     source: Source
     options: Options
-    #: Whether this is the reward that everything is said of.
+    #: Whether this is the primary metric.
     primary: bool = True
     #: Whether it is a column of the log, not a function of one: then its numbers are audited.
     logged: bool = True
@@ -116,7 +116,7 @@ class RewardRun:
         else:
             # A sample of a file is a pass over it: no look of our own before the larger one that a tree
             # or a model is fitted on, of which it is then a part.
-            self.source = _Squarable(self.source, _squarable)
+            self.source = _SquarableSource(self.source, _squarable)
         self.jobs, self.skipped = make_jobs(
             self.source, self.options, custom, tree, required=self.primary
         )
@@ -155,7 +155,7 @@ class RewardRun:
         return dict(zip(self.groups, total.states, strict=True))
 
     def estimates(self, total: PassState) -> tuple[Estimate, ...]:
-        """Return the estimate of each job, also of jobs that were not asked for.
+        """Return the estimate of each job, also of jobs that nobody named.
 
         The latter cannot stop the evaluation.
         """
@@ -185,7 +185,7 @@ def _squarable(batch: RankingLog) -> RankingLog:
     return batch
 
 
-class _Squarable(MappedSource):
+class _SquarableSource(MappedSource):
     """A source that refuses rewards which cannot be squared as soon as it meets them."""
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
@@ -221,7 +221,7 @@ class JudgedReward:
 
     @property
     def shown(self) -> tuple[Estimate, ...]:
-        """The estimates that were asked for."""
+        """The estimates of the result; the others only judge them."""
         return tuple(
             one for job, one in zip(self.run.jobs, self.estimates, strict=True) if not job.silent
         )
@@ -297,12 +297,11 @@ def _possible(
 def _lightest(target: str, estimates: Sequence[Estimate]) -> Moments | None:
     """Return the moments of the lightest weights of a target: those with the most effective rows."""
     plain = (
-        e
-        for e in estimates
-        if e.target == target and e.moments is not None and parse(e.estimator).plain
+        one.moments
+        for one in estimates
+        if one.target == target and one.moments is not None and parse(one.estimator).plain
     )
-    found = [one.moments for one in plain if one.moments is not None]
-    return max(found, key=effective_rows, default=None)
+    return max(plain, key=effective_rows, default=None)
 
 
 def _sensitivity(

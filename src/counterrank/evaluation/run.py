@@ -458,7 +458,7 @@ def metrics_of(
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
 ) -> Metrics | None:
-    """Return the metrics that were asked for and those that a log in memory has by name.
+    """Return the metrics that the user named and those that a log in memory has by name.
 
     None for a log with one reward that nobody named.
     """

@@ -138,13 +138,13 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     names = tuple(targets) or names
     if time is not None and rows_per_week is None:
         rows_per_week = _weekly(sample, time, n)
-    asked = PlanRequest(n, detect, budget, level, rows_per_week, seed, ask_auto)
-    return _planned(sample, names, asked)
+    goal = PlanRequest(n, detect, budget, level, rows_per_week, seed, ask_auto)
+    return _planned(sample, names, goal)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What was asked of a plan."""
+    """The goal of a plan: the lift to show, the loss allowed, and the rows there are."""
 
     n: int
     detect: float
@@ -155,22 +155,22 @@ class PlanRequest:
     ask_auto: bool
 
 
-def _planned(log: RankingLog, names: tuple[str, ...], asked: PlanRequest) -> ExplorationPlan:
+def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> ExplorationPlan:
     logger = production(log)
     _refuse(log, logger)
-    bench = Bench.of(log, logger, names, asked)
+    bench = Bench.of(log, logger, names, goal)
     costs = bench.costs
     spread = spread_of(logger)
     widest = int(logger.candidates.counts.max())
     coldest = coldest_of(logger)
     heat = temperatures(logger.spec, spread, coldest)
-    tried = list(options(logger.spec, log.K, widest, heat, asked.budget, costs.loss))
+    tried = list(options(logger.spec, log.K, widest, heat, goal.budget, costs.loss))
     tried += bench.optima(parts(logger.spec, log.K, spread, coldest))
     found = [bench.judged(one) for one in _distinct(tried)]
     counted = names or tuple(family.name for family in bench.families)
     front = frontier(found, counted)
-    chosen, reached = choose(found, counted, asked.detect, asked.budget)
-    if asked.ask_auto:
+    chosen, reached = choose(found, counted, goal.detect, goal.budget)
+    if goal.ask_auto:
         found[chosen] = bench.with_auto(found[chosen])
     return ExplorationPlan(
         options=tuple(found),
@@ -178,11 +178,11 @@ def _planned(log: RankingLog, names: tuple[str, ...], asked: PlanRequest) -> Exp
         chosen=chosen,
         reached=reached,
         judged=counted,
-        rows=asked.n,
-        rows_per_week=asked.rows_per_week,
-        detect=asked.detect,
-        budget=asked.budget,
-        level=asked.level,
+        rows=goal.n,
+        rows_per_week=goal.rows_per_week,
+        detect=goal.detect,
+        budget=goal.budget,
+        level=goal.level,
         value=costs.value,
         notes=_notes(log, logger, bench),
     )
@@ -299,21 +299,21 @@ class Bench:
     #: Pages of each target, several rankers of a family together.
     targets: dict[str, list[DrawnPages]]
     design: float
-    asked: PlanRequest
+    goal: PlanRequest
 
     @classmethod
     def of(
-        cls, log: RankingLog, logger: Scored, names: tuple[str, ...], asked: PlanRequest
+        cls, log: RankingLog, logger: Scored, names: tuple[str, ...], goal: PlanRequest
     ) -> Bench:
         """Fit the models, and draw the pages of all targets."""
-        rewards = fit_rewards(log, logger, asked.seed)
+        rewards = fit_rewards(log, logger, goal.seed)
         # Evenly spread rather than the first: logs change over time.
         chosen = np.linspace(0, log.n - 1, min(log.n, SETTINGS.requests)).astype(np.int64)
         requests, few = log.take(chosen), logger.take(chosen)
         models = rewards.on(requests, few)
-        costs = Costs(log, logger, requests, models, SETTINGS.draws, asked.level, asked.seed)
-        near = families(few, log.K, SETTINGS.changes, asked.seed)
-        rng = np.random.default_rng([asked.seed, 14])
+        costs = Costs(log, logger, requests, models, SETTINGS.draws, goal.level, goal.seed)
+        near = families(few, log.K, SETTINGS.changes, goal.seed)
+        rng = np.random.default_rng([goal.seed, 14])
 
         def pages(policy: Policy) -> DrawnPages:
             return drawn(policy, models, requests.lengths, log.K, 4, rng)
@@ -328,15 +328,13 @@ class Bench:
                 "order",
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
-        return cls(
-            log, logger, requests, models, rewards, costs, near, targets, _design(log), asked
-        )
+        return cls(log, logger, requests, models, rewards, costs, near, targets, _design(log), goal)
 
     def option(self, spec: PolicySpec) -> DrawnPages:
         """Return pages drawn from an option."""
         few = self.models.logger
         policy = Scored(few.candidates, few.scores, spec)
-        rng = np.random.default_rng([self.asked.seed, 15])
+        rng = np.random.default_rng([self.goal.seed, 15])
         return drawn(policy, self.models, self.requests.lengths, self.log.K, SETTINGS.draws, rng)
 
     def judged(self, tried: Tried) -> ExplorationOption:
@@ -365,17 +363,17 @@ class Bench:
         if K > 1 and not self.log.page_reward:
             kinds.append(("optimum for places", self._needs_places, alone))
         found = []
-        for kind, needs, asks in kinds:
+        for kind, needs, log_prob in kinds:
             weight = np.concatenate([needs(one).ravel() for one in every])
             weight = weight / max(float(weight.sum()), 1e-300)
             probs = np.stack(
                 [
-                    np.concatenate([np.exp(asks(p, one.pages)).ravel() for one in every])
+                    np.concatenate([np.exp(log_prob(p, one.pages)).ravel() for one in every])
                     for p in policies
                 ]
             )
             for level in SETTINGS.levels:
-                budget = self.asked.budget * level
+                budget = self.goal.budget * level
                 shares = shares_at_budget(probs, weight, loss, budget, SETTINGS.steps)
                 shares = pruned(probs, weight, loss, shares, budget)
                 found.append(Tried(kind, rounded(shares.tolist(), mixed)))
@@ -397,13 +395,13 @@ class Bench:
         """Return an option with what `auto` would say of its logs."""
         rows = np.linspace(0, self.log.n - 1, min(self.log.n, SETTINGS.log_rows)).astype(np.int64)
         log, logger = self.log.take(rows), self.logger.take(rows)
-        rng = np.random.default_rng([self.asked.seed, 16])
+        rng = np.random.default_rng([self.goal.seed, 16])
         targets: dict[str, Policy] = {
             name: _target(log, name) for name in self.targets if name in self.log.targets
         }
         targets |= {one.name: one.draw(logger, rng) for one in self.families}
         spec = parse_policy(option.spec)
-        said = by_auto(log, logger, self.rewards, spec, targets, self.asked.seed)
+        said = by_auto(log, logger, self.rewards, spec, targets, self.goal.seed)
         # `auto` rests on models where weights say little: its allowance, not its rows, tells.
         auto = tuple(
             self._detectable(name, [PredictedError("auto", 0.0, spread, allowed, 1.0, 0.0)])
@@ -413,12 +411,12 @@ class Bench:
 
     def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""
-        asked, value = self.asked, self.costs.value
-        n = asked.n
+        goal, value = self.goal, self.costs.value
+        n = goal.n
 
         def lift(one: PredictedError, rows: float) -> float:
             error = one.spread * self.design / value / math.sqrt(rows)
-            return detectable(error, allowance=one.allowance / value, level=asked.level)
+            return detectable(error, allowance=one.allowance / value, level=goal.level)
 
         reached = [one for one in predictions if one.missing <= MISSING]
         # With few effective rows errors are larger than anybody's formula says.
@@ -427,7 +425,7 @@ class Bench:
         error = best.spread * self.design / value / math.sqrt(n)
         allowance = best.allowance / value
         needed = (
-            rows_for(asked.detect, n, error, allowance=allowance, level=asked.level)
+            rows_for(goal.detect, n, error, allowance=allowance, level=goal.level)
             if error > 0
             else n
         )
@@ -435,7 +433,7 @@ class Bench:
             needed = None
         elif needed is not None and best.share * needed < FEWEST:
             needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
-        week = asked.rows_per_week
+        week = goal.rows_per_week
         return DetectableLift(
             target=target,
             lift=lift(best, n) if enough else None,

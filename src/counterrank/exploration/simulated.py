@@ -1,7 +1,7 @@
 """What `auto` would say: logs drawn from an option, with rewards drawn from the models.
 
-`auto` fits models and weighs evidence, and no formula says how sure it will be. So some logs of the
-future are drawn, of requests of the log at hand, and it is asked.
+`auto` fits models and weighs evidence, and no formula says how sure it will be. So some future logs
+are drawn for requests of this log, and `auto` estimates on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several questions, or one question asked again and again: p-values and levels that still hold."""
+"""Many tests, or one test at many looks: p-values and levels that still hold."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is asked of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
+"""Metrics of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
 
 from counterrank.metrics.expressions import Expression, Measure, Ratio, parse_metric
 from counterrank.metrics.functions import (

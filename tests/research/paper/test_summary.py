@@ -135,3 +135,6 @@ def test_published_values_stand_beside_ours_only_in_the_published_world():
     experiment = figures.get("data-size")
     assert "1.25 (1.18, x1.06)" in accuracy_table(experiment, found, compare=True)
     assert "(" not in accuracy_table(experiment, found, compare=False)
+    of_seeds = {**rows([3.0, 5.0], [2.0, 2.0]), "x": np.full(2, found[0].x)}
+    assert "1.25 (1.18, x1.06)" in special.figure_table(experiment, of_seeds, "published")
+    assert "(" not in special.figure_table(experiment, of_seeds, "paper")
