@@ -216,6 +216,18 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/auto/members.py", "Lt", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
     ("estimators/auto/members.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
     ("estimators/auto/members.py", "700.0", "700.0"),  # a limit short of overflow
+    # Settings: a test that pins them would say nothing.
+    ("estimators/crossfit.py", "5", "folds: int = 5"),
+    ("estimators/crossfit.py", "10", "often: int = 10"),
+    ("estimators/crossfit.py", "100", "longest: int = 100"),
+    ("estimators/crossfit.py", "32768", "_rows: int = 32_768"),
+    ("estimators/crossfit.py", "200000", "draws_together: int = 200_000"),
+    ("estimators/crossfit.py", "1.0", "rate: float = 1.0"),
+    ("estimators/crossfit.py", "0", "return self.models[0].folds"),  # all models have as many
+    ("estimators/crossfit.py", "1", "// max("),  # of no rows nothing is drawn
+    ("data/encoding.py", "Gt", "sd = np.where(spread > 1e-12"),  # a tie to the last digit
+    ("data/encoding.py", "LtE", "flat = spread <= 1e-9"),
+    ("data/encoding.py", "1", "np.where(gaps[:, j], -1"),  # any code without an indicator
     ("models/base.py", "1", "ALL = -1"),  # any number that is no fold
     # The general way gives the same.
     ("models/base.py", "GtE", "given.min(initial=0) >= 0"),

@@ -1,11 +1,12 @@
 """Second moments of the weights of effects, on spaces small enough to enumerate."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from counterrank.behavior.tails import effect_inflation
+from counterrank.behavior.tails import effect_inflation, excess
 
 ITEMS = 3
 
@@ -36,3 +37,9 @@ def test_moments_are_averaged_over_contexts_and_only_go_up():
     np.testing.assert_allclose(one, np.mean(each, axis=0), rtol=1e-12)
     assert (effect_inflation(v, np.full((2, 3), 1e9)) == 1.0).all()
     assert (effect_inflation(None, np.full((2, 3), 1e-6)) == 1.0).all()
+
+
+@pytest.mark.parametrize(("kind", "lengths"), [("factored", [1, 2]), ("prefix", [2, 2])])
+def test_second_moments_are_known_of_full_rankings_with_independent_positions(kind, lengths):
+    log = SimpleNamespace(lengths=np.array(lengths), K=2)
+    assert excess(log, "new", SimpleNamespace(kind=kind)) is None

@@ -12,6 +12,7 @@ from counterrank.data.encoding import (
     GapScales,
     Scaling,
     _orders,
+    context_columns,
     encoded_context,
     encoded_features,
     label_codes,
@@ -28,17 +29,27 @@ def test_few_labels_have_an_indicator_each_but_the_first_and_many_share_hashed_o
     assert label_codes(MOST_LABELS + 1) == (0, MOST_LABELS, True)
     assert one_hot(np.array([2.0, 1.0, NAN]), 1, 3).tolist() == [[0, 1], [1, 0], [0, 0]]
     labels = [str(j) for j in range(500)]
-    found = encoded_features(np.array([[7.0], [8.0]]), ("shop",), {"shop": labels})
-    assert found.shape == (2, MOST_LABELS) and found.sum(axis=1).tolist() == [1, 1]
-    for row, code in zip(found, (7, 8), strict=True):
+    codes = (2, 7, 8)
+    found = encoded_features(np.array(codes)[:, None] * 1.0, ("shop",), {"shop": labels})
+    assert found.shape == (3, MOST_LABELS) and found.sum(axis=1).tolist() == [1, 1, 1]
+    for row, code in zip(found, codes, strict=True):
         assert int(row.argmax()) == int((code * GOLDEN) % 1.0 * MOST_LABELS)
-    assert encoded_features(np.empty((3, 0)), (), {}).shape == (3, 0)
+    assert encoded_features(np.empty((3, 4, 0)), (), {}).shape == (3, 4, 0)
+    pages = np.array([[[2.0, 1.0], [3.0, 2.0]]])
+    found = encoded_features(pages, ("price", "shop"), {"shop": "abc"})
+    assert found.tolist() == [[[2, 1, 0], [3, 0, 1]]]
 
 
 @pytest.mark.parametrize(("labels", "width"), [(1, 1), (2, 1), (20, 19), (21, 1)])
 def test_a_context_keeps_the_codes_of_one_label_and_of_many(labels, width):
     names = {"c": [str(j) for j in range(labels)]}
     assert encoded_context(np.zeros((2, 1)), ("c",), names).shape == (2, width)
+
+
+def test_a_log_without_context_has_no_columns():
+    half = np.full((3, 1), 0.5)
+    log = cr.RankingLog(action=np.zeros((3, 1), int), reward=half, propensity=half)
+    assert context_columns(log).shape == (3, 0)
 
 
 def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
@@ -64,6 +75,8 @@ def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
 def test_scales_are_of_known_values_and_outliers_are_moved_in():
     mean, spread = mean_and_spread(np.array([[1.0, NAN], [3.0, NAN], [NAN, NAN]]))
     assert mean.tolist() == [2.0, 0.0] and spread.tolist() == [1.0, 0.0]
+    assert mean_and_spread(np.array([[5.0], [NAN]]))[0].tolist() == [5.0]
+    assert np.isfinite(Scaling.of(np.array([[1.5e-9], [-1.5e-9]])).spread).all()
     scaling = Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
     given = np.array([[[2.0, 9.0], [5.0, 7.0]], [[NAN, 7.0], [99.0, 7.0]]])
     assert scaling.apply(given).tolist() == [[[0, 0], [3, 0]], [[0, 0], [FAR, 0]]]
@@ -83,6 +96,9 @@ def test_prices_are_read_as_logarithms():
     np.testing.assert_array_equal(found, [1.0, NAN, NAN, NAN, NAN])
     assert _orders(np.array([[NAN], [1.0], [2.0], [3.0], [40.0]])).tolist() == [1.0]
     assert np.isnan(_orders(np.full((2, 1), NAN))).all()
+    # A decade and little more; prices in another unit; a span that does not lean to the right.
+    more = [[1.0, 1.2, 1.3, 10.5], [0.01, 0.02, 0.03, 0.4], [1.0, 2.0, 9.0, 12.0]]
+    np.testing.assert_array_equal(_orders(np.array(more).T), [1.0, 0.01, NAN])
     scaling = Scaling.of(skew[:, None], logs=True)
     logs = np.log(skew)
     np.testing.assert_allclose(scaling.mean, logs.mean())

@@ -19,7 +19,7 @@ from counterrank.estimators.crossfit import (
     shares_of,
     trained,
 )
-from counterrank.models import Rankings, RewardModel, by_row
+from counterrank.models import AmountModel, Rankings, RewardModel, by_row
 
 N, K, ALPHA = 6, 2, np.array([1.0, 0.5])
 FOLD = np.array([0, 1, 2, 0, 1, 2])
@@ -125,6 +125,21 @@ def test_worth_counts_clicks_before_amounts_cancel(log):
     np.testing.assert_allclose(look.volume, look.mean - look.q)
 
 
+class Paid(AmountModel):
+    """Clicks of `Sum`, each worth 7."""
+
+    history = RewardModel.history
+
+
+def test_the_volume_of_amounts_is_clicks_at_the_mean_amount_of_their_place(log):
+    paid = Paid(Sum(1.0), lambda rankings, fold: np.full(rankings.item.shape, 7.0))
+    drawn = Drawn((paid,), np.ones(1), draws=2, seed=0, worth=np.array([2.0, 5.0]))
+    look = drawn.outlook(View(log, "new"))
+    # The first place goes from item 0 to 2, which is two clicks more; the second stays.
+    np.testing.assert_allclose(look.volume, np.tile([4.0, 0.0], (N, 1)))
+    np.testing.assert_allclose(look.mean - look.q, np.tile([14.0, 0.0], (N, 1)))
+
+
 def test_pages_of_some_rows_are_their_first_draws():
     logged = Rankings([[0], [1], [2]], np.zeros((3, 0)))
     drawn = logged.others([[[10], [11], [12]], [[20], [21], [22]], [[30], [31], [32]]])
@@ -165,10 +180,11 @@ def test_models_count_by_the_likelihood_of_rewards_they_have_not_seen():
 
 
 def test_rows_of_one_unit_repeat_each_other():
-    losses = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.0, 1.0, 1.0]])
-    # Differences .5, .5, -.5, -.5 sum to 1 and -1 by unit: twice the variance of rows.
+    best = np.array([1.0, 2.0, 3.0, 2.0])
+    losses = np.array([best, best + np.array([2.0, 2.0, 0.0, 0.0])])
+    # Differences 1, 1, -1, -1 from their mean sum to 2 and -2 by unit: twice the variance of rows.
     found = shares_of(losses, 8, np.array([0, 0, 1, 1]))
-    ratio = np.exp(-0.5 * 2.0 / (4.0 / 8) / 2.0)
+    ratio = np.exp(-0.5 * 4.0 / (8.0 / 8) / 2.0)
     np.testing.assert_allclose(found[1] / found[0], ratio)
     apart = shares_of(losses, 8, np.array([0, 1, 2, 3]))
     np.testing.assert_allclose(apart, shares_of(losses, 8))
