@@ -139,14 +139,29 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
 
 
+def weighed(n: int, lengths: list[int]) -> cr.RankingLog:
+    rng = np.random.default_rng(0)
+    action = np.where(np.arange(3) < np.resize(lengths, n)[:, None], 1, -1)
+    return cr.RankingLog(
+        action=action, reward=np.ones((n, 3)), propensity=rng.uniform(0.2, 1, (n, 3)),
+        targets={"new": rng.uniform(0.2, 1, (n, 3))},
+    )  # fmt: skip
+
+
+def test_lent_ratios_are_of_the_whole_batch_only() -> None:
+    log = weighed(60, [2])
+    plain = Subject(log, targets=("new",), n=60)
+    lent = replace(plain, lent={"new": View(log, "new")})
+    for part in (log, log.take(slice(0, 20))):
+        mine, theirs = (
+            GroupWeights().partial(part, subject).parts["all", "new"] for subject in (plain, lent)
+        )
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
 @pytest.mark.parametrize("lengths", [[3, 3, 3, 3], [3, 1, 2, 3]])
 def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[int]) -> None:
-    rng = np.random.default_rng(0)
-    action = np.where(np.arange(3) < np.array(lengths)[:, None], 1, -1)
-    log = cr.RankingLog(
-        action=action, reward=np.ones((4, 3)), propensity=rng.uniform(0.2, 1, (4, 3)),
-        targets={"new": rng.uniform(0.2, 1, (4, 3))},
-    )  # fmt: skip
+    log = weighed(4, lengths)
     view = View(log, "new")
     assert view.position_sums is None
     view.standard({"position"})

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.audit.files import audit_file, audit_log
+from counterrank.audit.files import audit_file, audit_log, look_at
 from counterrank.data.log import RankingLog
 
 N, K, A = 600, 3, 4
@@ -128,3 +128,10 @@ def test_logs_in_memory(columns):
         action=columns["action"], reward=columns["reward"], propensity=columns["propensity"]
     )
     assert {row["status"] for row in audit_log(log)} <= {"passed", "skipped"}
+
+
+def test_numbers_above_one_by_rounding_are_fine():
+    values = np.array([[1.0 + 1e-12], [1.0 + 1e-6], [0.5]])
+    found, fine = look_at("new", "new", values, np.ones((3, 1), dtype=bool))
+    assert [one.found for one in found] == ["'new' is above 1 1 time, in 1 rankings"]
+    assert fine.tolist() == [True, False, True]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.errors import ConfigError, CounterrankError, PropensityError
+from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.passing import reward_range
 from counterrank.evaluation.totals import totals_of
@@ -349,3 +349,11 @@ def test_errors_in_groups_are_those_of_the_recommended_estimator_whatever_else_r
         assert other.lift.value == pytest.approx(one.lift.value, rel=1e-12)
         assert other.lift.stderr == pytest.approx(one.lift.stderr, rel=1e-9)
         assert other.lift.low == pytest.approx(one.lift.low, rel=1e-9)
+
+
+def test_a_metric_that_never_varies_is_found_in_the_pass_of_a_log_of_unknown_length():
+    source = InBatches(two_groups())
+    source.n = None
+    one = cr.page_metric(lambda rewards: np.ones(len(rewards)), of="reward", name="one")
+    with pytest.raises(LogError, match="is 1 in every ranking"):
+        cr.evaluate(source, ["new"], estimators=["ips"], rewards={"earned": "reward", "flat": one})
