@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,3 +132,21 @@ def test_a_saved_tree_keeps_its_share(tmp_path):
     (tmp_path / "tree.json").write_text(broken)
     with pytest.raises(cr.CounterrankError, match="numbers from 0 to 1"):
         cr.BehaviorTree.load(tmp_path / "tree.json")
+
+
+def test_contributions_are_the_shares_of_both_estimates():
+    """share (m + w (r - m)) + (1 - share) own r, and the same mixture of the weights."""
+    w, own, reward = np.array([[2.0, 0.5]]), np.array([[3.0, 4.0]]), np.array([[1.0, 6.0]])
+    pairs = SimpleNamespace(weights=lambda ratios: w.copy(), centre=np.array([2.0, 5.0]))
+    y, weights = Blend(0.25, pairs).contributions(None, own, reward)
+    centre = pairs.centre
+    np.testing.assert_allclose(y, 0.25 * (centre + w * (reward - centre)) + 0.75 * own * reward)
+    np.testing.assert_allclose(weights, 0.25 * w + 0.75 * own)
+
+
+def test_two_rows_are_enough_for_a_share():
+    stretched, nothing = np.array([[1.0], [3.0]]), np.zeros((2, 1))
+    found = share_of(nothing, np.full((2, 1), 10.0), stretched, np.ones(1), 2)
+    beyond = 100.0 / 0.5 - 1.0 - np.sqrt(2.0)
+    assert found == pytest.approx(beyond / (beyond + 1.0))
+    assert share_of(nothing[:1], np.full((1, 1), 10.0), stretched[:1], np.ones(1), 2) == 0.0
