@@ -228,6 +228,9 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("data/encoding.py", "Gt", "sd = np.where(spread > 1e-12"),  # a tie to the last digit
     ("data/encoding.py", "LtE", "flat = spread <= 1e-9"),
     ("data/encoding.py", "1", "np.where(gaps[:, j], -1"),  # any code without an indicator
+    # x / golden = x + x golden, which has the same fraction.
+    ("data/encoding.py", "Mult", "own = np.floor((own * GOLDEN)"),
+    ("data/encoding.py", "Gt", "if (away**3).mean() >"),  # a tie
     ("models/base.py", "1", "ALL = -1"),  # any number that is no fold
     # The general way gives the same.
     ("models/base.py", "GtE", "given.min(initial=0) >= 0"),

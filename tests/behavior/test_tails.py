@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from counterrank.behavior.tails import effect_inflation, excess
+from counterrank.behavior import settings
+from counterrank.behavior.masks import Candidate
+from counterrank.behavior.tails import effect_inflation, excess, inflation
 
 ITEMS = 3
 
@@ -43,3 +45,57 @@ def test_moments_are_averaged_over_contexts_and_only_go_up():
 def test_second_moments_are_known_of_full_rankings_with_independent_positions(kind, lengths):
     log = SimpleNamespace(lengths=np.array(lengths), K=2)
     assert excess(log, "new", SimpleNamespace(kind=kind)) is None
+
+
+def factored(rho=None, p0=None, p1=None, n=2):
+    """A log of full rankings of two positions, and its ratios."""
+    tables = {"propensity": p0, "new": p1}
+    log = SimpleNamespace(lengths=np.full(n, 2), K=2, n=n, distribution=tables.get)
+    return log, "new", SimpleNamespace(kind="factored", rho=rho)
+
+
+HALF = np.full((2, 2), 0.5)
+WANTED = np.array([[0.8, 0.2], [0.6, 0.4]])  # sum of squares / .5, less 1: .36 and .04
+
+
+@pytest.mark.parametrize(("p0", "p1"), [(None, None), (HALF, None), (None, HALF)])
+def test_without_whole_distributions_the_mean_square_of_ratios_is_taken(p0, p1):
+    found = excess(*factored(np.array([[2.0, 0.5], [1.0, 0.5]]), p0, p1))
+    assert found.tolist() == [[1.5, 0.0]]
+
+
+def test_second_moments_follow_from_the_distributions_of_each_context():
+    np.testing.assert_allclose(excess(*factored(None, HALF, WANTED)), [[0.36, 0.36], [0.04, 0.04]])
+    by_place = np.stack([HALF, WANTED], axis=1)
+    found = excess(*factored(None, np.stack([HALF, HALF], axis=1), by_place))
+    np.testing.assert_allclose(found, [[0.0, 0.36], [0.0, 0.04]], atol=1e-15)
+    same = excess(*factored(None, HALF, np.tile([0.8, 0.2], (2, 1))))
+    np.testing.assert_allclose(same, [[0.36, 0.36]])
+    # Over the logger's support: .9^2 / .5 without the item that is never shown.
+    p0 = np.array([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
+    p1 = np.array([[0.9, 0.0, 0.1], [0.0, 1.0, 0.0]])
+    np.testing.assert_allclose(excess(*factored(None, p0, p1))[:, 0], [0.62, 3.0])
+
+
+def test_a_sample_of_rows_gives_the_moments(monkeypatch):
+    monkeypatch.setattr(settings, "MOMENT_ROWS", 2)
+    p1 = np.stack([np.linspace(0.5, 0.9, 5), np.linspace(0.5, 0.1, 5)], axis=1)
+    found = excess(*factored(None, np.full((5, 2), 0.5), p1, n=5))
+    np.testing.assert_allclose(found[:, 0], (p1[[0, 3]] ** 2 / 0.5).sum(axis=1) - 1.0, atol=1e-15)
+
+
+def test_products_and_orders_are_inflated_to_their_exact_second_moments():
+    v = np.array([[0.5, 1.0, 3.0], [0.5, 1.0, 1.0]])
+    whole = np.ones((3, 3), dtype=bool)
+    models = (Candidate("S", whole), Candidate("I", np.eye(3, dtype=bool)))
+    models += (Candidate("order", whole, order=2),)
+    seen = np.ones((3, 3))
+    found = inflation(v, models, seen)
+    np.testing.assert_allclose(found[:, 0], (1.0 + v).prod(axis=1).mean())
+    np.testing.assert_allclose(found[:, 1], (1.0 + v).mean(axis=0))
+    others = v.sum(axis=1, keepdims=True) - v
+    np.testing.assert_allclose(found[:, 2], ((1.0 + v) * (1.0 + others)).mean(axis=0))
+    np.testing.assert_allclose(inflation(v, models, 4.0 * seen)[:, 1], 1.0)
+    assert (inflation(None, models, 4.0 * seen) == 1.0).all()
+    np.testing.assert_allclose(inflation(v, models[:1], np.zeros((3, 1))), 1e100)
+    assert (effect_inflation(np.zeros((1, 3)), np.zeros((2, 3))) == 1.0).all()
