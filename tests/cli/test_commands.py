@@ -33,6 +33,15 @@ def test_unknown_command_suggests_a_near_one(counterrank):
     assert "Did you mean 'evaluate'?" in result.err
 
 
+@pytest.mark.parametrize("flag, listed", [("--audit", True), ("--no-audit", False)])
+def test_findings_of_the_audit_are_listed_or_not(counterrank, simulated: Path, flag, listed):
+    result = counterrank(
+        "evaluate", simulated, "--target", "new", "--estimators", "iips", flag, "--json", "-"
+    )
+    assert result.code == 0, result.err
+    assert bool(json.loads(result.out)["audit"]) is listed
+
+
 def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_path: Path):
     result = counterrank(
         "evaluate",
