@@ -7,12 +7,10 @@ trees that are kept, because its text format is data that needs no library to be
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import require
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
 
 #: Rows from which on several threads are worth their start: below, they mostly wait for each other.
 _FOR_THREADS = 20_000

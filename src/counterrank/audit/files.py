@@ -8,8 +8,9 @@ from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats
 from counterrank.audit.auditor import audit
 from counterrank.audit.findings import Audit, Finding, examples_at
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
@@ -195,10 +196,6 @@ def _dirty(
         return rows
     known = [name for name in targets if name in log.targets]
     return Audit([*rows, *audit_log(log, known or None, segments=segments, time=time)])
-
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def repaired(

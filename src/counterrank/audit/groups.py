@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     Check,
@@ -35,9 +36,6 @@ from counterrank.policies import Policy
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests.

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
@@ -22,8 +23,6 @@ from counterrank.messages import say
 from counterrank.texts import in_percent
 from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4
 #: Full rankings from which numbers may show what they mean.

@@ -10,6 +10,7 @@ no healthy log has. Whether a reward is there is all that counts, but for the ma
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
@@ -22,9 +23,6 @@ from counterrank.audit.findings import (
 from counterrank.data.log import RankingLog
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Rewards that are expected where there are hardly any: fewer may be missing by chance.
 EXPECTED = 30.0

@@ -1,8 +1,8 @@
 """Checks against the candidates of each row and the scores by which the logger is said to have ranked them."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
 from counterrank.data.log import RankingLog
 from counterrank.messages import say
@@ -26,9 +26,6 @@ FEW_ROWS = 20
 #: Rows and multiples of the stated temperature at which the one that fits is looked for.
 TEMPERATURE_ROWS = 4096
 TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Scores(Check):

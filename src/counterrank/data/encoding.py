@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import jit
-
-Floats = NDArray[np.float64]
 
 #: Labels of a category that have an indicator each; more share hashed columns or stay codes.
 MOST_LABELS = 20

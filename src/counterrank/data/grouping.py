@@ -5,16 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.messages import Message
 from counterrank.policies import ItemFeatures
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOTE = Message(
     "groups",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data import validation
 from counterrank.data.propensity import Propensity, rows_of
 from counterrank.errors import LogError
@@ -18,8 +19,6 @@ from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
 if TYPE_CHECKING:
     import os
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = slice | Ints
 Probabilities = Propensity | Policy
 

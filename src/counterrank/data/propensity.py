@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import PropensityError
 from counterrank.messages import row_name
 
-Floats = NDArray[np.float64]
 Rows = slice | NDArray[np.int64]
 
 

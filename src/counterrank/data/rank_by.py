@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import PolicyError
 from counterrank.policies import Candidates, Policy, parse_policy
-
-Floats = NDArray[np.float64]
 
 #: Takes context (n, d) or None, candidates (n, C) and their features (n, C, p) or None; returns
 #: scores (n, C).

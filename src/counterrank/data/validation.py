@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.messages import row_name, say
 from counterrank.policies import Candidates, Policy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _LARGEST = float(np.finfo(np.float64).max)
 #: Rounding of a sum of many probabilities may push a value this far above one.

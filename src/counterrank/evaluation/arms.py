@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError, MissingColumnError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from counterrank.io import LogLike, OpenOptions
 
-Floats = NDArray[np.float64]
 
 #: Arms smaller than this say nothing about an interval's coverage.
 FEWEST_ROWS = 100

@@ -6,16 +6,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.estimators import can_model
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.inference import AdjustedMean, Looks, critical_value, mean_of
 from counterrank.messages import Message
 from counterrank.policies import Scored, TeamDraft
 from counterrank.texts import in_percent, listed
-
-Floats = NDArray[np.float64]
 
 #: A check fails beyond 3.3 standard errors: chance does that in one of a thousand tests, so that the
 #: coverage of the headline hardly depends on it.

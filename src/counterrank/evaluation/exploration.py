@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
@@ -59,8 +60,6 @@ def _certain(log: RankingLog) -> bool:
         return log.propensity.deterministic
     return bool((log.propensity.values == 1.0).all())
 
-
-Floats = NDArray[np.float64]
 
 #: An item is hardly shown when it is shown less often than this ...
 RARE = 1e-3

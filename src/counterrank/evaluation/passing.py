@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.audit import Auditor, Tallies
 from counterrank.data.fingerprint import Fingerprint, fingerprint_of
 from counterrank.data.log import RankingLog
@@ -19,7 +19,6 @@ from counterrank.evaluation.segments import Cut, Group
 from counterrank.evaluation.totals import RowTotals, totals_of
 from counterrank.weights.diagnostics import TopRows, top_rows_of
 
-Floats = NDArray[np.float64]
 Sums = TypeVar("Sums")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
@@ -21,8 +22,6 @@ from counterrank.estimators import (
 )
 from counterrank.evaluation.lifts import Arm
 from counterrank.inference import AdjustedMean, Strata, adjusted_mean, mean_of
-
-Floats = NDArray[np.float64]
 
 #: Folds of the prediction from the context.
 _FOLDS = 5

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
@@ -27,8 +27,6 @@ from counterrank.inference import bias_aware_half, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
 from counterrank.texts import in_percent
-
-Floats = NDArray[np.float64]
 
 SHIP, HOLD, TEST = "ship", "hold", "test"
 SAFE, BROKEN, OPEN = "safe", "broken", "open"

@@ -14,11 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift, PositionValue
 from counterrank.evaluation.jobs import Job
 from counterrank.inference import bias_aware_half, clustered_variances, correlation_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

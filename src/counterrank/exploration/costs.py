@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
@@ -21,9 +21,6 @@ from counterrank.exploration.result import Cost
 from counterrank.exploration.rewards import FOLDS, Pages
 from counterrank.inference import bias_aware_half
 from counterrank.policies import PolicySpec, Scored, cut
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NAME = "exploration"
 

@@ -21,9 +21,8 @@ contribution. The idea to choose the logger for the lift's variance is that of O
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from counterrank.arrays import Floats
 
 #: A part of the optimum that takes less than this off the variance is not worth serving.
 TRIFLE = 1e-3

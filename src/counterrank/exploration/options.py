@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import PolicySpec, mixture_of, parse_policy
 
-Floats = NDArray[np.float64]
 #: Returns the loss of a policy by the models, relative to what production earns.
 Loss = Callable[[PolicySpec], float]
 

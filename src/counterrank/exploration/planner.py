@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
@@ -49,8 +49,6 @@ from counterrank.weights.thresholds import THRESHOLDS
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: An option that never shows this share of what a target would is no evidence of it.
 MISSING = 0.05

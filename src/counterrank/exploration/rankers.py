@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from counterrank.policies import Scored, parse_policy
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Family:

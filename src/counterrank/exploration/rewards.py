@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.estimators import shares_of
 from counterrank.models import (
@@ -24,9 +24,6 @@ from counterrank.models import (
     squared_loss,
 )
 from counterrank.policies import Scored, attraction
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Five fits, each without a fifth of the rows, and the power of the likelihood by which models
 #: count: as in `auto`.

@@ -9,17 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
 from counterrank.exploration.rewards import PageRewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Policy, PolicySpec, Scored, cut
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def drawn_log(

@@ -16,8 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from counterrank.arrays import Floats, Ints
 
 #: Columns whose spread is below this part of the largest value are constant but for roundings.
 _NOISE = 1e-12

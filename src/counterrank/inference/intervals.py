@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
 from counterrank.kernels.jit import jit
 from counterrank.weights.moments import Moments
 from counterrank.weights.variance import degrees_of_freedom, variance
-
-Floats = NDArray[np.float64]
 
 
 def check_level(level: float) -> float:

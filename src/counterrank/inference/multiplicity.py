@@ -4,11 +4,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats
 from counterrank.inference.intervals import check_level, critical_value
-
-Floats = NDArray[np.float64]
 
 
 def two_sided(value: float, stderr: float) -> float:

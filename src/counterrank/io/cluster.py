@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data import validation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, summed
@@ -175,9 +175,6 @@ class SurveyPass:
     def name(self, index: int) -> str:
         """Return "partition 3"."""
         return f"partition {index}"
-
-
-Floats = NDArray[np.float64]
 
 
 class Runner(Protocol):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data import validation
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
@@ -36,9 +37,6 @@ from counterrank.policies import (
     parse_policy,
 )
 from counterrank.texts import listed, suggestion
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def decode(

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from counterrank.arrays import Ints
 from counterrank.errors import LogError
 from counterrank.io import values
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.messages import naming_rows
 
-Ints = NDArray[np.int64]
 #: The number of a row in its file.
 RowOf = Callable[[int], int]
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from counterrank.arrays import Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
@@ -19,7 +19,6 @@ from counterrank.messages import say
 from counterrank.policies import Deterministic, Scored
 from counterrank.texts import listed
 
-Ints = NDArray[np.int64]
 #: The columns of a file of lists.
 COLUMNS = ("query", "rank", "document")
 

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import LogError
 from counterrank.io.spec import Field, LogSpec
 from counterrank.messages import row_name, say
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: Ids count things (tables with a row for each item are made); larger ones are hashes, to be
 #: encoded.
 LARGEST_ID = 100_000_000

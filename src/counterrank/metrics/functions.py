@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,14 @@
 """From a log with named rewards to the log of one measure: the same rankings, another reward."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
 from counterrank.metrics.expressions import Measure
 from counterrank.metrics.functions import IMPRESSIONS
 from counterrank.metrics.metric import SINGLE
 from counterrank.texts import suggestion
-
-Floats = NDArray[np.float64]
 
 
 def measured(log: RankingLog, measure: Measure) -> RankingLog:

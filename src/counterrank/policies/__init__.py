@@ -2,7 +2,7 @@
 
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
-from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult
 from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, settled
 from counterrank.policies.candidates import Candidates, ItemFeatures
@@ -49,7 +49,6 @@ __all__ = [
     "score_table",
     "cut",
     "drawn_weight",
-    "Bools",
     "CandidateFit",
     "Candidates",
     "ClosedFormPolicy",
@@ -58,9 +57,7 @@ __all__ = [
     "EpsilonGreedy",
     "Factored",
     "FairPairs",
-    "Floats",
     "Greedy",
-    "Ints",
     "ItemFeatures",
     "Mixture",
     "PlackettLuce",

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError, PropensityError
-from counterrank.policies.base import CAPABILITIES, Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 
 EVERYTHING = CAPABILITIES - {"dist"}
 #: What a stored policy is made of: an array or a number, and policies where it mixes some.

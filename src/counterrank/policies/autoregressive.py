@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
@@ -13,7 +14,7 @@ from counterrank.policies.arrays import (
     repeats,
     without_padding,
 )
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 
 #: Takes rows (b,) and prefixes (b, k), returns probabilities of the next item (b, A).
 Step = Callable[[Ints, Ints], Floats]

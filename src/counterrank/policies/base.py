@@ -9,12 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 
 Rows = slice | NDArray[np.int64]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: What a policy may offer; a missing name means the question has no exact or sampled answer.
 CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})

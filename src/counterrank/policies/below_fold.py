@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, as_actions, as_masks
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.plackett_luce import PlackettLuce
 

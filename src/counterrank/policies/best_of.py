@@ -16,8 +16,9 @@ from typing import Self
 
 import numpy as np
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.base import Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.row_random import RowRandom
 

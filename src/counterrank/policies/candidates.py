@@ -14,9 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.messages import row_name
-from counterrank.policies.base import Floats, Ints, Rows
+from counterrank.policies.base import Rows
 
 #: Candidates worked on at once: a padded block of scores of this size stays in the last-level
 #: cache.

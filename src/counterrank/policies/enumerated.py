@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ClosedFormPolicy, as_actions, as_masks
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 
 #: Largest block of rows times rankings compared at once.
 _CELLS = 4_000_000

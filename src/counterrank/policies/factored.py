@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import EVERYTHING, ArrayPolicy, as_actions, as_masks
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 
 #: Largest distance from one that the sum of a row of probabilities may have.
 SUM_TOLERANCE = 1e-6

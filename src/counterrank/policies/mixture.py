@@ -9,9 +9,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, Field
-from counterrank.policies.base import METHODS, Bools, Floats, Ints, Policy, Rows, SubsetResult
+from counterrank.policies.base import METHODS, Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
 from counterrank.policies.plackett_luce import UniformPermutation
 

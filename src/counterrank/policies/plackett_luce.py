@@ -28,6 +28,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
@@ -40,7 +41,7 @@ from counterrank.policies.arrays import (
     repeats,
     without_padding,
 )
-from counterrank.policies.base import METHODS, Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import METHODS, SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.ranked import log_factorials
 

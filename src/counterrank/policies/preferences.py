@@ -3,16 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.plackett_luce import PlackettLuce
 from counterrank.policies.ranked import Deterministic
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def attraction(policy: Any, items: Ints) -> Floats | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
@@ -16,7 +17,7 @@ from counterrank.policies.arrays import (
     pack,
     repeated,
 )
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 
 
 def as_rankings(values: ArrayLike) -> Ints:

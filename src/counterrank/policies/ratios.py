@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PropensityError
 from counterrank.policies.arrays import as_actions, as_masks, distinct_masks
-from counterrank.policies.base import Bools, Floats, Ints, Policy
+from counterrank.policies.base import Policy
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterrank.policies.base import Floats, Ints
+from counterrank.arrays import Floats, Ints
 
 
 class RowRandom(np.random.Generator):

@@ -12,19 +12,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
-from counterrank.policies.base import (
-    CAPABILITIES,
-    METHODS,
-    Bools,
-    Floats,
-    Ints,
-    Policy,
-    Rows,
-    SubsetResult,
-)
+from counterrank.policies.base import CAPABILITIES, METHODS, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.specs import FACTORED_KINDS, PolicySpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
@@ -14,7 +15,7 @@ from counterrank.policies.arrays import (
     repeats,
     without_padding,
 )
-from counterrank.policies.base import Bools, Floats, Ints, SubsetResult
+from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
 
 #: A set of positions may need this many states; only many gaps among many asked items (K > 40)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError, PolicyError
-from counterrank.policies.base import Floats, Ints, Policy
+from counterrank.policies.base import Policy
 from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import SUM_TOLERANCE, Softmax

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
+from counterrank.arrays import Floats
 from counterrank.behavior import Condition
 from counterrank.report.numbers import known, percent, plain
 from counterrank.report.parts import (
@@ -28,7 +29,7 @@ from counterrank.report.parts import (
     twin,
 )
 from counterrank.report.reading import Reading, column_name
-from counterrank.report.visibility import LONGEST, Floats, MatrixGrid, kind_of, shades, simple_model
+from counterrank.report.visibility import LONGEST, MatrixGrid, kind_of, shades, simple_model
 
 if TYPE_CHECKING:
     from counterrank.behavior import ForestDescription, Leaf, People, Tree

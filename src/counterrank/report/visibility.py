@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from counterrank import behavior as masks
+from counterrank.arrays import Bools, Floats
 from counterrank.report.numbers import known, percent, plain
 from counterrank.report.parts import Section, figure, grid, section, table, tag
 from counterrank.report.reading import Reading, rows, whole_matrix
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 #: Longer rankings have only every third position numbered.
 ALL_NUMBERED = 10
 

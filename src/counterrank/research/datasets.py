@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from counterrank.arrays import Ints
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, Unpacked, arrow_stream, expand, guard
@@ -18,8 +19,6 @@ from counterrank.io.reading import Converted, Path, adapter
 from counterrank.messages import BY_INDEX, SINGLE_POSITION, STANDARD_DROPPED, say
 from counterrank.policies import PolicySpec
 from counterrank.texts import listed
-
-Ints = NDArray[np.int64]
 
 
 def wanted(options: ReadOptions, known: Sequence[str]) -> list[str]:

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.policies import Policy, parse_policy
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rng = np.random.Generator
 Columns = dict[str, NDArray[Any] | list[Any]]
 

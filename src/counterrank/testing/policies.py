@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import PolicyError
 from counterrank.policies import CAPABILITIES, Policy, kinds, load_policy, save_policy
 
-Floats = NDArray[np.float64]
 #: Rows that are looked at, spread over all of them, and the most rankings that are listed for each.
 ROWS, RANKINGS = 5, 10_000
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from counterrank.policies.base import Floats
+from counterrank.arrays import Floats
 from counterrank.research.simulate import SimulatedLog
 
 

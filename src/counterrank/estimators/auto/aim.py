@@ -20,11 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.policies import Policy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import AIMED, MODELS
 from counterrank.estimators.auto.state import AutoState, Summary
@@ -15,9 +16,6 @@ from counterrank.inference import bias_aware_half
 from counterrank.messages import Message
 from counterrank.records import Json
 from counterrank.texts import in_percent
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.estimators.auto.aim import correction
 from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError, PropensityError
@@ -18,9 +19,6 @@ from counterrank.io.options import UNIFORM, ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.messages import BY_INDEX
 from counterrank.records import Json
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Vowpal Wabbit logs of slates: conditional contextual bandits (CCB) and Slates, as JSON or dsjson
 # lines.

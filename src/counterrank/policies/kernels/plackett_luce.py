@@ -7,12 +7,9 @@ long.
 from math import factorial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import fused_jit, jit, vector_jit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Below this exp(x) is taken as exp of it: 1e-304, nothing beside anything it is added to here.
 LOWEST = -700.0

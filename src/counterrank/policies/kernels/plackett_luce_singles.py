@@ -14,14 +14,10 @@ counted one by one.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
 from counterrank.policies.kernels.plackett_luce import LOWEST, highest, rung, total_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 #: Nats before the first ring where the trapezoid starts: the integrand falls at least like t^2.
 _LEFT = 15.5

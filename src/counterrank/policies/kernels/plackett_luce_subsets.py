@@ -17,15 +17,11 @@ free one does. The mean of the products over draws is unbiased, each in [0, 1].
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 from counterrank.policies.kernels.plackett_luce import build_tree, find, masses, set_leaf
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @jit

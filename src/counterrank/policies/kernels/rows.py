@@ -6,12 +6,11 @@ Uniform numbers by counting; and choices one after the other.
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 
-Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 #: Beyond this many questions a row, a table of places is cheaper than a walk along the list for
 #: each.

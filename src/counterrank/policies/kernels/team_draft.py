@@ -1,11 +1,9 @@
 """Team-draft interleaving: two rankings pick in turns, a coin a round says who first."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Ints
 from counterrank.kernels.jit import jit
-
-Ints = NDArray[np.int64]
 
 
 @jit

@@ -18,9 +18,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.atomic import replacing
-
-Floats = NDArray[np.float64]
 
 #: In the order of their codes, which is that of the alphabet.
 MODULES = ("bestsellers", "flash deals", "for you", "new in", "stories")

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.research import simulate
@@ -34,8 +35,6 @@ from counterrank.research.paper.columns import Column, with_columns
 from counterrank.research.paper.figures import Algorithm
 from counterrank.research.paper.partitions import (
     BINS,
-    Floats,
-    Ints,
     Records,
     best_pair,
     bin_codes,

@@ -7,11 +7,10 @@ that; one on a direction w is the half space w.x <= t. In Python any function of
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
 
-Floats = NDArray[np.float64]
 #: From contexts (n, d) to a number a row (n,).
 Column = Callable[[Floats], Floats]
 

@@ -3,10 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 Codes = NDArray[np.uint16]
 #: One array of rows seen as single-precision numbers, as half words and as whole words.

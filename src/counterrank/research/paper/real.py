@@ -19,12 +19,10 @@ import pyarrow as pa
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
 from counterrank.policies import Candidates, Enumerated, parse_policy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 TARGET = "b"
 #: Positions of the paper's log, and those of a news page, of which one article alone is read.

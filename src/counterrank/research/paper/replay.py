@@ -19,9 +19,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import ConfigError
 from counterrank.kernels.jit import jit
-from counterrank.policies import Floats, Ints
 from counterrank.research.simulate import (
     Environment,
     SimulatedLog,
@@ -31,7 +31,6 @@ from counterrank.research.simulate import (
     whole,
 )
 
-Bools = NDArray[np.bool_]
 _SHARED_SEED = 12345
 _VALUE_ROWS = 10_000
 _FRESH_DATA_SETS = 10

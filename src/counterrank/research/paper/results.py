@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank import atomic
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, require
 from counterrank.records import Json
 from counterrank.research.paper import figures
@@ -25,7 +26,6 @@ from counterrank.research.paper.figures import Experiment
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
 
 #: What is measured, and what tables and pictures call it.
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}

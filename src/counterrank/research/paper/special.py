@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.behavior import BehaviorTree, candidates
 from counterrank.data.log import RankingLog
 from counterrank.estimators import AIPS, Estimator, get_estimator
@@ -27,8 +28,6 @@ from counterrank.research import simulate
 from counterrank.research.paper import real, results, times
 from counterrank.research.paper.figures import Experiment
 from counterrank.research.simulate import behavior_probability
-
-Floats = NDArray[np.float64]
 
 
 def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:

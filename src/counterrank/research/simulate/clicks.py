@@ -4,12 +4,9 @@ Every row has its own kind of user, so that a world may mix kinds that its log d
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 POSITION, CASCADE, DBN, UBM, REDUNDANCY, ATTENTION = range(6)
 

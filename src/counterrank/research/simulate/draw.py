@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
-from counterrank.policies import Bools, Floats, Ints, PlackettLuce
+from counterrank.policies import PlackettLuce
 from counterrank.research.simulate.environment import TARGET, Environment, Which, whole
 
 

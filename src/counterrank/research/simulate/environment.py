@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from counterrank.arrays import Bools, Floats
 from counterrank.behavior import mask
 from counterrank.errors import ConfigError
-from counterrank.policies import Bools, Floats
 from counterrank.records import Json
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from math import perm
 
 import numpy as np
 
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError
-from counterrank.policies import Floats, Ints
 from counterrank.research.simulate.draw import (
     base_reward,
     behavior_probability,

@@ -12,18 +12,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError
-from counterrank.policies import (
-    Candidates,
-    Floats,
-    Ints,
-    ItemFeatures,
-    Mixture,
-    Policy,
-    PolicySpec,
-    parse_policy,
-)
+from counterrank.policies import Candidates, ItemFeatures, Mixture, Policy, PolicySpec, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.environment import TARGET, Linear, Which, whole
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterrank.arrays import Floats, Ints
 from counterrank.atomic import replacing
 from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError
-from counterrank.policies import Floats, Ints
 from counterrank.research.simulate.draw import SimulatedLog
 from counterrank.research.simulate.environment import TARGET, Environment, whole
 from counterrank.research.simulate.truth import Truth, true_value
