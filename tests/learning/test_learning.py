@@ -17,6 +17,7 @@ import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError
 from counterrank.learning.learner import Rewards, Side, _split
 from counterrank.learning.paths import draw
+from counterrank.learning.result import segments_of
 from counterrank.messages import Message
 from counterrank.policies import BestOf
 from counterrank.report import at_least, plain
@@ -133,6 +134,24 @@ def test_the_same_seed_gives_the_same_policy(log):
     assert first.to_json() == second.to_json()
     assert first.policy.to_dict() == second.policy.to_dict()
     assert first.to_json() != other.to_json()
+
+
+def test_a_segment_of_one_user_has_no_interval(learned):
+    """Its spread is not known, so it can neither win nor lose for certain."""
+    gains, users = np.array([-1.0, -3.0, 2.0, 1.0, 4.0]), np.array([7, 7, 1, 2, 2])
+    log = clicks_log(1).take(slice(0, 5))
+    log = replace(log, columns={"device": np.array(["old", "old", "new", "new", "new"])})
+    rows = {
+        row.label: row for row in segments_of(log, gains, (users, np.ones(5)), ["device"], 0.95)
+    }
+    assert rows["old"].value == -2.0 and np.isnan([rows["old"].stderr, rows["old"].high]).all()
+    # Users 1 and 2: sums 2 and 5 of one and two rows, mean 7/3; 2/1 times their squared deviations / 9.
+    away = np.array([2 - 7 / 3, 5 - 14 / 3])
+    assert rows["new"].stderr == pytest.approx(np.sqrt(2 * (away**2).sum() / 9), rel=1e-12)
+    alone = segments_of(log, gains, None, ["device"], 0.95)
+    assert alone[1].stderr == pytest.approx(gains[:2].std(ddof=1) / np.sqrt(2), rel=1e-12)
+    told = replace(learned, segments=tuple(rows.values()))
+    assert "lose for certain" not in told.to_html() + str(told)
 
 
 def test_segments_and_exposure_tell_who_and_what_moves(learned):

@@ -13,7 +13,7 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
-from counterrank.inference import critical_value, holm, two_sided
+from counterrank.inference import clustered_variances, critical_value, holm, two_sided
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
@@ -381,17 +381,13 @@ def segments_of(
 
 
 def _mean(gains: Floats, own: Bools, units: tuple[Ints, Floats] | None) -> tuple[int, float, float]:
-    """Return the number of rows, their mean gain and its standard error."""
+    """Return the number of rows, their mean gain and its standard error; NaN from one unit."""
     n = int(own.sum())
-    value = float(gains[own].mean())
-    # Residuals are summed by unit before they are squared: rows of one user are not independent.
-    scores = gains[own] - value
-    if units is not None:
-        _, group = np.unique(units[0][own], return_inverse=True)
-        scores = np.bincount(group, weights=scores).astype(np.float64)
-    clusters = len(scores)
-    variance = clusters / max(clusters - 1, 1) * float(scores @ scores) / n**2
-    return n, value, float(np.sqrt(variance))
+    # A row without a unit is one by itself.
+    unit = np.arange(n) if units is None else np.unique(units[0][own], return_inverse=True)[1]
+    sums = np.bincount(unit, weights=gains[own])
+    (variance,) = clustered_variances(sums[:, None], np.bincount(unit).astype(np.float64))
+    return n, float(gains[own].mean()), float(np.sqrt(variance))
 
 
 def exposure(
