@@ -385,7 +385,7 @@ def _mean(gains: Floats, own: Bools, units: tuple[Ints, Floats] | None) -> tuple
     n = int(own.sum())
     # A row without a unit is one by itself.
     unit = np.arange(n) if units is None else np.unique(units[0][own], return_inverse=True)[1]
-    sums = np.bincount(unit, weights=gains[own])
+    sums = np.bincount(unit, weights=gains[own]).astype(np.float64)
     (variance,) = clustered_variances(sums[:, None], np.bincount(unit).astype(np.float64))
     return n, float(gains[own].mean()), float(np.sqrt(variance))
 
