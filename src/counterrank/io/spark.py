@@ -27,12 +27,12 @@ from counterrank.io.scanning import FileSource
 from counterrank.io.where import (
     COMPARE,
     ColumnComparison,
-    Condition,
     Joined,
     Missing,
     Negation,
     OfColumn,
     OneOf,
+    RowCondition,
     Where,
 )
 
@@ -215,7 +215,7 @@ def _filtered(frame: Any, where: Where | None) -> Any:
         return frame.where(_condition(frame, where.condition))
 
 
-def _condition(frame: Any, part: Condition) -> Any:
+def _condition(frame: Any, part: RowCondition) -> Any:
     """Return a condition as Spark's, which pushes it down as far as it can."""
     if isinstance(part, Negation):
         return ~_condition(frame, part.part)

@@ -32,7 +32,7 @@ _SPELLINGS = {"==": "=", "<>": "!="}
 MOST_LEVELS = 50
 
 
-class Condition(Protocol):
+class RowCondition(Protocol):
     """A condition, or a part of one."""
 
     def expression(self, schema: pa.Schema) -> Any:
@@ -101,7 +101,7 @@ class Missing(OfColumn):
 class Negation:
     """`not part`."""
 
-    part: Condition
+    part: RowCondition
 
     def expression(self, schema: pa.Schema) -> Any:
         return ~self.part.expression(schema)
@@ -118,7 +118,7 @@ class Joined:
     """`part and part ...`, or the same with `or`."""
 
     word: str
-    parts: tuple[Condition, ...]
+    parts: tuple[RowCondition, ...]
 
     @property
     def join(self) -> Callable[[Any, Any], Any]:
@@ -141,7 +141,7 @@ class Where:
     """A condition on rows, as it was written and as it is used."""
 
     text: str
-    condition: Condition
+    condition: RowCondition
 
     @classmethod
     def of(cls, given: "Where | str | Mapping[str, Any]") -> Self:
@@ -201,8 +201,8 @@ class Where:
 _ROW = "\0row"
 
 
-def _from_table(given: Mapping[str, Any]) -> Condition:
-    parts: list[Condition] = []
+def _from_table(given: Mapping[str, Any]) -> RowCondition:
+    parts: list[RowCondition] = []
     for name, wanted in given.items():
         if isinstance(wanted, (list, tuple, set, frozenset)):
             if not wanted:
@@ -328,7 +328,7 @@ class _Parser:
             yield kind, _SPELLINGS.get(value, value), start
             at = found.end()
 
-    def condition(self) -> Condition:
+    def condition(self) -> RowCondition:
         if not self.tokens:
             raise ConfigError(f"where is empty; {_EXAMPLE}")
         found = self._either()
@@ -336,24 +336,24 @@ class _Parser:
             self._expected("'and', 'or' or the end")
         return found
 
-    def _either(self) -> Condition:
+    def _either(self) -> RowCondition:
         return self._joined("or", self._both)
 
-    def _both(self) -> Condition:
+    def _both(self) -> RowCondition:
         return self._joined("and", self._one)
 
-    def _joined(self, word: str, part: Callable[[], Condition]) -> Condition:
+    def _joined(self, word: str, part: Callable[[], RowCondition]) -> RowCondition:
         parts = [part()]
         while self._take("keyword", word):
             parts.append(part())
         return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
 
-    def _one(self) -> Condition:
+    def _one(self) -> RowCondition:
         self.depth += 1
         if self.depth > MOST_LEVELS:
             self._refuse(f"brackets and 'not' nest more than {MOST_LEVELS} deep", 0)
         if self._take("keyword", "not"):
-            found: Condition = Negation(self._one())
+            found: RowCondition = Negation(self._one())
         elif self._take("sign", "("):
             found = self._either()
             if not self._take("sign", ")"):
@@ -370,7 +370,7 @@ class _Parser:
         self.at += 1
         return value if kind == "word" else value[1:-1].replace('""', '"')
 
-    def _about(self, column: str) -> Condition:
+    def _about(self, column: str) -> RowCondition:
         kind, value, _ = self._peek()
         if kind == "sign" and value in COMPARE:
             self.at += 1
@@ -382,7 +382,7 @@ class _Parser:
             return Negation(Missing(column)) if turned else Missing(column)
         turned = self._take("keyword", "not")
         if self._take("keyword", "in"):
-            found: Condition = OneOf(column, self._list())
+            found: RowCondition = OneOf(column, self._list())
         elif self._take("keyword", "between"):
             low = self._literal()
             if not self._take("keyword", "and"):
