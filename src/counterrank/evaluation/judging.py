@@ -342,7 +342,7 @@ def _turned(e: TargetEvidence) -> bool:
 
 
 def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
-    advice = (MORE_ROWS, f"{EXPLORE}, until they agree or clearly differ")
+    advice = (MORE_ROWS, f"{EXPLORE}, until the estimators agree or clearly differ")
     if not far:
         reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
         return Judged(WARNED, reason, advice)
