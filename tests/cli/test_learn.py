@@ -119,38 +119,10 @@ def test_the_policy_must_be_a_json_file(counterrank, logs):
     assert result.code == 2 and "does not end in .json" in result.err
 
 
-def test_an_onnx_graph_is_written_beside_the_policy(counterrank, logs, tmp_path):
-    runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
-    result = counterrank(
-        "learn",
-        "--independent-rows",
-        logs / "good.parquet",
-        "--out",
-        "p.json",
-        "--onnx",
-        "p.onnx",
-        "--quiet",
-    )
-    assert result.code == 0, result.err
-    session = runtime.InferenceSession(str(tmp_path / "p.onnx"))
-    pages, context = np.array([[3, 1], [0, 2]]), np.array([[0.5], [-1.0]])
-    (values,) = session.run(None, {"item": pages, "context": context})
-    import counterrank as cr
-
-    wanted = cr.load_policy(tmp_path / "p.json").list_value(context, pages)
-    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-9)
-
-
-def test_a_missing_extra_is_said_before_the_work(counterrank, logs, tmp_path, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    result = counterrank(
-        "learn", "--independent-rows", logs / "good.parquet", "--out", "p.json", "--onnx", "p.onnx"
-    )
-    assert result.code == 2 and "counterrank[onnx]" in result.err
-    assert list(tmp_path.iterdir()) == []
+def test_an_onnx_name_is_refused_before_the_work(counterrank, logs, tmp_path):
+    result = counterrank("learn", "--independent-rows", logs / "good.parquet", "--out", "p.onnx")
+    assert result.code == 2 and "load_policy(path).scores" in result.err
+    assert len(result.err.strip().splitlines()) == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_the_plackett_luce_path_reads_probabilities_alone(counterrank, logs, tmp_path):

@@ -39,12 +39,6 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
     help="Where the certified policy is written.",
 )
 @click.option(
-    "--onnx",
-    "onnx_path",
-    type=click.Path(dir_okay=False),
-    help="Write it as an ONNX graph too, for servers without Python (extra `onnx`).",
-)
-@click.option(
     "--model",
     type=click.Choice(["linear", "boosting"]),
     default="linear",
@@ -100,16 +94,12 @@ def learn(log: Any, **options: Any) -> None:
     distributions.
     """
     from counterrank import learning
-    from counterrank.atomic import write_bytes
-    from counterrank.errors import require
 
-    out, onnx_path = options["out"], options["onnx_path"]
+    out = options["out"]
+    learning.refuse_other_formats(out)
     if not out.endswith(".json"):
         raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    command = opened(log, options, **{"--out": out, "--onnx": onnx_path})
-    # Before the learning, not after it.
-    if onnx_path:
-        require("onnx", extra="onnx")
+    command = opened(log, options, **{"--out": out})
     with showing_progress(enabled=not command.quiet):
         result = learning.learn(
             log,
@@ -120,11 +110,7 @@ def learn(log: Any, **options: Any) -> None:
         )
     certified = result.certificate.certified
     if certified:
-        # Made before anything is written: a policy without an ONNX form leaves no files behind.
-        graph = result.policy.to_onnx() if onnx_path else b""
         result.save(out)
-        if onnx_path:
-            write_bytes(onnx_path, graph)
     written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
     command.hand_over(result, written)
     if not certified:

@@ -46,7 +46,7 @@ _PLURALS = {
 }  # fmt: skip
 #: Commands that a table of their name stands for.
 _TABLES: dict[str, click.Command] = {"learn": learn, "abtest": abtest, "plan": plan}
-_WRITTEN = ("json", "html", "out", "onnx", "weights-out")
+_WRITTEN = ("json", "html", "out", "weights-out")
 
 
 @click.command("run", epilog=_EPILOG)

@@ -1,7 +1,7 @@
 """Columns as a model reads them: labels become indicators, numbers are brought to one scale.
 
 Every fitted model of the package encodes its columns here: reward models, models of propensities
-and, through `label_codes` and the same numbers, the ONNX graphs of learned policies.
+and learned policies.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """From a log to a better ranking policy, with a certificate."""
 
 from counterrank.learning.learner import GRADES, learn
-from counterrank.learning.policy import LearnedPolicy
+from counterrank.learning.policy import LearnedPolicy, refuse_other_formats
 from counterrank.learning.result import Certificate, Learned, LearningReport, PathStep, Step
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "PathStep",
     "Step",
     "learn",
+    "refuse_other_formats",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
 from counterrank.arrays import Floats, Ints
-from counterrank.atomic import write_bytes, write_text
+from counterrank.atomic import write_text
 from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
@@ -312,21 +312,8 @@ class LearnedPolicy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON, whole or not at all."""
+        refuse_other_formats(path)
         write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
-
-    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> bytes:
-        """Return what serving needs as an ONNX graph in double precision, and write it to `path` if one is given.
-
-        Needs the extra `onnx`.
-
-        Best of m: `list_value` (n,) of pages `item` (n, K); else `score` (n, C) of candidates.
-        """
-        from counterrank.learning.graph import onnx_bytes
-
-        found = onnx_bytes(self)
-        if path is not None:
-            write_bytes(path, found)
-        return found
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
@@ -387,6 +374,15 @@ class _Bound:
             features = found.reshape(n * D, K, -1)
         numbers = (ids if self.items is None else self.items[ids]).reshape(n * D, K)
         return Rankings(numbers, x, row=np.repeat(np.arange(n), D), features=features)
+
+
+def refuse_other_formats(path: str | os.PathLike[str]) -> None:
+    """Raise for a name of the ONNX format, which earlier versions wrote."""
+    if os.fspath(path).lower().endswith(".onnx"):
+        raise PolicyError(
+            f"'{os.fspath(path)}': policies are not written as ONNX graphs; write a .json file, and "
+            "serve with counterrank.load_policy(path).scores(...) or .serve(...)"
+        )
 
 
 def sampler_of(log: RankingLog) -> Policy | None:

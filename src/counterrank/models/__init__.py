@@ -18,10 +18,8 @@ from counterrank.models.clicks.model import (
     Predictor,
     Similarity,
     number_table,
-    place_discount,
     rivalry,
 )
-from counterrank.models.clicks.settings import SETTINGS as CLICK_SETTINGS
 from counterrank.models.columns import can_sample, has_distribution, whole_distribution
 from counterrank.models.draws import (
     Stream,
@@ -44,7 +42,6 @@ from counterrank.models.mixture import MixtureModel
 from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
 
 __all__ = [
-    "CLICK_SETTINGS",
     "AmountModel",
     "Encoding",
     "History",
@@ -56,7 +53,6 @@ __all__ = [
     "Similarity",
     "Stream",
     "number_table",
-    "place_discount",
     "rivalry",
     "ALL",
     "ClickModel",
