@@ -1,12 +1,10 @@
 # Each target does all its own set-up. uv is used when present, otherwise venv + pip.
 # The first that answers: pyenv's shims are there also for versions that are not switched on.
-PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3; do \
+PYTHON ?= $(shell for one in python3.11 python3.12 python3.13 python3.14 python3; do \
   "$$one" -V >/dev/null 2>&1 && command -v "$$one" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv)
-# A variable, because a comma would end an argument of $(call).
-EVERYTHING := .[all,docs,dev]
 
 .PHONY: setup demo check test lint types docs bench fuzz mutation guarantees audit dist versions lock clean
 
@@ -21,7 +19,7 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.complete: pyproject.toml
 	@$(MAKE) --no-print-directory venv
-	@$(call install,-e '$(EVERYTHING)')
+	@$(call install,-e '.[all]' --group dev --group docs)
 	@touch $(VENV)/.demo $@
 
 .PHONY: venv
@@ -31,8 +29,10 @@ venv:
 	@test -x $(BIN)/python || $(UV) venv -q --python "$(PYTHON)" $(VENV)
 else
 install = $(BIN)/python -m pip install -q --disable-pip-version-check $(1)
+# Dependency groups need pip 25.1.
 venv:
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(call install,'pip>=25.1')
 endif
 
 demo: $(VENV)/.demo
@@ -42,6 +42,7 @@ lint: setup
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.weight
 
 types: setup
 	$(BIN)/mypy
@@ -55,6 +56,12 @@ check: lint types
 # files is that of tests/conftest.py.
 test: setup browser lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+# Lines and branches that the quick tests reach: coverage.xml, and a table.
+.PHONY: coverage
+coverage: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick -m "not browser and not cluster and not slow" \
+	  --cov --cov-report=xml --cov-report=term tests
 
 # Debian's chromium for the browser tests; where it cannot be installed the tests say so.
 .PHONY: browser

@@ -131,12 +131,44 @@ def test_the_citation_file_has_what_the_format_asks_for():
 
 def test_the_workflow_runs_make_test_on_every_supported_version():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
-    (job,) = workflow["jobs"].values()
+    job = workflow["jobs"]["complete"]
     runs = [step["run"] for step in job["steps"] if "run" in step]
     assert runs[-1].startswith("make test")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     supported = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert job["strategy"]["matrix"]["python"] == supported
+
+
+def test_workflows_pin_their_actions_and_may_only_read():
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        used = re.findall(r"uses: (\S+)", path.read_text())
+        assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one) for one in used)
+        assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
+
+
+def test_the_same_source_gives_the_same_wheel(built, tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    (first,), (second,) = built.glob("*.whl"), tmp_path.glob("*.whl")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_weight_of_a_file_ignores_docstrings_and_layout():
+    sys.path.insert(0, str(ROOT))
+    try:
+        weight = importlib.import_module("benchmarks.weight")
+    finally:
+        sys.path.remove(str(ROOT))
+    plain = weight.counted("class A:\n    def f(self):\n        return 1\n")
+    wordy = weight.counted(
+        'class A:\n    "What A is."\n    def f(self):\n        "One."\n\n        return (\n1\n)\n'
+    )
+    assert plain == wordy == {"nodes": 7, "functions": 1, "classes": 1}
 
 
 def test_console_script_and_every_extra_that_is_named():
@@ -212,7 +244,7 @@ def test_a_python_that_does_not_answer_is_not_installed(versions, tmp_path, monk
 
 def test_the_script_of_make_versions_pins_each_core_dependency(versions):
     project = versions.project()
-    assert project["supported"] == ["3.11", "3.12", "3.13"]
+    assert project["supported"] == ["3.11", "3.12", "3.13", "3.14"]
     pins = versions.lowest(project["dependencies"])
     assert len(pins) == len(project["dependencies"]) and all(
         re.fullmatch(r"[\w-]+==[\d.]+", pin) for pin in pins
