@@ -72,7 +72,7 @@ browser:
 	echo "no chromium here: browser tests need it (Debian: apt-get install chromium)"
 
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 	@echo "The site is in $(CURDIR)/site: open site/index.html in a browser, no server is needed."
 
 bench: setup

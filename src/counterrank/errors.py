@@ -1,6 +1,6 @@
-"""Everything that can go wrong, as a tree.
+"""Everything that can go wrong, as a tree::
 
-CounterrankError (also a ValueError)
+ CounterrankError (also a ValueError)
  |- LogError              the log itself: a value, a row, a column
  |   `- MissingColumnError   a column that a user named
  |- PropensityError       what the propensities are or cannot support

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 import counterrank as cr
 from counterrank.cli.main import main
@@ -233,7 +232,7 @@ def test_pictures_are_those_of_the_script(tmp_path):
 
 def test_every_public_name_is_on_the_api_page():
     page = (ROOT / "docs" / "api.md").read_text()
-    documented = re.findall(r"^::: (\S+)$", page, flags=re.M)
+    documented = re.findall(r"^\.\. auto\w+:: (\S+)$", page, flags=re.M)
     # Errors stand there as a tree; everything else by the name that people import.
     tree = (
         {"CounterrankError", "CounterrankWarning"} if "counterrank.errors" in documented else set()
@@ -245,16 +244,6 @@ def test_every_public_name_is_on_the_api_page():
         - {path.removeprefix("counterrank.") for path in documented}
     )
     assert not missing, f"docs/api.md lacks {sorted(missing)}"
-
-
-def test_the_menu_lists_every_page():
-    class Loader(yaml.SafeLoader):
-        """Ignores tags of plug-ins."""
-
-    config = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
-    listed = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
-    there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
-    assert there <= listed, f"not in the menu: {there - listed}"
 
 
 @pytest.mark.parametrize(
@@ -271,16 +260,13 @@ def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
+    # A page that no menu lists is a warning too.
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-d", str(tmp_path)], cwd=ROOT, capture_output=True, text=True,
-        timeout=200, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=200,
     )  # fmt: skip
-    warnings = [line for line in done.stderr.splitlines() if line.startswith(("WARNING", "ERROR"))]
-    assert done.returncode == 0 and warnings == [], "\n".join(warnings)
+    assert done.returncode == 0, done.stderr
     page = (tmp_path / "api.html").read_text()
-    assert (tmp_path / "index.html").exists() and "E[rho_l - 1] = 0" in page
     # Public names, not where they happen to live.
     assert 'id="counterrank.evaluate"' in page and "counterrank.evaluation.run" not in page
-    # What can be given, and what the docstring says of it.
-    row = r"<code>practical</code>\s*</td>\s*<td>.*?</td>\s*<td>.*?The smallest relative lift"
-    assert re.search(row, page, flags=re.S)
+    assert "The smallest relative lift" in page

@@ -103,7 +103,6 @@ def test_the_sdist_holds_tests_and_documentation(built):
     assert "tests/release/test_release.py" in names and "docs/index.md" in names
     assert {
         "CONTRIBUTING.md",
-        "mkdocs.yml",
         "requirements-dev.lock",
         "docs/notebooks/shop_csv.ipynb",
     } <= names
