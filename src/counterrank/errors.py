@@ -1,4 +1,6 @@
-"""Everything that can go wrong, as a tree::
+"""Everything that can go wrong, as a tree.
+
+::
 
  CounterrankError (also a ValueError)
  |- LogError              the log itself: a value, a row, a column
