@@ -158,6 +158,13 @@ def _by_fsspec(url: str) -> tuple[Any, str]:
     except ImportError as problem:
         text = str(problem).splitlines()[0]
         raise MissingExtraError(f"{scheme}:// needs another package of fsspec: {text}") from None
+    except (OSError, ConfigError):
+        raise
+    except Exception as problem:
+        # Some schemes (reference, dask) need more than an address to begin with.
+        raise ConfigError(
+            f"{scheme}:// cannot be opened by its address alone: {without_secrets(first_line(problem))}"
+        ) from None
     return fs.PyFileSystem(fs.FSSpecHandler(system)), inside
 
 

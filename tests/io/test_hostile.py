@@ -345,3 +345,53 @@ def test_an_encrypted_parquet_file_is_called_so(tmp_path):
     for read in (read_log, scan_log):
         with pytest.raises(LogError, match="an encrypted Parquet file; decrypt it"):
             read(path)
+
+
+@pytest.mark.parametrize("unit", [[[1], [2]], [{"a": 1}, {"a": 2}]])
+def test_a_list_or_an_object_is_no_unit(tmp_path, unit):
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({**GOOD, "unit": unit}), path)
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="'unit' holds .*, which cannot be a unit"):
+            read(path)
+
+
+def test_a_unit_that_is_a_number_in_one_file_and_text_in_another(tmp_path):
+    for name, unit in (("a", [1, 2]), ("b", ["u1", "u2"])):
+        pq.write_table(pa.table({**GOOD, "unit": unit}), tmp_path / f"{name}.parquet")
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="b.parquet: 'unit' holds string, but int64 in .*a.parq"):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["reference://log.parquet", "dask://host/log.parquet"])
+def test_stores_that_need_more_than_an_address(address):
+    with pytest.raises(ConfigError, match="cannot be opened by its address alone"):
+        read_log(address)
+
+
+def test_features_beyond_all_numbers_are_refused(tmp_path):
+    with pytest.raises(LogError, match=r"context 'x_a' is 1e\+308 at row 1; use null"):
+        from_frame({**GOOD, "x_a": [1.0, 1e308]})
+    items = tmp_path / "items.csv"
+    items.write_text("item,price\n0,3\n1,1e308\n")
+    with pytest.raises(LogError, match=r"'price' is 1e\+308 at row 1 of .*items.csv"):
+        from_frame(GOOD, items=str(items))
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_numbers_can_be_a_segment():
+    edge = [-np.inf, *np.arange(12.0), np.inf, np.inf, np.nan]
+    log = from_frame({name: value * 8 for name, value in GOOD.items()} | {"edge": edge})
+    found = segmentation(log, "edge")
+    assert found.edges == (2.75, 5.5, 8.25)
+
+
+@pytest.mark.filterwarnings("error")
+def test_shuffling_more_places_than_there_are_takes_no_memory():
+    policy = cr.RandTopN(np.tile(np.arange(4), (50, 1)), 1_000_000)
+    drawn = policy.sample(3, np.random.default_rng(0), size=2000)
+    assert drawn.shape == (50, 2000, 3)
+    first = np.bincount(drawn[:, :, 0].ravel(), minlength=4) / drawn[:, :, 0].size
+    # 100,000 draws: 0.007 is five standard errors.
+    np.testing.assert_allclose(first, 0.25, atol=0.007)

@@ -109,7 +109,8 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
     if len(distinct) <= MAX_GROUPS and (values.dtype.kind != "f" or len(distinct) <= 10):
         return Segmentation(name)
     if values.dtype.kind in "iuf":
-        edges = np.unique(np.nanquantile(values.astype(np.float64), [0.25, 0.5, 0.75]))
+        numbers = values.astype(np.float64)
+        edges = np.unique(np.quantile(numbers[np.isfinite(numbers)], [0.25, 0.5, 0.75]))
         return Segmentation(name, tuple(float(edge) for edge in edges))
     raise ConfigError(
         f"column '{name}' has {len(distinct)} or more different values; segment by one with at "

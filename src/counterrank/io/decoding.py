@@ -326,8 +326,11 @@ class Listed:
         if field.name in self.parts.categories:
             return values.codes(flat, self.parts.categories[field.name], field.name, self._place)
         if pa.types.is_float32(flat.type):
-            return np.array(flat.to_numpy(zero_copy_only=False))
-        return values.floats(flat, field.name, self._place)
+            found: NDArray[Any] = np.array(flat.to_numpy(zero_copy_only=False))
+        else:
+            found = values.floats(flat, field.name, self._place)
+        values.refuse_huge(found, f"'{field.name}'", self._place)
+        return found
 
     def _place(self, index: int) -> str:
         ends = np.cumsum(self.counts)
@@ -403,7 +406,9 @@ def _item_column(names: list[str], path: str) -> str:
 def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
     """Return a feature's numbers, one a row of the file, and the names of its codes if it is a category."""
     if not values.is_text(array.type):
-        return values.floats(array, name, _row_of(path)), None
+        found = values.floats(array, name, _row_of(path))
+        values.refuse_huge(found, f"'{name}'", _row_of(path))
+        return found, None
     # Sorted: codes must not change with the order of the file's rows.
     labels = tuple(sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist()))
     codes = values.codes(array, labels, name, _row_of(path))

@@ -122,7 +122,7 @@ class IcebergTable:
             scan = self.table.scan(
                 snapshot_id=self.snapshot,
                 selected_fields=columns or ("*",),
-                **({} if where is None else {"row_filter": where.sql()}),
+                **({} if where is None or where.in_sql else {"row_filter": where.sql()}),
             )
             return scan.to_arrow_batch_reader()
 

@@ -32,6 +32,7 @@ from counterrank.io.survey import (
     in_folders,
     no_match,
     opening,
+    refuse_disagreement,
     refuse_folders,
     selecting,
 )
@@ -119,6 +120,7 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     files, found = opening(in_folders(files, options.where), options)
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
+    refuse_disagreement(spec, files, found)
     columns = _looked_at(spec, options.where)
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns

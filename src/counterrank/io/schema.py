@@ -470,7 +470,15 @@ class _Resolver:
             raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
         if self.options.is_named(role):
             self.require(name, role)
-        return name if name in self.names else None
+        if name not in self.names:
+            return None
+        kind = self.table.schema.field(name).type
+        if role != "behavior" and not values.is_scalar(kind):
+            raise LogError(
+                f"column '{name}' holds {kind}, which cannot be a {role}",
+                remedy="a text or a number is wanted, one value a row",
+            )
+        return name
 
     def required(self, names: tuple[str, ...], role: str) -> tuple[str, ...]:
         """Return columns that the user named and that have one value a ranking."""

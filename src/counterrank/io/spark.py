@@ -209,6 +209,7 @@ def _use_this_python(session: Any) -> None:
 def _filtered(frame: Any, where: Where | None) -> Any:
     if where is None:
         return frame
+    where.refuse_sql("Spark")
     with _plainly():
         # No row, but the types of the columns: a value that is none of them is told at once.
         where.expression(frame.limit(0).toArrow().schema)

@@ -309,6 +309,7 @@ def plan(
         options = selecting(options, sample)
         survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
         refuse_folders(survey.spec, files)
+        refuse_disagreement(survey.spec, files, sample)
         survey.absorb(sample.slice(0, sample.num_rows))
     counts = _counts(files, survey, sample)
     if not any(count != 0 for count in counts):
@@ -380,6 +381,36 @@ def _with_columns_of(others: list[DataFile], sample: pa.Table) -> pa.Table:
                 known.add(item.name)
                 sample = sample.append_column(item, pa.nulls(sample.num_rows, item.type))
     return sample
+
+
+def refuse_disagreement(spec: LogSpec, files: list[DataFile], sample: pa.Table) -> None:
+    """Raise when a column that is read holds text in one file and numbers in another, say."""
+    asked = set(spec.columns) - spec.unasked
+    known = {item.name: (item.type, files[0].path) for item in sample.schema if item.name in asked}
+    for file in files[1:] if files[0].table is None else ():
+        for item in tables.schema(file):
+            if item.name not in known:
+                continue
+            kind, path = known[item.name]
+            if pa.types.is_null(kind):
+                known[item.name] = item.type, file.path
+            elif not pa.types.is_null(item.type) and _sort(kind) != _sort(item.type):
+                raise LogError(
+                    f"{file.path}: '{item.name}' holds {item.type}, but {kind} in {path}; the files "
+                    "disagree about the types of their columns",
+                    remedy="write one type in all of them",
+                )
+
+
+def _sort(kind: pa.DataType) -> str:
+    """Return what kind of values a column holds, in or out of lists: text, times, numbers."""
+    while values.is_list(kind):
+        kind = kind.value_type
+    if values.is_text(kind):
+        return "text"
+    if pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind):
+        return str(kind.id)
+    return "number"
 
 
 def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:

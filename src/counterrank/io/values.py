@@ -24,6 +24,9 @@ from counterrank.messages import row_name, say
 #: encoded.
 LARGEST_ID = 100_000_000
 
+#: No feature is larger.
+_LARGEST_FEATURE = 1e100
+
 #: How SQL, Python, R and pandas write in text that there is nothing.
 _NOTHING = ("", "null", "none", "na", "nan")
 
@@ -483,14 +486,17 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
             result[:, j] = _seconds(array, name)
         else:
             result[:, j] = floats(array, name, place)
-    infinite = np.isinf(result)
-    if infinite.any():
-        row, j = np.argwhere(infinite)[0]
-        raise LogError(
-            f"context '{spec.context[j]}' is infinite at {row_name(start + row)}",
-            remedy="use null for missing values",
-        )
+        refuse_huge(result[:, j], f"context '{name}'", place)
     return result
+
+
+def refuse_huge(found: Floats, what: str, place: Place) -> None:
+    """Raise for a feature whose square would be infinite: a mark for what is missing, not a number."""
+    huge = np.abs(found) > _LARGEST_FEATURE
+    if huge.any():
+        index = int(np.argmax(huge))
+        seen = "infinite" if np.isinf(found[index]) else f"{found[index]:g}"
+        raise LogError(f"{what} is {seen} at {place(index)}", remedy="use null for missing values")
 
 
 def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """Logs that are the answer to a query: DuckDB, and what ADBC has drivers for.
 
 A connection is named without secrets: they come from the environment (PGPASSWORD, a service file, a
-profile), or the whole connection does (env:NAME). A query runs once, in one transaction of its own,
-and its batches are read as they come.
+profile), or the whole connection does (env:NAME). A query is one SELECT. It runs once, in one
+transaction of its own, and its batches are read as they come.
 """
 
 import os
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, require
+from counterrank.io import sql
 from counterrank.texts import first_line, suggestion
 
 #: Kinds of connections, and the ADBC driver of each; DuckDB has a client of its own.
@@ -98,25 +99,19 @@ def _from_environment(name: str) -> str:
     return found
 
 
-def _duckdb(stack: ExitStack, kind: str, path: str, sql: str) -> Any:
-    duckdb = require("duckdb", extra="warehouse")
+def _duckdb(stack: ExitStack, kind: str, path: str, query: str) -> Any:
+    sql.refuse_other_than_select(query)
     memory = path in ("", ":memory:")
     if not memory and not os.path.exists(os.path.expanduser(path)):
         # DuckDB would make one.
         raise LogError(f"there is no DuckDB file {path}")
-    opened = duckdb.connect(
-        ":memory:" if memory else os.path.expanduser(path), read_only=not memory
-    )
-    stack.callback(opened.close)
-    answer = opened.sql(sql)
-    if answer is None:
-        raise LogError("the query gives no rows; it must be a SELECT")
-    # The name of older versions.
-    read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
-    return read(_ROWS)
+    database = ":memory:" if memory else os.path.expanduser(path)
+    # Without a file of its own, what it reads are files that the query names.
+    opened = stack.enter_context(sql.connection(database=database, reads=memory))
+    return sql.batches(opened, query, _ROWS)
 
 
-def _adbc(stack: ExitStack, kind: str, rest: str, sql: str) -> Any:
+def _adbc(stack: ExitStack, kind: str, rest: str, query: str) -> Any:
     try:
         driver = require(DRIVERS[kind], extra="warehouse")
     except MissingExtraError:
@@ -124,10 +119,31 @@ def _adbc(stack: ExitStack, kind: str, rest: str, sql: str) -> Any:
             package = f"adbc-driver-{kind}"
             raise MissingExtraError(f"{kind} needs a driver; run: pip install {package}") from None
         raise
+    _refuse_writing(query)
     opened = stack.enter_context(driver.connect(*_place(kind, rest)))
     cursor = stack.enter_context(opened.cursor())
-    cursor.execute(sql)
+    if kind == "postgresql":
+        # There a SELECT can delete rows on the way.
+        cursor.execute("SET TRANSACTION READ ONLY")
+    cursor.execute(query)
     return cursor.fetch_record_batch()
+
+
+def _refuse_writing(query: str) -> None:
+    """Raise unless a query in any dialect is one statement that begins as those do which read."""
+    bare = re.sub(
+        r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL
+    )
+    words = re.findall(r"[a-z]+", bare.lower())
+    if (
+        not words
+        or words[0] not in ("select", "with", "values", "from", "table")
+        or (";" in bare.strip().rstrip(";"))
+    ):
+        raise ConfigError(
+            "the query must be one SELECT, which only reads; it begins with "
+            f"{words[0].upper() if words else 'nothing'}"
+        )
 
 
 def _place(kind: str, rest: str) -> tuple[Any, ...]:

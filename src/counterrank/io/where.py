@@ -1,8 +1,9 @@
-"""Which rows to read: `day >= '2026-10-01' and country = 'DE'`, as the reader and the engines use it.
+"""Which rows to read: any condition in SQL, as the reader and the engines use it.
 
-The grammar is a small part of SQL's: comparisons of a column with a value, `in (...)`, `between`,
-`is null`, `not`, `and`, `or` and brackets. Text stands in single quotes, a column name that is no
-plain word in double quotes. A comparison with a missing value selects nothing, as in SQL.
+A small part of SQL is understood here, so that folders, statistics, Spark and Iceberg are asked
+too: comparisons of a column with a value, `in (...)`, `between`, `is null`, `not`, `and`, `or` and
+brackets. Any other condition on one row is DuckDB's. Text stands in single quotes, a column name
+that is no plain word in double quotes. A comparison with a missing value selects nothing.
 """
 
 import operator
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
+from counterrank.io import sql
 from counterrank.texts import listed, suggestion
 
 Literal = str | int | float | bool | date | datetime
@@ -78,8 +80,15 @@ class OneOf(OfColumn):
 
     def expression(self, schema: pa.Schema) -> Any:
         found = [_fitted(value, self.column, schema) for value in self.values]
+        column = pc.field(self.column)
         # Comparisons, where `isin` would do: only they are held against folders and statistics.
-        return reduce(operator.or_, [pc.field(self.column) == value for value in found])
+        if len(found) <= _COMPARED:
+            return reduce(operator.or_, [column == value for value in found])
+        # An expression of thousands of comparisons is so deep that Arrow would crash.
+        values = pa.array([value.as_py() for value in found])
+        ends, unknown = pc.min_max(values), pa.scalar(None, pa.bool_())
+        among = pc.if_else(column.is_null(), unknown, column.isin(values))
+        return (column >= ends["min"]) & (column <= ends["max"]) & among
 
     def sql(self) -> str:
         return f"{_name(self.column)} in ({', '.join(map(_text, self.values))})"
@@ -137,6 +146,50 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class InSql:
+    """Any condition on one row that DuckDB understands."""
+
+    text: str
+    names: tuple[str, ...]
+
+    def expression(self, schema: pa.Schema) -> Any:
+        """Check the condition; folders and statistics do not know it, so that nothing is left out by them."""
+        self.rows(schema.empty_table())
+        return pc.scalar(True)
+
+    def sql(self) -> str:
+        return self.text
+
+    def columns(self) -> Iterator[str]:
+        yield from self.names
+
+    def rows(self, table: pa.Table) -> NDArray[np.int64]:
+        """Return the numbers of the rows of a table that fit."""
+        import duckdb
+
+        for name in self.names:
+            if name not in table.column_names:
+                raise _no_column(name, table.column_names, "; text stands in single quotes")
+        looked_at = table.select(list(self.names))
+        looked_at = looked_at.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+        try:
+            with sql.connection() as opened:
+                opened.register("log", looked_at)
+                kind = sql.table(opened, f"SELECT ({self.text}\n) FROM log LIMIT 0").schema.types[0]
+                if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+                    raise ConfigError(
+                        f"the condition {self.text[:200]!r} gives {kind}, not true or false"
+                    )
+                query = f"SELECT {sql.name(_ROW)} FROM log WHERE ({self.text}\n)"
+                found: NDArray[np.int64] = sql.table(opened, query).column(0).to_numpy()
+        except duckdb.Error as problem:
+            raise ConfigError(
+                f"the condition {self.text[:200]!r} cannot be used: {sql.reason(problem)}"
+            ) from None
+        return np.sort(found)
+
+
+@dataclass(frozen=True, slots=True)
 class Where:
     """A condition on rows, as it was written and as it is used."""
 
@@ -155,7 +208,7 @@ class Where:
         if isinstance(given, cls):
             return given
         if isinstance(given, str):
-            return cls(given.strip(), _Parser(given).condition())
+            return cls(given.strip(), _condition(given))
         if isinstance(given, Mapping) and given:
             condition = _from_table(given)
             return cls(condition.sql(), condition)
@@ -182,23 +235,48 @@ class Where:
         >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
         [1, 3]
         """
+        if isinstance(self.condition, InSql):
+            return self.condition.rows(table)
         condition = self.expression(table.schema)
         number = pa.array(np.arange(table.num_rows))
         looked_at = table.select(list(self.columns)).append_column(_ROW, number)
         found: NDArray[np.int64] = looked_at.filter(condition)[_ROW].to_numpy()
         return found
 
-    def filter(self, table: pa.Table) -> pa.Table:
-        """Return the rows of a table that fit."""
-        return table.filter(self.expression(table.schema))
-
     def sql(self) -> str:
         """Return the condition in SQL, written anew from its parts: no user's text is passed on."""
         return self.condition.sql()
 
+    @property
+    def in_sql(self) -> bool:
+        """Whether only DuckDB understands it."""
+        return isinstance(self.condition, InSql)
+
+    def refuse_sql(self, reader: str) -> None:
+        """Raise for a condition that only DuckDB understands, where another engine is to use it."""
+        if self.in_sql:
+            raise ConfigError(
+                f"{reader} takes comparisons, in, between, is null, not, and, or; it does not take "
+                f"the condition {self.text[:200]!r}. Select the rows before, or read Parquet files"
+            )
+
 
 #: A column that no log has.
-_ROW = "\0row"
+_ROW = " row"
+#: Values of a list up to which each is compared by itself.
+_COMPARED = 50
+
+
+def _condition(text: str) -> RowCondition:
+    """Return a condition of the small grammar, or else any condition in SQL."""
+    try:
+        return _Parser(text).condition()
+    except ConfigError:
+        # What is no SQL either gets the message that says where.
+        if not text.strip() or not sql.is_expression(text):
+            raise
+    found = sql.Expression(text.strip(), "the condition")
+    return InSql(text.strip(), found.columns)
 
 
 def _from_table(given: Mapping[str, Any]) -> RowCondition:
@@ -225,10 +303,7 @@ def _plain(name: object, value: Any) -> Literal:
 
 def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
     if column not in schema.names:
-        raise ConfigError(
-            f"there is no column '{column}' to select by{suggestion(column, schema.names)}; "
-            f"columns are {listed(schema.names)}"
-        )
+        raise _no_column(column, schema.names)
     kind = schema.field(column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_nested(kind):
@@ -237,6 +312,13 @@ def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
             "value a row"
         )
     return kind
+
+
+def _no_column(column: str, names: list[str], hint: str = "") -> ConfigError:
+    return ConfigError(
+        f"there is no column '{column}' to select by{suggestion(column, names)}; columns are "
+        f"{listed(names)}{hint}"
+    )
 
 
 def _fitted(value: Literal, column: str, schema: pa.Schema) -> pa.Scalar:

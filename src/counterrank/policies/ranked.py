@@ -100,6 +100,10 @@ def log_factorials(n: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
 
 
+#: Random numbers for each drawn ranking, where it has no more places.
+_MOST_KEYS = 64
+
+
 class RandTopN(RankedPolicy):
     """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as ranked.
 
@@ -125,17 +129,19 @@ class RandTopN(RankedPolicy):
         asked = mask & (items != -1)
         shuffled = asked & (position < top)
         fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~asked
-        table = log_factorials(self.top)
+        table = log_factorials(min(self.top, int(self.lengths.max(initial=0))))
         # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
         value: Floats = table[np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)] - table[top[:, 0]]
         return np.where(fits.all(axis=1) & ~repeated(items[:, mask]), value, -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
-        # As many numbers a row as places are shuffled, however wide the table is padded.
+        # As many numbers a row as places are shuffled, however wide the table is padded; but no more
+        # than there are places, where n is far beyond them.
         keys = np.zeros(drawn.shape)
         width = min(self.top, drawn.shape[2])
-        keys[:, :, :width] = rng.random((*drawn.shape[:2], self.top))[:, :, :width]
+        count = min(self.top, max(_MOST_KEYS, drawn.shape[2]))
+        keys[:, :, :width] = rng.random((*drawn.shape[:2], count))[:, :, :width]
         position = np.arange(drawn.shape[2])
         fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
         # Keys lie below 1, so that what is fixed sorts behind them, in its own order.

@@ -1,0 +1,172 @@
+"""DuckDB inside this process, locked: it sees the tables and files that it is given, and nothing else."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank.data.source import default_threads
+from counterrank.errors import ConfigError
+from counterrank.texts import first_line
+
+#: What DuckDB may hold in memory; beyond, it uses the folder it is given.
+MEMORY = "256MB"
+#: Rows of a batch that it hands over.
+BATCH = 65_536
+#: Words that look like columns and are the present day or moment.
+_PRESENT = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+
+_CONFIG = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+}
+
+
+@contextmanager
+def connection(
+    files: Sequence[str] = (), *, folder: str = "", database: str = ":memory:", reads: bool = False
+) -> Iterator[Any]:
+    """Open a connection that reads `files` (any, where `reads`) and spills into `folder` alone.
+
+    Nothing that runs in it can write, attach, load an extension or change these settings.
+    """
+    import duckdb
+
+    memory = database == ":memory:"
+    limits = {"memory_limit": MEMORY, "threads": str(default_threads())} if memory else {}
+    opened = duckdb.connect(
+        database, read_only=not memory, config={**_CONFIG, **limits, "temp_directory": folder}
+    )
+    try:
+        opened.execute("SET TimeZone = 'UTC'")
+        if not reads:
+            opened.execute(f"SET allowed_paths = [{', '.join(map(literal, files))}]")
+            opened.execute("SET enable_external_access = false")
+        opened.execute("SET lock_configuration = true")
+        yield opened
+    finally:
+        opened.close()
+
+
+def batches(opened: Any, query: str, rows: int = BATCH) -> Any:
+    """Return a reader of the batches of a query."""
+    answer = opened.sql(query)
+    if answer is None:
+        raise ConfigError("the query gives no rows; it must be one SELECT")
+    # The name of older versions.
+    read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
+    return read(rows)
+
+
+def table(opened: Any, query: str) -> pa.Table:
+    """Return the answer to a query."""
+    return batches(opened, query).read_all()
+
+
+def name(column: str) -> str:
+    """Return the name of a column in double quotes."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def refuse_other_than_select(query: str) -> None:
+    """Raise unless a text is one statement that reads: COPY, EXPORT, ATTACH and the like are not."""
+    import duckdb
+
+    try:
+        found = duckdb.extract_statements(query)
+    except duckdb.Error as problem:
+        raise ConfigError(f"the query is no SQL: {reason(problem)}") from None
+    if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
+        kinds = ", ".join(str(one.type).rpartition(".")[2] for one in found) or "nothing"
+        raise ConfigError(f"the query must be one SELECT, which only reads; it holds {kinds}")
+
+
+class Expression:
+    """A condition on one row, or an aggregate of rows, in SQL: checked before it runs."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self.text, self.what = text, what
+        # The line end closes a comment, should there be one.
+        node = self._node(f"SELECT ({text}\n) FROM log")
+        if node is None:
+            raise ConfigError(f"{what} {text[:200]!r} is no SQL expression")
+        found = list(_inside(node))
+        # Whatever closes the bracket and goes on would show here.
+        if len(node["select_list"]) != 1 or node["modifiers"] or node.get("where_clause"):
+            raise ConfigError(f"{what} {text[:200]!r} must be one expression")
+        if any(one.get("class") in ("SUBQUERY", "WINDOW") for one in found):
+            raise ConfigError(f"{what} {text[:200]!r} looks at rows of its own; it may not")
+        self.columns = tuple(
+            dict.fromkeys(one["column_names"][0] for one in found if one.get("column_names"))
+        )
+        functions = {str(one["function_name"]).lower() for one in found if "function_name" in one}
+        changing = [*functions & _changing(), *(set(map(str.lower, self.columns)) & {*_PRESENT})]
+        if changing:
+            raise ConfigError(
+                f"{what} {text[:200]!r} uses {changing[0]}, which may change while the log is read; "
+                "write the day itself (job files know {date} and {yesterday})"
+            )
+
+    @staticmethod
+    def _node(query: str) -> dict[str, Any] | None:
+        with connection() as opened:
+            answer = opened.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+        parsed = json.loads(answer[0][0])
+        if parsed["error"] or len(parsed["statements"]) != 1:
+            return None
+        node: dict[str, Any] = parsed["statements"][0]["node"]
+        plain = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "BASE_TABLE"
+        return node if plain else None
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text can be read as an expression of SQL.
+
+    >>> is_expression("lower(country) = 'de'"), is_expression("country = ")
+    (True, False)
+    """
+    return Expression._node(f"SELECT ({text}\n) FROM log") is not None
+
+
+def _inside(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a syntax tree; a loop, since trees may be deep."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(reversed(one))
+
+
+@cache
+def _changing() -> frozenset[str]:
+    """Return the functions whose value is another each time: random(), now()."""
+    with connection() as opened:
+        found = opened.execute(
+            "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
+            "WHERE stability IS NOT NULL AND stability <> 'CONSISTENT'"
+        ).fetchall()
+    return frozenset(row[0] for row in found)
+
+
+def reason(problem: BaseException) -> str:
+    """Return what DuckDB says, without the kind of its error.
+
+    >>> reason(ValueError('Binder Error: Referenced column "a" not found'))
+    'Referenced column "a" not found'
+    """
+    said = first_line(problem)
+    kind, sign, rest = said.partition(" Error: ")
+    return rest if sign and kind.replace(" ", "").isalpha() else said
