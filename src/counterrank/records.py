@@ -69,7 +69,7 @@ class Record:
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
         return {
-            _key(one): plain(value)
+            _key(one): _written(one, value)
             for one in fields(self)
             if (value := getattr(self, one.name)) or not one.metadata.get("optional")
         }
@@ -248,6 +248,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _written(one: Field[Any], value: Any) -> Any:
+    """Return a field as JSON has it; a list of findings has the keys of its place."""
+    rows = one.metadata.get("rows")
+    return plain(value) if rows is None else rows.write(value)
+
+
 def _key(one: Field[Any]) -> str:
     """Return what JSON calls a field: its name, unless Python does not allow that."""
     return str(one.metadata.get("key", one.name))
@@ -267,6 +273,8 @@ def _record(kind: Any, found: Any, where: str) -> Any:
     for one in fields(kind):
         place = f"{where}.{_key(one)}" if where else _key(one)
         given, hint = found.get(_key(one)), hints[one.name]
+        if (rows := one.metadata.get("rows")) and isinstance(given, list):
+            given = rows.read(given)
         if given is not None or hint in (float, object, Any):
             read[one.name] = value_of(hint, given, place)
         elif one.default is MISSING and one.default_factory is MISSING:

@@ -8,6 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.data.source import MemorySource
+from counterrank.findings import AUDIT
 
 N, K, A = 4000, 3, 5
 
@@ -343,6 +344,6 @@ def test_findings_do_not_depend_on_the_cut_into_batches():
 def test_every_check_has_a_name_and_its_findings_the_agreed_shape():
     assert len({check.name for check in CHECKS}) == len(CHECKS)
     for one in findings(healthy()):
-        row = one.to_dict()
+        (row,) = AUDIT.write([one])
         assert set(row) == {"check", "status", "found", "examples", "cause", "remedy"}
         assert row["status"] in ("passed", "warned", "failed", "skipped")

@@ -51,7 +51,7 @@ def test_the_group_is_named_and_a_small_one_does_not_sink_the_log():
     found = next(
         one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour"
     )
-    assert found.status == "warned" and not found.sinks
+    assert found.status == "warned" and not found.fatal
     assert "where hour is 11" in found.found and found.found.endswith("hour affected: 11")
     assert "--where \"hour != '11'\"" in found.remedy
 
@@ -63,7 +63,7 @@ def test_many_groups_sink_it():
     found = next(
         one for one in by_group(log_of(1, n=12_000, p0=wrong)) if one.check == "mean-weight-by-hour"
     )
-    assert found.status == "failed" and found.sinks
+    assert found.status == "failed" and found.fatal
 
 
 def test_heavy_tails_are_no_finding():
@@ -189,7 +189,7 @@ def test_a_target_that_fails_alone_is_judged_alone():
         targets={name: cr.Propensity("prefix", values) for name, values in targets.items()},
     )  # fmt: skip
     result = cr.evaluate(numbers, estimators=["auto"], independent_rows=True, target_is_fresh=True)
-    blamed = {row["target"] for row in result.verdict.reasons if row["check"] == "audit"}
+    blamed = {row["target"] for row in result.verdict.reasons if row.cause}
     assert blamed == {"wrong"}
     assert result.verdict.targets["near"] == "reliable", result.verdict
 

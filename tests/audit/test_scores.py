@@ -51,7 +51,7 @@ def test_true_draws_pass():
 def test_a_wrong_temperature_is_found_and_said(temperature, word):
     (found,) = findings(log_of(*world(said=f"plackett-luce:temperature={temperature}")))
     assert found.status == "failed" and f"the logger is {word} than its scores" in found.found
-    assert "temperature" in found.remedy and not found.sinks
+    assert "temperature" in found.remedy and not found.fatal
     # Drawn at 1: 4,096 rows tell it within a few percent.
     fits = float(found.remedy.split("a temperature of ")[1].split()[0])
     assert fits == pytest.approx(1.0, abs=0.06)
@@ -74,7 +74,7 @@ def test_items_that_were_no_candidates_are_counted_with_their_rows():
     assert (
         found.status == "failed"
         and found.found.startswith("2 of 3,000 rankings show items")
-        and not found.sinks
+        and not found.fatal
     )
     assert [(one["row"], one["position"]) for one in found.examples] == [(5, 2), (9, 2)]
 
@@ -86,7 +86,7 @@ def test_many_such_items_sink_the_verdict():
     )
     numbers = cr.Propensity("prefix", np.full(action.shape, 0.2))
     log = log_of(few, action, numbers, targets={"new": numbers})
-    assert findings(log)[0].sinks
+    assert findings(log)[0].fatal
     result = cr.evaluate(log, estimators=["ips"], audit=False, independent_rows=True)
     assert result.verdict["level"] == "insufficient"
     assert any("none of their candidates" in row["reason"] for row in result.verdict["reasons"])
@@ -111,7 +111,7 @@ def test_an_order_that_contradicts_the_scores_of_a_top_list():
         "7 of 3,000 rankings put an item above"
     )
     (found,) = findings(log_of(sets, action[:, ::-1], logger))
-    assert found.sinks
+    assert found.fatal
 
 
 def test_counts_do_not_depend_on_batches_and_no_candidates_are_no_finding():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from counterrank.audit import Finding
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
@@ -16,16 +15,15 @@ from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
     TargetEvidence,
     _times,
-    level_of,
-    meets,
     reasons,
     round_up,
     scale_of,
-    verdict,
 )
+from counterrank.evaluation.verdict import level_of, meets, of_audit, verdict
+from counterrank.findings import FAILED, Finding
 from counterrank.weights.diagnostics import mean_weight_test
 from counterrank.weights.moments import moments_of
-from counterrank.weights.thresholds import FAILED, SIGNIFICANT
+from counterrank.weights.thresholds import SIGNIFICANT
 
 
 def estimate(
@@ -43,6 +41,10 @@ def row_of(check, found=None, **evidence):
     fields = {"logged": 1.0, "units": 1000, "outcomes": 1000.0, **evidence}
     rows = reasons(TargetEvidence(found, **fields))
     return next(row for row in rows if row["check"] == check)
+
+
+def judged(evidence, *audit):
+    return verdict({"new": [*of_audit(audit, "new"), *reasons(evidence)]})
 
 
 def weights(w):
@@ -181,7 +183,7 @@ def test_the_sentence_blames_the_worst_and_counts_the_rest():
     bad = TargetEvidence(
         estimate(ess=50.0, estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True
     )
-    said = verdict([bad])
+    said = judged(bad)
     assert (
         said["level"] == "insufficient"
         and "50 effective" in said["summary"]
@@ -190,14 +192,14 @@ def test_the_sentence_blames_the_worst_and_counts_the_rest():
     good = TargetEvidence(
         estimate(estimator="auto"), 1.0, 1000, 1000.0, assumption_free=True, fresh=True
     )
-    said = verdict([good])
+    said = judged(good)
     assert (
         said["level"] == "reliable" and f"all {len(reasons(good))} checks passed" in said["summary"]
     )
     alone = TargetEvidence(
         estimate(estimator="auto"), 1.0, 400, 1000.0, assumption_free=True, fresh=True
     )
-    assert verdict([alone])["level"] == "directional" and "more)" not in verdict([alone])["summary"]
+    assert judged(alone)["level"] == "directional" and "more)" not in judged(alone)["summary"]
 
 
 @pytest.mark.parametrize("basis, told", [("pbm", True), ("iips", False), ("dm", False)])
@@ -338,16 +340,15 @@ def test_no_rows_are_named_where_none_would_do():
 
 
 def test_the_cause_goes_before_more_rows():
-    day = Finding("mean-weight-by-day", FAILED, "off on 2026-10-09", remedy="leave that day out")
+    day = Finding("mean-weight-by-day", FAILED, "off on 2026-10-09", ("leave that day out",))
     bad = TargetEvidence(
         estimate(ess=50.0, estimator="auto"),
         1.0,
         400,
         1000.0,
         assumption_free=True,
-        failed_audit=[day],
     )
-    said = verdict([bad])
+    said = judged(bad, day)
     assert said["level"] == "insufficient"
     assert "What would help: leave that day out" in said["summary"] and "more)" in said["summary"]
 

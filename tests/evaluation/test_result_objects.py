@@ -13,7 +13,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit import Audit, Finding
 from counterrank.evaluation import Verdict
-from counterrank.weights.thresholds import FAILED, PASSED, WARNED
+from counterrank.findings import AUDIT, FAILED, PASSED, WARNED
 
 
 @pytest.fixture(scope="module")
@@ -104,15 +104,15 @@ def test_audits_can_be_asked_for_what_went_wrong(log, result):
     assert len(repr(found)) < 200 and f"passed={len(found.passed)}" in repr(found)
     assert json.loads(found.to_json()) == {
         "schema": "counterrank/audit/1",
-        "audit": [one.to_dict() for one in found],
+        "audit": AUDIT.write(found),
     }
     assert isinstance(result.audit, Audit) and pickle.loads(pickle.dumps(found)) == found
 
 
 def test_what_a_column_is_called_is_never_markup():
     evil = Audit(
-        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", remedy="a & b"),
-         Finding("drift", WARNED, "y", cause="why", remedy="what to do"),
+        [Finding("units", FAILED, "[red]<b>x</b>\x1b[2J", ("a & b",)),
+         Finding("drift", WARNED, "y", ("what to do",), cause="why"),
          Finding("range", PASSED, "z")]
     )  # fmt: skip
     assert repr(evil) == "Audit(failed=['units'], warned=['drift'], passed=1)"

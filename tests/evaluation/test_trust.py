@@ -101,7 +101,7 @@ def test_robots_are_seen(gentle):
     )
     result = evaluated(log)
     assert result.verdict["level"] != "reliable"
-    said = [row["reason"] for row in result.verdict["reasons"] if row["check"] == "audit"]
+    said = [row["reason"] for row in result.verdict["reasons"] if row["check"] == "robots"]
     assert any("recur" in reason for reason in said)
 
 
@@ -127,8 +127,8 @@ def test_a_policy_that_changed_half_way_is_seen():
     )
     result = evaluated(log, estimators=["iips"])
     assert result.verdict["level"] != "reliable"
-    blamed = next(row["reason"] for row in result.verdict["reasons"] if row["check"] == "audit")
-    assert "mean-weight-by-block" in blamed and "% of the rows" in blamed
+    checks = {row["check"]: row["reason"] for row in result.verdict["reasons"]}
+    assert "% of the rows" in checks["mean-weight-by-block"]
 
 
 def test_a_continuous_confounder_is_seen():
@@ -146,11 +146,7 @@ def test_a_continuous_confounder_is_seen():
     )  # fmt: skip
     result = evaluated(log)
     assert result.verdict["level"] != "reliable"
-    assert any(
-        "mean-weight-by-x_u" in row["reason"]
-        for row in result.verdict["reasons"]
-        if row["check"] == "audit"
-    )
+    assert "mean-weight-by-x_u" in {row["check"] for row in result.verdict["reasons"]}
 
 
 def test_support_is_computed_for_enumerated_lists():

@@ -6,20 +6,22 @@ from scipy import stats
 from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
-from counterrank.evaluation.several import JudgedTarget, Watched, decide, overall, status_of
+from counterrank.evaluation import GuardrailResult
+from counterrank.evaluation.decision import Standing, decision, overall
+from counterrank.evaluation.several import status_of
 from counterrank.inference import correlation_of, ellipse, together
 from counterrank.metrics import parse_guardrail
 
-RAIL = parse_guardrail("revenue >= -0.01")
 UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 
 
 def action(ends=UP, evidence="reliable", *rails):
-    return decide(JudgedTarget("new", "clicks", *ends, evidence, rails))[0]
+    return decision("clicks", [Standing("new", *ends, evidence)], rails).action
 
 
 def rail(status="safe", evidence="reliable"):
-    return Watched(RAIL, status, evidence)
+    text = "revenue >= -0.01"
+    return GuardrailResult(text, "new", status, 0.0, 0.0, 0.0, "revenue", -0.01, evidence=evidence)
 
 
 def test_only_reliable_good_news_is_shipped():
@@ -33,10 +35,10 @@ def test_only_reliable_good_news_is_shipped():
     assert action(UP, "reliable", rail("safe", "insufficient")) == "test"
 
 
-def test_harm_on_some_evidence_is_held_and_on_none_is_not_known():
+def test_harm_is_held_whatever_the_evidence():
     assert action(DOWN) == "hold"
     assert action(DOWN, "directional") == "hold"
-    assert action(DOWN, "insufficient") == "test"
+    assert action(DOWN, "insufficient") == "hold"
     assert action(UP, "reliable", rail("broken")) == "hold"
     assert action(UP, "reliable", rail("broken", "directional")) == "hold"
     assert action(UP, "reliable", rail("broken", "insufficient")) == "test"
@@ -44,8 +46,8 @@ def test_harm_on_some_evidence_is_held_and_on_none_is_not_known():
 
 
 def test_reasons_have_codes_and_the_decisive_ones_are_given():
-    _, reasons = decide(JudgedTarget("new", "clicks", *UP, "reliable", [rail(), rail("broken")]))
-    assert [one.code for one in reasons] == ["guardrail-broken"]
+    found = decision("clicks", [Standing("new", *UP, "reliable")], [rail(), rail("broken")])
+    assert [one.code for one in found.reasons] == ["guardrail-broken"]
 
 
 def test_a_limit_from_above_is_the_mirror_of_one_from_below():

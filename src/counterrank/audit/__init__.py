@@ -10,7 +10,9 @@ from counterrank.audit.auditor import (
     auditor_of,
 )
 from counterrank.audit.files import audit_file, audit_log
-from counterrank.audit.findings import Audit, Check, Finding, Tallies
+from counterrank.audit.findings import Audit, Check, Tallies
+from counterrank.audit.groups import context_cuts
+from counterrank.findings import Finding
 
 __all__ = [
     "CHECKS",
@@ -26,4 +28,5 @@ __all__ = [
     "audit_file",
     "audit_log",
     "auditor_of",
+    "context_cuts",
 ]

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from counterrank.audit import groups, propensities, rewards, rows, scores
-from counterrank.audit.findings import Check, Finding, Lent, Subject, Tallies, Tally
+from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
-from counterrank.weights.thresholds import SKIPPED
+from counterrank.findings import SKIPPED, Finding
 
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
@@ -93,7 +93,7 @@ def _on_rows(found: Finding, looked: int, n: int) -> Finding:
     """Return the finding, saying how many of n rankings it rests on where it was not all."""
     if looked == n or found.status is SKIPPED:
         return found
-    return replace(found, found=f"{found.found} (in {looked:,} of {n:,} rankings)")
+    return replace(found, text=f"{found.text} (in {looked:,} of {n:,} rankings)")
 
 
 def auditor_of(
@@ -137,7 +137,7 @@ def audit(
 
     >>> from counterrank.data.source import MemorySource
     >>> log = RankingLog(action=[[0], [1]] * 60, reward=[[1], [0]] * 60, propensity=[[.5]] * 120)
-    >>> [f.found for f in audit(MemorySource(log)) if f.check == "exploration"]
+    >>> [f.text for f in audit(MemorySource(log)) if f.code == "exploration"]
     ['100.0\u202f% of shown items were a random choice']
     """
     sample = (

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats
 from counterrank.audit.auditor import audit
-from counterrank.audit.findings import Audit, Finding, examples_at
+from counterrank.audit.findings import Audit, examples_at
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.errors import (
@@ -23,6 +23,7 @@ from counterrank.errors import (
     PolicyError,
     PropensityError,
 )
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.io import (
     Field,
     LogLike,
@@ -44,7 +45,6 @@ from counterrank.io import (
     resolve,
 )
 from counterrank.messages import say
-from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 
 def audit_log(
@@ -182,7 +182,7 @@ def _dirty(
     segments: Sequence[str] | str | None, time: str | None, **reading: Any,
 ) -> Audit:  # fmt: skip
     what, remedy = problem.said, problem.remedy or "correct the file"
-    failed = Finding("readable", FAILED, what, remedy=remedy)
+    failed = Finding("readable", FAILED, what, (remedy,))
     try:
         wrong, log = repaired(path, targets, **reading)
     except (ConfigError, MissingExtraError):
@@ -190,7 +190,7 @@ def _dirty(
     except (CounterrankError, OSError) as deeper:
         # A file that cannot be opened at all says the same twice, with and without its name.
         cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
-        return Audit([Finding("readable", FAILED, what, cause=cause, remedy=remedy)])
+        return Audit([Finding("readable", FAILED, what, (remedy,), cause=cause)])
     rows = Audit([failed, *wrong])
     if log is None:
         return rows
@@ -234,7 +234,7 @@ def repaired(
                 "usable-rows",
                 WARNED,
                 f"the rest of the audit looks at {kept:,} of {len(good):,} rankings",
-                remedy="repair or drop the others; a pattern among them would bias any result",
+                ("repair or drop the others; a pattern among them would bias any result",),
             )
         )
     return findings, from_table(table.filter(pa.array(good)), options)
@@ -248,9 +248,9 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
             "rewards",
             FAILED,
             f"'{name}' is missing or infinite {int(bad.sum()):,} times",
-            examples_at(bad, values, 0),
-            "outcomes that have not arrived, or an outer join",
-            f"say {say('--missing-reward', 'zero')} if none means 0",
+            (f"say {say('--missing-reward', 'zero')} if none means 0",),
+            cause="outcomes that have not arrived, or an outer join",
+            examples=examples_at(bad, values, 0),
         )
         return [missing] if bad.any() else [], np.asarray(~bad.any(axis=1))
     inside = values[cells]
@@ -261,9 +261,9 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
                 "probabilities",
                 FAILED,
                 f"all of '{name}' lies between {finite.min():.4g} and {finite.max():.4g}",
-                examples_at(cells, values, 0),
-                "log-probabilities were logged",
-                "store exp of these values; the rest of this audit did so",
+                ("store exp of these values; the rest of this audit did so",),
+                cause="log-probabilities were logged",
+                examples=examples_at(cells, values, 0),
             )
         ], np.asarray((np.isfinite(values) | ~cells).all(axis=1))
     # Above one by rounding is allowed, as when a log is read.
@@ -287,7 +287,9 @@ def look_at(role: str, name: str, values: Floats, cells: Bools) -> tuple[list[Fi
         if count := int(bad.sum()):
             text = f"'{name}' is {what} {count:,} time{'s' if count > 1 else ''}, in {rows.sum():,} rankings"
             examples = examples_at(bad, values, 0)
-            found.append(Finding("probabilities", FAILED, text, examples, cause, remedy))
+            found.append(
+                Finding("probabilities", FAILED, text, (remedy,), cause=cause, examples=examples)
+            )
         fine &= ~rows
     return found, fine
 

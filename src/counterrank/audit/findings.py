@@ -1,4 +1,4 @@
-"""One line of the audit, what is audited, counts that add over batches, and the list people see."""
+"""What is audited, counts that add over batches, and the list people see."""
 
 import html
 import os
@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.findings import (
+    AUDIT,
+    FAILED,
+    PASSED,
+    SKIPPED,
+    WARNED,
+    Example,
+    Finding,
+    Outcome,
+)
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
-from counterrank.records import Json, Record, plain, printed, write_json
+from counterrank.records import Json, printed, write_json
 from counterrank.weights.ratios import Ratios, ratios_of
-from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED, WARNED, Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -35,35 +44,6 @@ STRETCH_ROWS = 4096
 BLOCKS, STRETCH = 16, 4096
 #: Rows of a batch on which checks begin that one row may settle.
 HEAD_ROWS = 512
-
-
-#: A place in the log: the row, the position, the value seen.
-Example = dict[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding(Record):
-    """What a check found, where, the likely cause and the remedy."""
-
-    check: str
-    status: Outcome
-    found: str
-    examples: tuple[Example, ...] = ()
-    cause: str = ""
-    remedy: str = ""
-    #: An estimate from such a log is worth nothing, whatever else is in order.
-    sinks: bool = False
-    #: The one target that it concerns; None where it concerns the log.
-    target: str | None = None
-
-    @property
-    def advice(self) -> str:
-        """The likely cause and the remedy."""
-        return "; ".join(text for text in (self.cause, self.remedy) if text)
-
-    def to_dict(self) -> Json:
-        """Return plain data for JSON."""
-        return {key: plain(self[key]) for key in self.keys() if key not in ("sinks", "target")}
 
 
 class Lent(Protocol):
@@ -275,10 +255,22 @@ class Check(ABC):
 
     def finds(
         self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",
-        remedy: str = "", *, sinks: bool = False,
+        remedy: str = "", *, fatal: bool = False, where: str = "",
     ) -> list[Finding]:  # fmt: skip
         """Return the one finding of this check."""
-        return [Finding(self.name, status, found, tuple(examples), cause, remedy, sinks)]
+        remedies = (remedy,) if remedy else ()
+        return [
+            Finding(
+                self.name,
+                status,
+                found,
+                remedies,
+                cause=cause,
+                examples=tuple(examples),
+                fatal=fatal,
+                where=where,
+            )  # fmt: skip
+        ]
 
     def passed(self, found: str) -> list[Finding]:
         """Return that nothing is wrong."""
@@ -361,7 +353,7 @@ class Audit(tuple[Finding, ...]):
     """What the checks of a log found: a `Finding` for each.
 
     >>> audit = Audit([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
-    >>> audit, audit.warned[0].found, audit[0]["status"]
+    >>> audit, audit.warned[0].text, audit[0]["status"]
     (Audit(warned=['drift'], passed=1), 'day 3 differs', <Outcome.PASSED: 'passed'>)
     """
 
@@ -387,15 +379,19 @@ class Audit(tuple[Finding, ...]):
         """The checks that this log gives no occasion for."""
         return self._with(SKIPPED)
 
+    def rows(self) -> list[Json]:
+        """Return the findings as JSON has them."""
+        return AUDIT.write(self)
+
     def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
         """Return the findings as a JSON document, and write it to `path` if one is given."""
-        return write_json({"schema": SCHEMA, "audit": plain(self)}, path)
+        return write_json({"schema": SCHEMA, "audit": self.rows()}, path)
 
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
         named = {"failed": self.failed, "warned": self.warned}
         not_passed = [
-            f"{status}={[row.check for row in rows]}" for status, rows in named.items() if rows
+            f"{status}={[row.code for row in rows]}" for status, rows in named.items() if rows
         ]
         return f"Audit({', '.join([*not_passed, f'passed={len(self.passed)}'])})"
 
@@ -407,7 +403,7 @@ class Audit(tuple[Finding, ...]):
 
     def _repr_html_(self) -> str:
         cells = (
-            (one.check, f"{_MARKS[one.status][0]} {one.status}", one.found, one.advice)
+            (one.code, f"{_MARKS[one.status][0]} {one.status}", one.text, one.advice)
             for one in self
         )
         body = "".join(
@@ -428,7 +424,7 @@ class Audit(tuple[Finding, ...]):
         for one in self:
             sign, style = _MARKS[one.status]
             mark = Text(f"{sign} {one.status}", style=style)
-            table.add_row(_safe(one.check), mark, _safe(one.found), _safe(one.advice))
+            table.add_row(_safe(one.code), mark, _safe(one.text), _safe(one.advice))
         return table
 
 

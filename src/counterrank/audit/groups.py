@@ -16,7 +16,6 @@ from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     Check,
-    Finding,
     GroupKey,
     Subject,
     Tally,
@@ -29,13 +28,14 @@ from counterrank.audit.rows import days_of
 from counterrank.data.columns import column_of, interval_names
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
+from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
 from counterrank.messages import say
 from counterrank.policies import Policy
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
-from counterrank.weights.thresholds import FAILED, PASSED, SIGNIFICANT, SKIPPED, THRESHOLDS, WARNED
+from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests.
@@ -395,9 +395,9 @@ def _group_finding(
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     return Finding(
-        check, WARNED if line is PASSED else FAILED, text, cause=cause, sinks=line is FAILED,
-        remedy=f"leave these groups out{_without(kind, [labels[one] for one in worst], subject)}, or "
-        "log the policy that really ran there",
+        check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
+        remedies=(f"leave these groups out{_without(kind, [labels[one] for one in worst], subject)}, or "
+        "log the policy that really ran there",),
     )  # fmt: skip
 
 
@@ -483,9 +483,11 @@ def _unmatched(name: str, subject: Subject) -> Finding:
         cause="it sorts, and the logger never showed its lists"
         if known
         else "its column belongs to other rows or items, or it never shows what was logged",
-        remedy="a logging policy that explores more, near what this target shows"
-        if known
-        else "join the target to the rankings by their ids, with the same item ids",
+        remedies=(
+            "a logging policy that explores more, near what this target shows"
+            if known
+            else "join the target to the rankings by their ids, with the same item ids",
+        ),
         target=name,
     )
 
@@ -513,7 +515,7 @@ def _overall_finding(
     alone = len(wrong) == 1 and all_of > 1
     cause, remedy = blame(float(mean[worst_at]), alone=alone, small=small)
     return Finding(
-        check, FAILED if off > 0.1 else WARNED, text, cause=cause, remedy=remedy,
+        check, FAILED if off > 0.1 else WARNED, text, (remedy,), cause=cause,
         target=name if alone else None,
     )  # fmt: skip
 
@@ -530,7 +532,7 @@ def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
         return [Finding(check, PASSED, text)]
     cause, remedy = blame(2.0, alone=False, small=True)
     return [
-        Finding(check, FAILED, f"{text}: more than probabilities allow", cause=cause, remedy=remedy)
+        Finding(check, FAILED, f"{text}: more than probabilities allow", (remedy,), cause=cause)
     ]
 
 

@@ -9,7 +9,6 @@ from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
-    Finding,
     Subject,
     Tally,
     complete,
@@ -18,10 +17,10 @@ from counterrank.audit.findings import (
 )
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.kernels.jit import jit
 from counterrank.messages import say
 from counterrank.texts import in_percent
-from counterrank.weights.thresholds import FAILED, PASSED, WARNED
 
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4

@@ -14,15 +14,14 @@ from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
-    Finding,
     Subject,
     Tally,
     listed,
     stretch_names,
 )
 from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
 from counterrank.messages import REWARD_PER_RANKING
-from counterrank.weights.thresholds import FAILED, PASSED, SKIPPED
 
 #: Rewards that are expected where there are hardly any: fewer may be missing by chance.
 EXPECTED = 30.0
@@ -94,7 +93,7 @@ _OF_PAGE = "there is one reward a page"
 
 
 def _lost(check: str, found: str, cause: str, remedy: str) -> Finding:
-    return Finding(check, FAILED, found, cause=cause, remedy=remedy)
+    return Finding(check, FAILED, found, (remedy,), cause=cause)
 
 
 def _rates(first: RankingLog) -> Floats:

@@ -11,8 +11,6 @@ from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
     Check,
-    Example,
-    Finding,
     Subject,
     Tally,
     complete,
@@ -20,11 +18,11 @@ from counterrank.audit.findings import (
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
 from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
 from counterrank.messages import say
 from counterrank.policies import Scored
 from counterrank.texts import in_percent, listed
-from counterrank.weights.thresholds import FAILED, WARNED
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")

@@ -3,12 +3,13 @@
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.findings import Check, Finding, Subject, Tally, examples_at
+from counterrank.audit.findings import Check, Subject, Tally, examples_at
 from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import say
 from counterrank.policies import Scored, candidate_fit, parse_policy
 from counterrank.texts import in_percent
-from counterrank.weights.thresholds import FAILED, SIGNIFICANT, WARNED
+from counterrank.weights.thresholds import SIGNIFICANT
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000
@@ -85,7 +86,7 @@ class Scores(Check):
                 "the item came from elsewhere (a pinned item, an ad, a fallback), or "
                 "candidates belong to another request",
                 "log all candidates of a request; drop pinned positions",
-                sinks=outside > SINKING * rows,
+                fatal=outside > SINKING * rows,
             )
         if ineligible:
             found += self.finds(
@@ -130,7 +131,7 @@ class Scores(Check):
             cause="the scores are not those of the logger, or something re-ranked after them",
             remedy="log the final scores, or say how the logger explores: "
             f"{say('--logger', 'plackett-luce')}, swap, ...",
-            sinks=wrong > SINKING * rows,
+            fatal=wrong > SINKING * rows,
         )
 
     def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
@@ -207,7 +208,7 @@ def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: f
         "affected",
         cause="the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
               "features, or not in proportion to them",
-        remedy="add what the logger ranks by as features of candidates (z_ columns)",
+        remedies=("add what the logger ranks by as features of candidates (z_ columns)",),
     )  # fmt: skip
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from counterrank.errors import ConfigError
+from counterrank.evaluation.arm_checks import CHECK, checks_of, reach, wrong_weights
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.doubts import CHECK, notes_on, reach, wrong_weights
-from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline, notes_of
+from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline
 from counterrank.evaluation.pooling import PooledTest
+from counterrank.findings import WARNED, Finding
 from counterrank.inference import AdjustedMean, Looks, check_level
-from counterrank.messages import Message, say
+from counterrank.messages import say
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
@@ -101,13 +102,13 @@ def abtest(
             "there is one reward a ranking, which has no places: what is below a place cannot be "
             f"left out; do without {say('--top-down', python='top_down=True')}"
         )
-    source = names.index(base)
+    source, notes = names.index(base), tuple(checks_of(test))
     lifts = tuple(
         _lift(test, source, to, level, looks, top_down=top_down)
         for to in range(len(names))
         if to != source
     )
-    return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes_of(notes_on(test)))
+    return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes)
 
 
 def _baseline(given: str | None, arms: Sequence[str]) -> str:
@@ -123,23 +124,23 @@ def _lift(
 ) -> ArmLift:
     n = test.log.n
     plain, pooled = test.plain(source, to), test.pooled(source, to)
-    doubts, notes = wrong_weights(test, (source, to), looks), []
+    doubts, notes = list(wrong_weights(test, (source, to), looks)), []
     if top_down:
         upper = test.pooled(source, to, top_down=True)
         away = pooled.minus(upper)
         if abs(away.value) > reach(away, CHECK, n, looks) + _ROUNDING * pooled.stderr:
-            notes.append(Message("not-top-down", _NOT_TOP_DOWN))
+            notes.append(Finding("not-top-down", WARNED, _NOT_TOP_DOWN))
         else:
             pooled = upper
     one, other = (_interval(mean, level, n, looks) for mean in (plain, pooled))
     apart = _interval(plain.minus(pooled), CHECK, n, looks, _ROUNDING * one.width)
     if not apart.low <= 0.0 <= apart.high:
-        doubts.append(Message("arms-contradict", _CONTRADICT))
+        doubts.append(Finding("arms-contradict", WARNED, _CONTRADICT))
     # An honest log makes the pooled interval shorter; a longer one is chance, and no reason to change.
     trusted = not doubts and other.width < one.width
     shared = float((test.weights[:, [source, to]] > 0.0).all(axis=1).mean())
     if shared < HARDLY:
-        notes.append(Message("no-common-pages", _ALONE.format(share=in_percent(shared))))
+        notes.append(Finding("no-common-pages", WARNED, _ALONE.format(share=in_percent(shared))))
     return ArmLift(
         test.names[source],
         test.names[to],
@@ -149,7 +150,7 @@ def _lift(
         headline=Headline.POOLED if trusted else Headline.PLAIN,
         saved=1.0 - (other.width / one.width) ** 2 if trusted else 0.0,
         shared=shared,
-        notes=notes_of([*doubts, *notes]),
+        notes=(*doubts, *notes),
     )
 
 

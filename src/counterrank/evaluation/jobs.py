@@ -18,7 +18,7 @@ from counterrank.estimators import (
     parse,
 )
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.tables import Skipped
+from counterrank.findings import SKIPPED, Finding
 
 #: What runs when no estimator is named; the result lists those that the log cannot support. The
 #: tree of `aips` is not among them: it explains behaviour, but costs a quarter of the time and has
@@ -104,7 +104,7 @@ def make_jobs(
     tree: BehaviorTree | None = None,
     *,
     required: bool = True,
-) -> tuple[list[Job], tuple[Skipped, ...]]:
+) -> tuple[list[Job], tuple[Finding, ...]]:
     """Return a job for each target and estimator that can run, and the reason for each that cannot.
 
     The panel's jobs are among them, silent where nobody named them.
@@ -115,7 +115,7 @@ def make_jobs(
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
     jobs: list[Job] = []
-    skipped: list[Skipped] = []
+    skipped: list[Finding] = []
     for target in options.targets:
         workspace = Workspace(
             source,
@@ -137,7 +137,9 @@ def make_jobs(
                     raise type(problem)(
                         f"'{name}' cannot run for target '{target}': {problem}"
                     ) from problem
-                skipped.append(Skipped(target, name, str(problem)))
+                skipped.append(
+                    Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
+                )
         if not made:
             raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].reason}")
         jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]

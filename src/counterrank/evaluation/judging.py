@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.audit import Finding
-from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, parse
 from counterrank.evaluation.comparing import Rival
-from counterrank.evaluation.tables import LEVELS, MORE_ROWS, Level, Reason, Verdict
+from counterrank.evaluation.tables import MORE_ROWS
+from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.inference import holm, two_sided
 from counterrank.messages import say
 from counterrank.texts import in_percent
@@ -24,13 +23,9 @@ from counterrank.weights.diagnostics import (
 )
 from counterrank.weights.moments import Moments
 from counterrank.weights.thresholds import (
-    FAILED,
-    PASSED,
     POSITION_ESS,
     SIGNIFICANT,
     THRESHOLDS,
-    WARNED,
-    Outcome,
 )
 
 
@@ -65,8 +60,6 @@ class TargetEvidence:
     unsupported: Sequence[float] = ()
     practical: float | None = None
     estimated_propensity: bool = False
-    #: Findings of the audit that failed.
-    failed_audit: Sequence[Finding] = ()
     #: The factor by which estimated propensities must be wrong to turn the lift's sign.
     sign_changes_at: float | None = None
     #: The user says that the target was not trained on these rows, or until when it was trained,
@@ -81,51 +74,36 @@ class TargetEvidence:
 #: meets one: the price of seeing biases that are no larger than the interval.
 DOUBTFUL = 0.1
 
-SEVERITY = [PASSED, WARNED, FAILED]
 EXPLORE = "a logging policy that explores more"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What one check says: a status, the reason, what would help, and how many rows in all would do.
-
-    Each of the `ways` would help by itself.
-    """
-
-    status: Outcome
-    reason: str
-    ways: tuple[str, ...] = ()
-    rows: int | None = None
+Found = Iterator[Finding]
 
 
-Found = Iterator[Judged]
+def _found(
+    status: Outcome, text: str, remedies: tuple[str, ...] = (), rows: int | None = None
+) -> Finding:
+    """Return what a check says; `reasons` adds its code and the target."""
+    return Finding("", status, text, remedies, rows=rows)
 
 
-def reasons(evidence: TargetEvidence) -> list[Reason]:
-    """Return a row for every check that could be made."""
-    found: list[Reason] = []
+def reasons(evidence: TargetEvidence) -> list[Finding]:
+    """Return a finding for every check of an estimate that could be made."""
+    return list(_checked(evidence))
+
+
+def _checked(evidence: TargetEvidence) -> Iterator[Finding]:
     for check in CHECKS:
+        code = check.__name__.replace("_", "-")
         for one in check(evidence):
-            passed = one.status == PASSED
-            ways = () if passed else one.ways
-            found.append(
-                Reason(
-                    evidence.estimate.target,
-                    check.__name__.replace("_", "-"),
-                    one.status.word,
-                    one.reason,
-                    ", or ".join(ways),
-                    None if passed else one.rows,
-                    ways,
-                )
-            )
-    return found
+            found = replace(one, code=code, target=evidence.estimate.target)
+            yield replace(found, remedies=(), rows=None) if found.status is PASSED else found
 
 
 def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
     if not e.estimate.estimable:
-        yield Judged(
+        yield _found(
             FAILED,
             f"not estimable: {e.estimate.not_estimable}",
             ("see what the audit says, and log more widely",),
@@ -136,7 +114,7 @@ def model_alone(e: TargetEvidence) -> Found:
     """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
     if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
-        yield Judged(
+        yield _found(
             WARNED,
             reason,
             ("random swaps or slots for a few percent of requests, with logged probabilities",),
@@ -159,13 +137,13 @@ def units(e: TargetEvidence) -> Found:
         )
         owner += ", not the row"
     if doubt and not e.independent:
-        status = max(WARNED, line.status(e.units), key=SEVERITY.index)
+        status = worst((WARNED, line.status(e.units)))
         option = say("--independent-rows", python="independent_rows=True")
-        yield Judged(status, doubt, (owner, f"say {option} if no visitor has two rows"))
+        yield _found(status, doubt, (owner, f"say {option} if no visitor has two rows"))
         return
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or groups of users"
-    yield Judged(line.status(e.units), reason, *_more(e.estimate.n, factor))
+    yield _found(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
 def resting_on(e: TargetEvidence) -> Moments | None:
@@ -191,27 +169,27 @@ def ess(e: TargetEvidence) -> Found:
             status = WARNED
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
             found_ess = float(by_position.min())
-            yield Judged(
+            yield _found(
                 status,
                 reason,
                 *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f"{EXPLORE} there"),
             )
             return
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
-        yield Judged(
+        yield _found(
             status,
             reason,
             (f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",),
         )
         return
-    yield Judged(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
+    yield _found(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
 
 
 def outcomes(e: TargetEvidence) -> Found:
     """There are enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
-    yield Judged(
+    yield _found(
         line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more
     )
 
@@ -221,7 +199,7 @@ def tail(e: TargetEvidence) -> Found:
     moments = resting_on(e)
     if moments is not None:
         value = tail_index(moments)
-        yield Judged(
+        yield _found(
             _softened(THRESHOLDS["tail"].status(value), e),
             f"the largest weights fall off with a tail index of {value:.2f}",
             ("an estimator with lighter weights (lower interaction order, self-normalised)",),
@@ -234,7 +212,7 @@ def concentration(e: TargetEvidence) -> Found:
     if moments is not None:
         value = largest_weight_share(moments)
         status = _softened(THRESHOLDS["concentration"].status(value), e)
-        yield Judged(
+        yield _found(
             status,
             f"one ranking carries at most {in_percent(value)} of the weight",
             (MORE_ROWS, EXPLORE),
@@ -250,23 +228,19 @@ def mean_weight(e: TargetEvidence) -> Found:
         return
     # The worse of two, with Bonferroni's factor below.
     test = min(tests, key=lambda one: one.p_value)
-    worst = int(np.nanargmax(np.abs(test.z)))
+    furthest = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value * len(tests) > SIGNIFICANT:
-        furthest = f"{test.mean[worst]:.3g} at position {worst + 1}"
-        yield Judged(PASSED, f"weights average 1 within chance (furthest: {furthest})")
+        where = f"{test.mean[furthest]:.3g} at position {furthest + 1}"
+        yield _found(PASSED, f"weights average 1 within chance (furthest: {where})")
         return
-    status = max(
-        WARNED,
-        THRESHOLDS["mean-weight"].status(off),
-        key=SEVERITY.index,
-    )
+    status = worst((WARNED, THRESHOLDS["mean-weight"].status(off)))
     reason = (
-        f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} (p = "
+        f"weights average {test.mean[furthest]:.3g} instead of 1 at position {furthest + 1} (p = "
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    yield Judged(
+    yield _found(
         status, reason, ("run 'counterrank check' on this log: it names the likely cause",)
     )
 
@@ -283,7 +257,7 @@ def support(e: TargetEvidence) -> Found:
         f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
-    yield Judged(
+    yield _found(
         line.status(float(shares[worst])),
         reason,
         (f"explore those items at position {_listed(weak)}",),
@@ -293,7 +267,7 @@ def support(e: TargetEvidence) -> Found:
 def agreement(e: TargetEvidence) -> Found:
     """Estimators with weaker assumptions agree with the recommended one within their errors."""
     if e.assumption_free:
-        yield Judged(PASSED, "the estimator assumes nothing about how items affect each other")
+        yield _found(PASSED, "the estimator assumes nothing about how items affect each other")
         return
     usable = [rival for rival in e.rivals if rival.usable]
     # What the interval already allows for bias is no contradiction, and stands in where nobody
@@ -315,7 +289,7 @@ def agreement(e: TargetEvidence) -> Found:
         if far or _turned(e):
             yield _doubted(e, far, names)
             return
-        yield Judged(
+        yield _found(
             PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
         )
         return
@@ -327,7 +301,7 @@ def agreement(e: TargetEvidence) -> Found:
         f"{worst.stderr:.2g}{beyond} "
         f"by {distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
-    yield Judged(
+    yield _found(
         THRESHOLDS["agreement"].status(distance),
         reason,
         (f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",),
@@ -341,25 +315,25 @@ def _turned(e: TargetEvidence) -> bool:
     return certain and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
 
 
-def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Judged:
+def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Finding:
     advice = (MORE_ROWS, f"{EXPLORE}, until the estimators agree or clearly differ")
     if not far:
         reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
-        return Judged(WARNED, reason, advice)
+        return _found(WARNED, reason, advice)
     worst = max(far, key=lambda rival: abs(rival.difference))
     reason = (
         f"{worst.name} assumes less and may well differ: by {worst.difference:+.4g} ± "
         f"{worst.stderr:.2g} on the same rows"
     )
-    return Judged(WARNED, reason, advice)
+    return _found(WARNED, reason, advice)
 
 
-def _unchecked(rivals: Sequence[Rival], allowed: float) -> Judged:
+def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
     names = ", ".join(rival.name for rival in rivals) or "none was run"
     reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
     if allowed > 0:
-        return Judged(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
-    return Judged(
+        return _found(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
+    return _found(
         WARNED,
         reason,
         (MORE_ROWS, EXPLORE, f"run more estimators: {say('--estimators', 'all')}"),
@@ -370,7 +344,7 @@ def auto(e: TargetEvidence) -> Found:
     """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
     name = e.estimate.estimator
     if name != "auto":
-        yield Judged(
+        yield _found(
             WARNED,
             f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
             "'auto' would say of this log is not known",
@@ -388,7 +362,7 @@ def precision(e: TargetEvidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield Judged(FAILED, "the interval cannot be computed", (MORE_ROWS,))
+        yield _found(FAILED, "the interval cannot be computed", (MORE_ROWS,))
         return
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
@@ -405,10 +379,10 @@ def precision(e: TargetEvidence) -> Found:
         wanted = max(goal * scale, abs(lift.value) / 2)
         if wanted <= allowed:
             why = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
-            yield Judged(status, reason, (f"{why}; {EXPLORE}", "an A/B test"))
+            yield _found(status, reason, (f"{why}; {EXPLORE}", "an A/B test"))
             return
         factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
-    yield Judged(status, reason, *_more(e.estimate.n, factor, EXPLORE))
+    yield _found(status, reason, *_more(e.estimate.n, factor, EXPLORE))
 
 
 def propensities(e: TargetEvidence) -> Found:
@@ -420,7 +394,7 @@ def propensities(e: TargetEvidence) -> Found:
         if e.sign_changes_at is None
         else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
     )
-    yield Judged(
+    yield _found(
         WARNED,
         f"propensities were estimated, not logged{turns}",
         ("log the probability of each shown item when it is shown",),
@@ -435,13 +409,13 @@ def fresh_target(e: TargetEvidence) -> Found:
         "only"
     )
     if e.learned_here:
-        yield Judged(WARNED, f"'{name}' was learned from this very log", (f"a later log; {split}",))
+        yield _found(WARNED, f"'{name}' was learned from this very log", (f"a later log; {split}",))
     elif e.trained_until is not None:
-        yield Judged(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
+        yield _found(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
     elif e.fresh:
-        yield Judged(PASSED, f"'{name}' was not trained on this log, as declared")
+        yield _found(PASSED, f"'{name}' was not trained on this log, as declared")
     else:
-        yield Judged(
+        yield _found(
             WARNED,
             f"'{name}' may have been trained on this very log, whose noise would look like a lift",
             (
@@ -451,17 +425,9 @@ def fresh_target(e: TargetEvidence) -> Found:
         )
 
 
-def audit(e: TargetEvidence) -> Found:
-    """No check of the audit failed."""
-    for failed in e.failed_audit:
-        status = FAILED if failed.sinks else WARNED
-        ways = (failed.remedy,) if failed.remedy else ()
-        yield Judged(status, f"the audit failed at '{failed.check}': {failed.found}", ways)
-
-
 CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
     estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
-    propensities, audit, fresh_target, auto,
+    propensities, fresh_target, auto,
 )  # fmt: skip
 
 
@@ -523,63 +489,3 @@ def round_up(value: float) -> int:
 
 def _listed(numbers: NDArray[np.int64]) -> str:
     return ", ".join(str(int(k)) for k in numbers)
-
-
-def verdict(evidence: Sequence[TargetEvidence]) -> Verdict:
-    """Return the evidence level of each target and of all, every reason for it, and a sentence.
-
-    A failed check makes a target's evidence insufficient, a warning makes it directional; the level
-    of all is the lowest. Nothing here depends on whether a lift is up or down.
-    """
-    found = {one.estimate.target: reasons(one) for one in evidence}
-    levels = {target: level_of(rows) for target, rows in found.items()}
-    lowest = min(levels.values(), key=LEVELS.index)
-    return Verdict(
-        level=lowest,
-        summary=" ".join(_sentence(target, levels[target], found[target]) for target in found),
-        targets=levels,
-        reasons=tuple(row for rows in found.values() for row in rows),
-    )
-
-
-def level_of(rows: Sequence[Reason]) -> Level:
-    """Return the evidence level that follows from the checks."""
-    statuses = {row.status for row in rows}
-    return (
-        LEVELS[0]
-        if FAILED.word in statuses
-        else LEVELS[1]
-        if WARNED.word in statuses
-        else LEVELS[2]
-    )
-
-
-def meets(level: str, required: str) -> bool:
-    """Return whether an evidence level is at least the required one.
-
-    >>> meets("directional", "reliable"), meets("reliable", "directional")
-    (False, True)
-    """
-    for name in (level, required):
-        if name not in LEVELS:
-            raise ConfigError(
-                f"'{name}' is no evidence level; use one of {', '.join(reversed(LEVELS))}"
-            )
-    return LEVELS.index(level) >= LEVELS.index(required)
-
-
-def _sentence(target: str, level: str, rows: Sequence[Reason]) -> str:
-    if level == LEVELS[2]:
-        return f"The evidence on '{target}' is reliable: all {len(rows)} checks passed."
-    worst = FAILED if level == LEVELS[0] else WARNED
-    wrong = [row for row in rows if row.blamed]
-    # What is wrong with the log goes first: more rows of it would not help.
-    firsts = (estimable.__name__, audit.__name__)
-    causes = [row for name in firsts for row in wrong if row.check == name]
-    blamed = causes or [row for row in wrong if row.status == worst.word]
-    others = len(wrong) - 1
-    more = f" (and {others} more)" if others else ""
-    return (
-        f"The evidence on '{target}' is {level}: {blamed[0].reason}{more}. What would help: "
-        f"{blamed[0].help}."
-    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
-from counterrank.messages import Message
+from counterrank.findings import FAILED, NOTES, Finding
 from counterrank.records import Json, Record, RecordResult, ResultView
 
 if TYPE_CHECKING:
@@ -20,19 +19,6 @@ class Headline(StrEnum):
 
     PLAIN = "plain"
     POOLED = "pooled"
-
-
-@dataclass(frozen=True, slots=True)
-class Note(Record):
-    """What has to be said: a code for scripts, words for people."""
-
-    code: str
-    text: str
-
-
-def notes_of(messages: Iterable[Message]) -> tuple[Note, ...]:
-    """Return messages as notes of a result."""
-    return tuple(Note(one.code, one.text) for one in messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +66,7 @@ class ArmLift(Record):
     headline: Headline
     saved: float
     shared: float
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
 
     @property
     def lift(self) -> Difference:
@@ -111,7 +97,12 @@ class ABTest(RecordResult):
     sequential: int | None = None
     #: Whether it was declared that what stands below a place does not change its reward.
     top_down: bool = False
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
+
+    @property
+    def valid(self) -> bool:
+        """Whether no check says that the arms cannot be compared."""
+        return not any(one.status is FAILED for one in self.notes)
 
     def lift(self, to: str) -> ArmLift:
         """Return the lift of an arm over the baseline."""

@@ -21,9 +21,9 @@ from counterrank.evaluation.tables import (
     Segment,
     Sensitivity,
     ShipDecision,
-    Skipped,
     Verdict,
 )
+from counterrank.findings import ESTIMATORS_SKIPPED, Finding
 from counterrank.records import Json, Result, ResultView, plain
 from counterrank.texts import suggestion
 
@@ -60,7 +60,7 @@ class Evaluation(Result):
     planning: dict[str, SamplePlan] = field(default_factory=dict)
     sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
     audit: Audit = field(default_factory=Audit)
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[Finding, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
     #: Every metric, the primary among them; all other fields speak of the primary.
     metrics: tuple[MetricResult, ...] = ()
@@ -104,7 +104,7 @@ class Evaluation(Result):
         rows = {
             one.name: plain(getattr(self, one.name))
             for one in fields(self)
-            if one.name not in ("log", "estimates", "metrics")
+            if one.name not in ("log", "estimates", "metrics", "audit", "skipped")
         }
         return {
             "schema": self.SCHEMA,
@@ -112,6 +112,8 @@ class Evaluation(Result):
             "estimates": [plain(e.to_dict()) for e in self.estimates],
             "lift": lifts,
             **rows,
+            "audit": self.audit.rows(),
+            "skipped": ESTIMATORS_SKIPPED.write(self.skipped),
             "metrics": [one.to_dict() for one in self.metrics],
         }
 

@@ -35,7 +35,7 @@ from counterrank.evaluation.jobs import (
     recommended,
     weightless,
 )
-from counterrank.evaluation.judging import TargetEvidence, scale_of, verdict
+from counterrank.evaluation.judging import TargetEvidence, reasons, scale_of
 from counterrank.evaluation.passing import Pass, PassState
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.segments import Cut, Group, cuts_of, group_estimates, segment_table
@@ -44,15 +44,13 @@ from counterrank.evaluation.tables import (
     Comparison,
     Segment,
     Sensitivity,
-    Skipped,
     Verdict,
-    weakest,
 )
 from counterrank.evaluation.totals import Pairing, against, pairing
+from counterrank.evaluation.verdict import no_better, of_audit, verdict
 from counterrank.messages import ESTIMATED, has
 from counterrank.weights.diagnostics import Support, effective_rows, mean_weight_test
 from counterrank.weights.moments import Moments
-from counterrank.weights.thresholds import FAILED
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
 #: sensitivity.
@@ -70,7 +68,7 @@ class RewardRun:
     #: Whether it is a column of the log, not a function of one: then its numbers are audited.
     logged: bool = True
     jobs: Sequence[Job] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[Finding, ...] = ()
     auditor: Auditor | None = None
     cuts: Sequence[Cut] = ()
 
@@ -242,21 +240,20 @@ def judge(
     # Of further rewards the range is needed only where the verdict looks at it.
     ranged = run.primary or has(run.first.notes, ESTIMATED)
     ranges: dict[str, Sensitivity | None] = {}
-    evidence = []
+    found: dict[str, list[Finding]] = {}
     rows = state.fingerprint.of_rows
     for job, one in zip(run.jobs, estimates, strict=True):
         if run.recommended[job.target] != job.name:
             continue
         ranges[job.target] = _sensitivity(run, job, one, estimates, pairs) if ranged else None
         supported, ranged_by = supports[job.target], ranges[job.target]
-        evidence.append(
-            replace(
-                _evidence(run, pairs, job, one, estimates, findings),
-                unsupported=() if supported is None else supported.rare_share,
-                sign_changes_at=None if ranged_by is None else ranged_by.sign_changes_at,
-                learned_here=_learned_from(run.first, job.target) == rows,
-            )
+        evidence = replace(
+            _evidence(run, pairs, job, one, estimates),
+            unsupported=() if supported is None else supported.rare_share,
+            sign_changes_at=None if ranged_by is None else ranged_by.sign_changes_at,
+            learned_here=_learned_from(run.first, job.target) == rows,
         )
+        found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
     groups = group_estimates(
         state.segments, state.paired, run.main, run.recommended, looks, options.baseline
     )
@@ -265,7 +262,7 @@ def judge(
         state,
         estimates,
         ranges,
-        _no_better(verdict(evidence), options.baseline),
+        verdict(no_better(found, options.baseline)),
         compare(run.jobs, estimates, pairs, run.recommended, options.level, looks),
         groups,
         segment_table(groups, run.recommended, looks),
@@ -324,9 +321,8 @@ def _sensitivity(
 
 
 def _evidence(
-    run: RewardRun, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate],
-    findings: Sequence[Finding],
-) -> TargetEvidence:  # fmt: skip
+    run: RewardRun, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate]
+) -> TargetEvidence:
     # The same judges in the same order, whichever estimators the user named: the panel always runs.
     ranks = {name: rank for rank, name in enumerate(PANEL)}
     order = sorted(
@@ -364,11 +360,6 @@ def _evidence(
         or parse(one.basis).interactions(run.first.K) == run.first.K,
         practical=run.options.practical,
         estimated_propensity=has(run.first.notes, ESTIMATED),
-        failed_audit=[
-            finding
-            for finding in findings
-            if finding.status is FAILED and finding.target in (None, one.target)
-        ],
         fresh=run.options.target_is_fresh,
         trained_until=run.options.target_trained_until,
     )
@@ -377,18 +368,3 @@ def _evidence(
 def _learned_from(first: RankingLog, target: str) -> str | None:
     """Return the fingerprint of the rows that a learned policy was learned from, where it says so."""
     return getattr(getattr(first.targets.get(target), "rule", None), "learned_from", None)
-
-
-def _no_better(found: Verdict, baseline: str | None) -> Verdict:
-    """Return a verdict in which no target is better known than the baseline it is compared with."""
-    if baseline is None:
-        return found
-    base = found.of(baseline)
-    levels = {target: weakest(level, base) for target, level in found.targets.items()}
-    more = "".join(
-        f" The evidence on '{target}' is no better than that on the baseline '{baseline}', {base}."
-        for target, level in levels.items()
-        if level != found.of(target)
-    )
-    lowest = weakest(*levels.values())
-    return replace(found, level=lowest, targets=levels, summary=found.summary + more)

@@ -41,7 +41,7 @@ from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, 
 from counterrank.evaluation.several import (
     Together,
     correlations,
-    decision,
+    decided,
     guardrail_results,
     metric_results,
 )
@@ -339,7 +339,7 @@ def _finish(
     for run, part, own in zip(runs, total.parts, estimates, strict=True):
         timed = [at_any_time(one, options.looks) for one in own]
         about = findings if run is first else [
-            *(one for one in findings if one.check not in REWARD_FINDINGS), *run.findings(part)
+            *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
         ]  # fmt: skip
         judged.append(judge(run, part, timed, about, supports))
     all_of = Together.of(dict(zip(metrics.measures, judged, strict=True)), total.totals, options)
@@ -351,7 +351,7 @@ def _finish(
         verdict=primary.verdict,
         metrics=results,
         guardrails=rails,
-        decision=decision(metrics, primary, rails, all_of),
+        decision=decided(primary, rails, all_of),
         baseline=options.baseline or LOGGER,
         correlations=correlations(metrics, all_of) if len(results) > 1 else {},
     )

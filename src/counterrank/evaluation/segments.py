@@ -15,8 +15,9 @@ from counterrank.evaluation.jobs import TREE, Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.evaluation.totals import RowTotals, over, pairing
 from counterrank.evaluation.widening import at_any_time
+from counterrank.findings import FAILED, PASSED
 from counterrank.inference import Looks, benjamini_hochberg, holm
-from counterrank.weights.thresholds import FAILED, PASSED, THRESHOLDS
+from counterrank.weights.thresholds import THRESHOLDS
 
 
 class Cut(Protocol):

@@ -8,28 +8,28 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
+from counterrank.evaluation.decision import BROKEN, OPEN, SAFE, Standing, decision
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
 from counterrank.evaluation.tables import (
     LEVELS,
-    DecisionReason,
+    MORE_ROWS,
     GuardrailResult,
     JointLift,
     MetricResult,
-    Reason,
     ShipDecision,
     Verdict,
     weakest,
 )
 from counterrank.evaluation.totals import Pairing, Quantity, RowTotals, pairing
+from counterrank.evaluation.verdict import verdict
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.inference import bias_aware_half, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
 from counterrank.texts import in_percent
 
-SHIP, HOLD, TEST = "ship", "hold", "test"
-SAFE, BROKEN, OPEN = "safe", "broken", "open"
 #: A denominator whose error is more than these shares of it: a ratio's interval by the delta method
 #: begins to be wrong at the first (Hayya, Armstrong & Gressis 1975), and means nothing at the second.
 NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
@@ -169,11 +169,11 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
         estimates = tuple(
             _ratio_estimate(metric, target, all_of) for target in all_of.options.targets
         )
-        verdict = _weakest(metric, [one.verdict for one in found], all_of)
+        weakest_of = _weakest(metric, [one.verdict for one in found], all_of)
         return MetricResult(
             metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
             all_of.totals.stderr(own), estimates, dict(first.run.recommended),
-            verdict=verdict, skipped=first.run.skipped,
+            verdict=weakest_of, skipped=first.run.skipped,
         )  # fmt: skip
     return MetricResult(
         metric.name, metric.name == metrics.primary, metric.text, "page" if first.run.first.page_reward else "position",
@@ -228,23 +228,18 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
 
 
 def _weakest(metric: Metric, verdicts: Sequence[Verdict], all_of: Together) -> Verdict:
-    """Return the verdict of a ratio: no better than that of its parts."""
-    targets = {}
+    """Return the verdict of a ratio: no better than that of its parts, or than its denominator."""
+    found: dict[str, list[Finding]] = {}
     for target in all_of.options.targets:
-        levels: list[str] = [one.of(target) for one in verdicts]
+        rows = [one for part in verdicts for one in part.reasons if one.target == target]
         share = all_of.shaky(metric, target)
         if share > NEAR_ZERO:
-            levels.append("insufficient" if share > AT_ZERO else "directional")
-        targets[target] = weakest(*levels)
-    reasons: dict[tuple[str, str, str], Reason] = {}
-    for verdict in verdicts:
-        for row in verdict.reasons:
-            reasons.setdefault((row.target, row.check, row.reason), row)
-    summary = " ".join(
-        f"The evidence on '{metric.name}' of '{target}' is {level}: no better than that of its parts."
-        for target, level in targets.items()
-    )
-    return Verdict(weakest(*targets.values()), summary, targets, tuple(reasons.values()))
+            text = f"the denominator of '{metric.text}' is too uncertain"
+            status = FAILED if share > AT_ZERO else WARNED
+            rows.append(Finding("denominator-near-zero", status, text, (MORE_ROWS,), target))
+        # What both parts say is said once.
+        found[target] = list({(one.code, one.text): one for one in rows}.values())
+    return verdict(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -334,50 +329,26 @@ def _judged(rail: _Rail, target: str, all_of: Together, level: float) -> Guardra
     )
 
 
-def decision(
-    metrics: Metrics,
-    primary: MetricResult,
-    guardrails: Sequence[GuardrailResult],
-    all_of: Together,
+def decided(
+    primary: MetricResult, guardrails: Sequence[GuardrailResult], all_of: Together
 ) -> ShipDecision:
     """Return what to do about the targets that are no baseline.
 
-    Of several candidates the best is looked for: each must be better at a level that holds for all
-    of them together (Bonferroni).
+    Of several candidates the best is looked for: to be shipped, each must be better at a level that
+    holds for all of them together (Bonferroni).
     """
     candidates = [target for target in all_of.options.targets if target != all_of.options.baseline]
     level = 1.0 - (1.0 - all_of.options.level) / max(len(candidates), 1)
-    by_text = {one.text: one for one in metrics.guardrails}
-    decided: dict[str, tuple[str, tuple[Message, ...]]] = {}
-    bounds: dict[str, float] = {}
+    standings = []
     for target in candidates:
         one = primary.estimate(target)
-        low, high, *_ = all_of.wider(one, level)
+        low, far, *_ = all_of.wider(one, level)
+        high = one.lift.high
         if primary.lower_is_better:
-            low, high = -high, -low
-        watched = [
-            Watched(
-                by_text[row.expression], row.status, row.evidence,
-                f"{row.column} = {row.group}" if row.column else "",
-            )
-            for row in guardrails
-            if row.target == target
-        ]  # fmt: skip
+            low, high = -far, -one.lift.low
         evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
-        decided[target] = decide(JudgedTarget(target, primary.name, low, high, evidence, watched))
-        bounds[target] = low
-    actions = {target: action for target, (action, _) in decided.items()}
-    action = overall(list(actions.values()))
-    named = [target for target in candidates if actions[target] == action]
-    # Of several that could be shipped, the one whose lift is surely largest.
-    best = max(named, key=lambda target: bounds[target]) if action == SHIP else None
-    shown = [best] if best is not None else (named if action != HOLD else candidates)
-    reasons = tuple(
-        DecisionReason(target, reason.code, reason.text)
-        for target in shown
-        for reason in decided[target][1]
-    )
-    return ShipDecision(action, reasons, best, actions)
+        standings.append(Standing(target, low, high, evidence))
+    return decision(primary.name, standings, guardrails)
 
 
 def status_of(guardrail: Guardrail, low: float, high: float) -> str:
@@ -394,86 +365,3 @@ def status_of(guardrail: Guardrail, low: float, high: float) -> str:
     if low >= limit:
         return SAFE
     return BROKEN if high < limit else OPEN
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """One guardrail for one target, or for one group of rows: what it says and on what evidence."""
-
-    guardrail: Guardrail
-    status: str
-    #: The evidence level of the metric.
-    evidence: str
-    group: str = ""
-
-    @property
-    def title(self) -> str:
-        """How it is called in a sentence."""
-        return f"'{self.guardrail.text}'" + (f" in {self.group}" if self.group else "")
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedTarget:
-    """What is known of one target: the primary's lift, better when above zero, and its guardrails."""
-
-    target: str
-    primary: str
-    low: float
-    high: float
-    evidence: str
-    watched: Sequence[Watched] = ()
-
-
-def decide(one: JudgedTarget) -> tuple[str, tuple[Message, ...]]:
-    """Return the action for one target and the reasons for it, the decisive ones first.
-
-    Ship: the primary is better, every guardrail is safe, and the evidence on all of them is
-    reliable. Hold: the primary is worse, or a guardrail is broken, on evidence that is more than
-    insufficient. All else is for a test to find out.
-    """
-    reasons = [_of_primary(one), *(_of_guardrail(rail) for rail in one.watched)]
-    action = next(kind for kind in (HOLD, TEST, SHIP) if kind in dict(reasons))
-    return action, tuple(reason for for_action, reason in reasons if for_action == action)
-
-
-def _of_primary(one: JudgedTarget) -> tuple[str, Message]:
-    name, target = one.primary, one.target
-    if one.evidence == "insufficient":
-        text = f"the evidence on '{name}' of '{target}' is insufficient"
-        return TEST, Message("primary-evidence", text)
-    if one.high < 0:
-        return HOLD, Message("primary-worse", f"'{target}' is worse in '{name}', the primary")
-    if not one.low > 0:
-        text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
-        return TEST, Message("primary-open", text)
-    if one.evidence != "reliable":
-        text = f"'{target}' looks better in '{name}', but the evidence is {one.evidence}"
-        return TEST, Message("primary-evidence", text)
-    text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
-    return SHIP, Message("primary-better", text)
-
-
-def _of_guardrail(rail: Watched) -> tuple[str, Message]:
-    if rail.evidence == "insufficient":
-        text = f"the evidence on {rail.title} is insufficient"
-        return TEST, Message("guardrail-evidence", text)
-    if rail.status == BROKEN:
-        return HOLD, Message("guardrail-broken", f"{rail.title} is broken")
-    if rail.status == OPEN:
-        text = f"{rail.title} is open: the interval reaches to both sides of the limit"
-        return TEST, Message("guardrail-open", text)
-    if rail.evidence != "reliable":
-        text = f"{rail.title} looks safe, but the evidence is {rail.evidence}"
-        return TEST, Message("guardrail-evidence", text)
-    return SHIP, Message("guardrail-safe", f"{rail.title} is safe")
-
-
-def overall(actions: Sequence[str]) -> str:
-    """Return the action for all candidates: ship one if one can be shipped, hold where all are held.
-
-    >>> overall(["hold", "test"]), overall(["hold", "ship"]), overall(["hold"])
-    ('test', 'ship', 'hold')
-    """
-    if SHIP in actions:
-        return SHIP
-    return HOLD if actions and all(action == HOLD for action in actions) else TEST

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from counterrank.audit import Audit, Finding
+from counterrank.audit import Audit
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
 from counterrank.evaluation.tables import Diagnostics, JointLift, LogSummary, MetricResult
+from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding, Keys
 from counterrank.inference import check_level
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
@@ -34,7 +35,8 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
         "diagnostics": Diagnostics.from_dict(
             value_of(Json, found.get("diagnostics") or {}, "diagnostics")
         ),
-        "audit": Audit(value_of(tuple[Finding, ...], found.get("audit") or [], "audit")),
+        "audit": Audit(_findings(found, "audit", AUDIT)),
+        "skipped": _findings(found, "skipped", ESTIMATORS_SKIPPED),
     }
     hints = get_type_hints(kind)
     rest = {
@@ -54,6 +56,12 @@ def evaluation_from(kind: "type[Read]", found: Row) -> "Read":
             "this evaluation is damaged: 'correlations' has not a row and a column for each metric"
         )
     return result
+
+
+def _findings(found: Row, name: str, keys: Keys) -> tuple[Finding, ...]:
+    rows = keys.read(value_of(tuple[Json, ...], found.get(name) or [], name))
+    made: tuple[Finding, ...] = value_of(tuple[Finding, ...], rows, name)
+    return made
 
 
 def _check_recommended(found: "Evaluation | MetricResult") -> None:
@@ -84,7 +92,7 @@ def _metric(found: Row, whole: Row) -> MetricResult:
     hints = get_type_hints(MetricResult)
     rows = {
         name: value_of(hints[name], found.get(name), f"metrics.{name}")
-        for name in ("recommended", "verdict", "segments", "comparisons", "skipped")
+        for name in ("recommended", "verdict", "segments", "comparisons")
         if found.get(name) is not None or name == "recommended"
     }
     lifts = value_of(tuple[Json, ...], found.get("lift") or [], "metrics.lift")
@@ -96,6 +104,7 @@ def _metric(found: Row, whole: Row) -> MetricResult:
         value=_number(found, "value"),
         stderr=_number(found, "stderr"),
         estimates=estimates_from(whole if primary else {**found, "log": whole["log"]}),
+        skipped=_findings(found, "skipped", ESTIMATORS_SKIPPED),
         joint=tuple(JointLift.from_dict(one) for one in lifts if "adjusted_low" in one),
     )
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
+from counterrank.findings import DECISION, ESTIMATORS_SKIPPED, REASONS, Finding
 from counterrank.records import Json, Record, optional, plain, value_of
 from counterrank.texts import suggestion
 from counterrank.weights.diagnostics import Support, WeightReport
@@ -157,36 +158,12 @@ class Diagnostics(Record):
 MORE_ROWS = "more rows"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason(Record):
-    """What one check of the verdict says: `check` is its code, `status` "pass", "warn" or "fail"."""
-
-    target: str
-    check: str
-    status: Literal["pass", "warn", "fail"]
-    reason: str
-    #: What would help, and how many rows in all would do.
-    help: str = ""
-    rows: int | None = None
-    #: The alternatives that `help` joins: each would do by itself.
-    ways: tuple[str, ...] = optional(default=())
-
-    @property
-    def alternatives(self) -> tuple[str, ...]:
-        """What would help; older files have one text only."""
-        return self.ways or ((self.help,) if self.help else ())
-
-    @property
-    def blamed(self) -> bool:
-        """The check did not pass."""
-        return self.status != "pass"
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict(Record):
     """How far the evidence can be believed: a level, a sentence, and a reason for each check.
 
-    >>> reason = Reason("new", "units", "warn", "80 rows", "more rows")
+    >>> from counterrank.findings import WARNED
+    >>> reason = Finding("units", WARNED, "80 rows", ("more rows",), "new")
     >>> verdict = Verdict("directional", "80 rows.", {"new": "directional"}, (reason,))
     >>> verdict, verdict["level"], verdict.reasons[0]["check"]
     (Verdict('directional', warn=['units']), 'directional', 'units')
@@ -198,7 +175,7 @@ class Verdict(Record):
     summary: str = ""
     #: The level of each target.
     targets: dict[str, Level] = field(default_factory=dict)
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[Finding, ...] = field(default=(), metadata={"rows": REASONS})
 
     def of(self, target: str) -> str:
         """Return the level of a target; that of all where it has none of its own."""
@@ -207,7 +184,7 @@ class Verdict(Record):
     def __repr__(self) -> str:
         """Return the level and the checks that did not pass."""
         blamed = {
-            status: dict.fromkeys(one.check for one in self.reasons if one.status == status)
+            status: dict.fromkeys(one.code for one in self.reasons if one.status == status)
             for status in ("fail", "warn")
         }
         not_passed = [f"{status}={list(checks)}" for status, checks in blamed.items() if checks]
@@ -215,7 +192,9 @@ class Verdict(Record):
 
     def __str__(self) -> str:
         """Return the sentence, and a line for each check that did not pass."""
-        lines = [f"  {one.status} {one.check}: {one.reason}" for one in self.reasons if one.blamed]
+        lines = [
+            f"  {one.status.word} {one.code}: {one.text}" for one in self.reasons if one.blamed
+        ]
         return "\n".join([self.summary or self.level, *lines])
 
 
@@ -285,15 +264,6 @@ class Sensitivity(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped(Record):
-    """An estimator that was not run, and why."""
-
-    target: str
-    estimator: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class JointLift(Record):
     """The lift of one target in one metric, with intervals that hold for all metrics together."""
 
@@ -328,7 +298,7 @@ class MetricResult:
     verdict: Verdict = field(default_factory=Verdict)
     segments: tuple[Segment, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[Finding, ...] = ()
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended one of the first target."""
@@ -373,12 +343,13 @@ class MetricResult:
             "value",
             "stderr",
         )
-        rest = ("recommended", "verdict", "segments", "comparisons", "skipped")
+        rest = ("recommended", "verdict", "segments", "comparisons")
         return {
             **{name: plain(getattr(self, name)) for name in simple},
             "estimates": plain(estimates),
             "lift": plain(lifts),
             **{name: plain(getattr(self, name)) for name in rest},
+            "skipped": ESTIMATORS_SKIPPED.write(self.skipped),
         }
 
     def __repr__(self) -> str:
@@ -414,15 +385,6 @@ class GuardrailResult(Record):
     group: str = optional(default="")
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionReason(Record):
-    """One reason of a decision: `code` is for scripts."""
-
-    target: str
-    code: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class ShipDecision(Record):
     """What to do: "ship", "hold" or "test", and why.
@@ -431,7 +393,7 @@ class ShipDecision(Record):
     """
 
     action: str = "test"
-    reasons: tuple[DecisionReason, ...] = ()
+    reasons: tuple[Finding, ...] = field(default=(), metadata={"rows": DECISION})
     target: str | None = None
     targets: dict[str, str] = field(default_factory=dict)
 
@@ -441,4 +403,4 @@ class ShipDecision(Record):
 
     def __str__(self) -> str:
         """Return the action and a line for each reason."""
-        return "\n".join([self.action, *(f"  {one.reason}" for one in self.reasons)])
+        return "\n".join([self.action, *(f"  {one.text}" for one in self.reasons)])

@@ -23,17 +23,20 @@ NAMES = {"pooled": "every row", "plain": "difference in means"}
 
 def sentences(test: "ABTest") -> list[str]:
     """Return what the test says, one thing a sentence, the most important first."""
-    lines: list[str] = []
+    # What invalidates a test is said before anything that it seems to say.
+    lines = [sentence(f"this test is not valid: {note.text}") for note in test.notes if note.fatal]
     for one in test.lifts:
         lines.append(_answer(test, one))
-        lines.append(_saving(one))
+        lines += [_saving(one)] if test.valid else []
     if test.top_down:
         lines.append("As declared, what stands below a place does not change its reward.")
     if test.sequential:
         lines.append("The intervals hold at every look at the growing test.")
     for one in test.lifts:
         lines += [sentence(note.text) for note in one.notes]
-    return list(dict.fromkeys([*lines, *(sentence(note.text) for note in test.notes)]))
+    return list(
+        dict.fromkeys([*lines, *(sentence(note.text) for note in test.notes if not note.fatal)])
+    )
 
 
 def _answer(test: "ABTest", one: "ArmLift") -> str:

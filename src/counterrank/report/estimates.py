@@ -323,7 +323,7 @@ def _who(names: str) -> Markup:
 
 
 def _skipped(reading: Reading) -> Markup:
-    found = dict.fromkeys((row.estimator, row.reason) for row in reading.result.skipped)
+    found = dict.fromkeys((row.subject, row.text) for row in reading.result.skipped)
     lines = [tag("li", _who(name), " ", reason) for name, reason in found]
     name = f"{len(lines)} left out, and why"
     return folded(name, tag("ul", *lines)) if lines else Markup("")

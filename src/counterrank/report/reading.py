@@ -13,7 +13,8 @@ from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.report.numbers import known
 
 if TYPE_CHECKING:
-    from counterrank.evaluation import Evaluation, LogSummary, OrderPoint, Reason
+    from counterrank.evaluation import Evaluation, LogSummary, OrderPoint
+    from counterrank.findings import Finding
     from counterrank.weights.diagnostics import Support, WeightReport
 
 
@@ -191,7 +192,7 @@ class Reading:
         level = verdict.level if target is None else verdict.of(target)
         return "" if level == "none" else level
 
-    def reasons(self, target: str) -> list[Reason]:
+    def reasons(self, target: str) -> list[Finding]:
         """Return the reasons behind the evidence level of a target."""
         return [one for one in self.result.verdict.reasons if one.target == target]
 

@@ -4,13 +4,13 @@ And the cards at the top of the page, where outcome and evidence stand side by s
 mixed.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from counterrank.evaluation import MORE_ROWS
+from counterrank.evaluation import what_would_help
 from counterrank.report.numbers import count, known, percent, plain, roughly, short, span
 from counterrank.report.parts import key, style_of
 from counterrank.report.reading import Interval, Reading, ends
@@ -160,7 +160,7 @@ def settle(reading: Reading, target: str) -> list[str]:
     """Return what would settle the question: advice of the verdict, then rows and an A/B test."""
     if no_difference(reading.lift(target)):
         return []
-    found = _advice(reading, target)
+    found = [sentence(one) for one in what_would_help(reading.reasons(target))]
     plan = reading.result.planning.get(target)
     level_name = reading.evidence(target)
     if level_name == "insufficient":
@@ -169,28 +169,6 @@ def settle(reading: Reading, target: str) -> list[str]:
     if plan and (outcome(reading.lift(target)) == "unclear" or level_name != "reliable"):
         found += _more_data(reading, plan)
     return list(dict.fromkeys(found))
-
-
-def _advice(reading: Reading, target: str) -> list[str]:
-    """The verdict's advice; of several numbers of rows only the largest, which does for all."""
-    doubts = [one for one in reading.reasons(target) if one.alternatives and one.blamed]
-    most = max(doubts, key=lambda one: one.rows or 0, default=None)
-    kept = (one for one in doubts if one is most or one.rows is None)
-    said = {MORE_ROWS} if most is not None and most.rows else set[str]()
-    return list(map(sentence, _once([one.alternatives for one in kept], said)))
-
-
-def _once(advice: Sequence[Sequence[str]], said: Set[str] = frozenset()) -> Iterator[str]:
-    """Yield advice; of alternatives that stood in advice before, only what is new.
-
-    >>> list(_once([("more rows", "more luck"), ("more rows",), ("more rows", "more cores")]))
-    ['more rows, or more luck', 'more cores']
-    """
-    for ways in advice:
-        fresh = [one for one in ways if one not in said]
-        if fresh:
-            yield ", or ".join(fresh)
-        said = {*said, *ways}
 
 
 def _more_data(reading: Reading, plan: "SamplePlan") -> list[str]:
@@ -394,6 +372,6 @@ def _numbers(reading: Reading, target: str) -> tuple[str, str]:
 
 def _reasons(reading: Reading, target: str) -> tuple[tuple[str, str, str], ...]:
     signs = {"pass": "✓", "warn": "!", "fail": "✗"}
-    found = [(one.status, signs[one.status], one.reason) for one in reading.reasons(target)]
+    found = [(one.word, signs[one.word], one.text) for one in reading.reasons(target)]
     order = ("fail", "warn", "pass")
     return tuple(sorted(dict.fromkeys(found), key=lambda item: order.index(item[0])))

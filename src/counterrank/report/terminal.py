@@ -14,13 +14,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from counterrank.findings import FAILED, WARNED
 from counterrank.report import metrics, sentences
 from counterrank.report.numbers import NONE, count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, family
 from counterrank.report.visibility import kinds as kinds_of
 from counterrank.report.where import by_lift
 from counterrank.texts import NARROW
-from counterrank.weights.thresholds import FAILED, WARNED
 
 if TYPE_CHECKING:
     from counterrank.estimators import Estimate
@@ -293,7 +293,7 @@ def _flag_numbers(reading: Reading) -> dict[str, int]:
 def _notes(reading: Reading) -> Iterator[RenderableType]:
     for flag, number in _flag_numbers(reading).items():
         yield Text.assemble((f"[{number}] ", "yellow"), safe(flag))
-    reasons = {one.reason: one.estimator for one in reading.result.skipped}
+    reasons = {one.text: one.subject for one in reading.result.skipped}
     for reason, name in reasons.items():
         yield Text.assemble((f"{name} was left out: ", "dim"), safe(reason, "dim"))
 

@@ -27,8 +27,8 @@ from counterrank.report.parts import (
 from counterrank.report.reading import Reading, ends
 
 if TYPE_CHECKING:
-    from counterrank.audit import Finding
     from counterrank.evaluation import SamplePlan, Sensitivity
+    from counterrank.findings import Finding
     from counterrank.weights.diagnostics import WeightReport
 
 Part = TypeVar("Part")

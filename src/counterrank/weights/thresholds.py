@@ -1,29 +1,8 @@
 """The lines between reliable, directional and insufficient evidence: one table, each with its reason."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Literal
 
-
-class Outcome(StrEnum):
-    """What a check came to: the one set of words, in the audit and in the verdict."""
-
-    PASSED = "passed"
-    WARNED = "warned"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-    @property
-    def word(self) -> Literal["pass", "warn", "fail"]:
-        """The imperative that the verdict's JSON uses.
-
-        >>> Outcome.WARNED.word
-        'warn'
-        """
-        return "fail" if self is Outcome.FAILED else "warn" if self is Outcome.WARNED else "pass"
-
-
-PASSED, WARNED, FAILED, SKIPPED = Outcome
+from counterrank.findings import FAILED, PASSED, WARNED, Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,98 @@
+"""The verdict: a function of findings, those about an estimate and those of the audit."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from counterrank.errors import ConfigError
+from counterrank.evaluation.advice import causes_first
+from counterrank.evaluation.tables import LEVELS, Level, Verdict, weakest
+from counterrank.findings import FAILED, WARNED, Finding
+
+#: Warnings of the audit with these codes are about weights, scores or rewards: with them no estimate is
+#: reliable. Other warnings (missing context, changes from day to day) say something about the log.
+LIMITING = (
+    "scores", "candidates", "calibration", "consistency", "propensity-vs-distribution",
+    "propensity-kind", "repeated-items", "inverse-propensity", "rounding", "rewards", "duplicates",
+)  # fmt: skip
+#: The same for all codes that begin so.
+LIMITING_KINDS = ("mean-weight", "rewards-")
+
+
+def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
+    """Yield what the audit's findings mean for a target: what failed, and warnings that limit it.
+
+    What failed makes the evidence directional, and insufficient where it is fatal.
+    """
+    for one in findings:
+        concerned = one.target in (None, target)
+        if concerned and (one.status is FAILED or (one.status is WARNED and limits(one))):
+            yield replace(one, status=FAILED if one.fatal else WARNED, target=target)
+
+
+def limits(one: Finding) -> bool:
+    """Return whether a warning of the audit is about weights, scores or rewards."""
+    return one.code in LIMITING or one.code.startswith(LIMITING_KINDS)
+
+
+def verdict(findings: Mapping[str, Sequence[Finding]]) -> Verdict:
+    """Return the evidence level of each target and of all, every reason for it, and a sentence.
+
+    A failed check makes a target's evidence insufficient, a warning makes it directional; the level
+    of all is the lowest. Nothing here depends on whether a lift is up or down.
+    """
+    levels = {target: level_of(rows) for target, rows in findings.items()}
+    return Verdict(
+        level=weakest(*levels.values()),
+        summary=" ".join(
+            _sentence(target, levels[target], rows) for target, rows in findings.items()
+        ),
+        targets=levels,
+        reasons=tuple(row for rows in findings.values() for row in rows),
+    )
+
+
+def level_of(findings: Iterable[Finding]) -> Level:
+    """Return the evidence level that follows from the checks."""
+    statuses = {one.status for one in findings}
+    return LEVELS[0 if FAILED in statuses else 1 if WARNED in statuses else 2]
+
+
+def no_better(
+    findings: Mapping[str, Sequence[Finding]], baseline: str | None
+) -> dict[str, list[Finding]]:
+    """Return the findings of each target, with one about a baseline that is known less well."""
+    found = {target: list(rows) for target, rows in findings.items()}
+    if baseline is None:
+        return found
+    base = level_of(found[baseline])
+    for target, rows in found.items():
+        if LEVELS.index(level_of(rows)) > LEVELS.index(base):
+            text = f"the evidence is no better than that on the baseline '{baseline}', {base}"
+            rows.append(
+                Finding("baseline-evidence", FAILED if base == LEVELS[0] else WARNED, text,
+                        causes_first(found[baseline])[0].remedies, target)
+            )  # fmt: skip
+    return found
+
+
+def meets(level: str, required: str) -> bool:
+    """Return whether an evidence level is at least the required one.
+
+    >>> meets("directional", "reliable"), meets("reliable", "directional")
+    (False, True)
+    """
+    for name in (level, required):
+        if name not in LEVELS:
+            raise ConfigError(
+                f"'{name}' is no evidence level; use one of {', '.join(reversed(LEVELS))}"
+            )
+    return LEVELS.index(level) >= LEVELS.index(required)
+
+
+def _sentence(target: str, level: str, findings: Sequence[Finding]) -> str:
+    blamed = causes_first(findings)
+    if not blamed:
+        return f"The evidence on '{target}' is reliable: all {len(findings)} checks passed."
+    more = f" (and {len(blamed) - 1} more)" if len(blamed) > 1 else ""
+    helping = f" What would help: {blamed[0].help}." if blamed[0].remedies else ""
+    return f"The evidence on '{target}' is {level}: {blamed[0].text}{more}.{helping}"

@@ -1,0 +1,265 @@
+"""One type for everything a check can say: the audit, the verdict, the decision, notes and skipped estimators.
+
+A check is a function `check(subject) -> Iterator[Finding]`. Verdict, decision and advice are functions
+of findings. `TITLES` names every code; codes are stable, texts are not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from counterrank.records import Json, Record, optional, plain
+
+
+class Outcome(StrEnum):
+    """What a check came to. It also equals the shorter word that the verdict's JSON uses.
+
+    >>> Outcome.FAILED == "failed", Outcome.FAILED == "fail", Outcome("warn")
+    (True, True, <Outcome.WARNED: 'warned'>)
+    """
+
+    PASSED = "passed"
+    WARNED = "warned"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+    @property
+    def word(self) -> Literal["pass", "warn", "fail"]:
+        """The imperative that the verdict's JSON uses.
+
+        >>> Outcome.WARNED.word
+        'warn'
+        """
+        return "fail" if self is Outcome.FAILED else "warn" if self is Outcome.WARNED else "pass"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Outcome | None":
+        return {"pass": cls.PASSED, "warn": cls.WARNED, "fail": cls.FAILED}.get(str(value))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Outcome):
+            return self is other
+        return other == self.value or (other == self.word and self is not Outcome.SKIPPED)
+
+    __hash__ = str.__hash__
+
+
+PASSED, WARNED, FAILED, SKIPPED = Outcome
+#: From harmless to grave.
+SEVERITY = (SKIPPED, PASSED, WARNED, FAILED)
+
+#: A place in the log: the row, the position, the value seen.
+Example = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Record):
+    """What one check found, and what would help: each remedy would do by itself.
+
+    >>> found = Finding("units", WARNED, "80 rows", ("more rows",), target="new")
+    >>> found.blamed, found["code"], found.help, str(found)
+    (True, 'units', 'more rows', 'units: 80 rows')
+    """
+
+    code: str
+    status: Outcome
+    text: str
+    remedies: tuple[str, ...] = ()
+    #: The one target that it concerns; None where it concerns the log.
+    target: str | None = None
+    cause: str = optional(default="")
+    examples: tuple[Example, ...] = optional(default=())
+    #: Rows in all that would do, where more rows are a remedy.
+    rows: int | None = optional()
+    #: An estimate from such a log is worth nothing, whatever else is in order.
+    fatal: bool = optional(default=False)
+    #: The estimator, column or group that it is about.
+    subject: str = optional(default="")
+    #: The condition on rows that leaves out what is wrong.
+    where: str = optional(default="")
+
+    @property
+    def blamed(self) -> bool:
+        """The check did not pass."""
+        return self.status in (WARNED, FAILED)
+
+    @property
+    def word(self) -> str:
+        """The status as the verdict's JSON has it."""
+        return self.status.word
+
+    @property
+    def title(self) -> str:
+        """The name of the check for people."""
+        return TITLES.get(self.code, self.code.replace("-", " ").replace("_", " "))
+
+    @property
+    def help(self) -> str:
+        """The remedies in one text."""
+        return ", or ".join(self.remedies)
+
+    @property
+    def advice(self) -> str:
+        """The likely cause and the remedies."""
+        return "; ".join(text for text in (self.cause, self.help) if text)
+
+    # Names that findings of the audit and reasons of a verdict had, and still have in JSON.
+    @property
+    def check(self) -> str:
+        """The code."""
+        return self.code
+
+    @property
+    def found(self) -> str:
+        """The text."""
+        return self.text
+
+    @property
+    def reason(self) -> str:
+        """The text."""
+        return self.text
+
+    @property
+    def remedy(self) -> str:
+        """The remedies in one text."""
+        return self.help
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key) if key in _PROPERTIES else Record.__getitem__(self, key)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+_PROPERTIES = ("check", "found", "reason", "remedy", "help")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys under which one list of findings stands in JSON; they differ between lists and stay.
+
+    >>> REASONS.write([Finding("units", WARNED, "80 rows", ("more rows",), "new")])[0]["status"]
+    'warn'
+    """
+
+    #: What is written: the key, and the field or property of a finding.
+    names: Mapping[str, str]
+    #: Keys that are left out where they are empty.
+    optional: frozenset[str] = frozenset()
+    status: Outcome = PASSED
+
+    def write(self, findings: Iterable[Finding]) -> list[Json]:
+        """Return a row for each finding."""
+        rows = (
+            {key: plain(getattr(one, name)) for key, name in self.names.items()} for one in findings
+        )
+        return [{k: v for k, v in row.items() if v or k not in self.optional} for row in rows]
+
+    def read(self, rows: Sequence[Any]) -> list[Any]:
+        """Return the rows under the names of the fields."""
+        return [self._field_names(row) if isinstance(row, Mapping) else row for row in rows]
+
+    def _field_names(self, row: Mapping[str, Any]) -> Json:
+        named = {name: row[key] for key, name in self.names.items() if key in row}
+        named.setdefault("code", "")
+        status = named.pop("word", None) or named.get("status") or self.status.value
+        # A text of older files, which had no list of remedies.
+        helping = named.pop("help", "")
+        remedies = named.get("remedies") or ([helping] if helping else [])
+        return {**named, "status": status, "remedies": remedies}
+
+
+#: The reasons of a verdict.
+REASONS = Keys(
+    {"target": "target", "check": "code", "status": "word", "reason": "text", "help": "help",
+     "rows": "rows", "ways": "remedies", "where": "where"},
+    frozenset({"ways", "where"}),
+)  # fmt: skip
+#: The lines of an audit.
+AUDIT = Keys(
+    {"check": "code", "status": "status", "found": "text", "examples": "examples", "cause": "cause",
+     "remedy": "help", "where": "where"},
+    frozenset({"where"}),
+)  # fmt: skip
+#: The reasons of a decision.
+DECISION = Keys({"target": "target", "code": "code", "reason": "text", "status": "status"})
+#: Estimators that were not run.
+ESTIMATORS_SKIPPED = Keys(
+    {"target": "target", "estimator": "subject", "reason": "text"}, status=SKIPPED
+)
+#: The notes of an A/B test.
+NOTES = Keys(
+    {"code": "code", "text": "text", "status": "status", "remedy": "help", "fatal": "fatal"}
+)
+
+
+def worst(statuses: Iterable[Outcome]) -> Outcome:
+    """Return the gravest of several outcomes; passed where there is none.
+
+    >>> worst([PASSED, FAILED, WARNED]), worst([])
+    (<Outcome.FAILED: 'failed'>, <Outcome.PASSED: 'passed'>)
+    """
+    return max(statuses, key=SEVERITY.index, default=PASSED)
+
+
+#: What each code is called. Codes of the audit come first, then those of the verdict, of the decision
+#: and of A/B tests.
+TITLES: dict[str, str] = {
+    "readable": "The file can be read",
+    "usable-rows": "Rows that can be used",
+    "logged-propensities": "Propensities are logged",
+    "exploration": "The logger explores",
+    "propensity-kind": "What the propensities mean",
+    "replacement": "Items repeat or not, as the propensities say",
+    "scores": "Shown items fit the logger's scores",
+    "mean-weight": "Weights average 1",
+    "mean-weight-by-group": "Weights average 1 in every group",
+    "robots": "No robots",
+    "probabilities": "Probabilities lie between 0 and 1",
+    "rounding": "Propensities have enough digits",
+    "target-differs": "The target differs from the logger",
+    "candidates": "Shown items were candidates",
+    "consistency": "Propensities and distributions agree",
+    "calibration": "Propensities fit what was shown",
+    "drift": "Rewards stay alike over time",
+    "duplicates": "No row is repeated",
+    "rewards": "Rewards vary",
+    "units": "Enough independent rows or units",
+    "context": "No value of the context is missing",
+    "estimable": "There is an estimate",
+    "model-alone": "The estimate can be checked by weights",
+    "ess": "Enough effective rows",
+    "outcomes": "Enough rows with an outcome",
+    "tail": "The largest weights are not too large",
+    "concentration": "No row carries much of the weight",
+    "support": "The logger shows what the target would show",
+    "agreement": "Estimators that assume less agree",
+    "precision": "The interval is narrow enough",
+    "propensities": "Propensities were logged, not estimated",
+    "fresh-target": "The target was not trained on this log",
+    "auto": "The interval allows for bias",
+    "baseline-evidence": "The baseline is known as well",
+    "primary-better": "The primary metric is better",
+    "primary-worse": "The primary metric is worse",
+    "primary-open": "The primary metric is undecided",
+    "primary-evidence": "The evidence on the primary metric is weak",
+    "guardrail-safe": "A guardrail is safe",
+    "guardrail-broken": "A guardrail is broken",
+    "guardrail-open": "A guardrail is undecided",
+    "guardrail-evidence": "The evidence on a guardrail is weak",
+    "skipped": "An estimator was not run",
+    "arm-weights": "The weights of an arm average 1",
+    "arms-contradict": "Plain and pooled lift agree",
+    "sample-ratio": "The arms have the planned shares of the rows",
+    "sample-ratio-by-group": "The arms have alike shares in every group",
+    "units-in-several-arms": "Each unit is in one arm",
+    "visits-differ": "Units of all arms come equally often",
+    "arms-differ": "The arms have alike contexts",
+    "weights-only": "Pages of the arms can be drawn",
+    "interleaved": "Pages come from one ranker",
+    "candidates-differ": "All arms can show the same items",
+    "candidates-by-arm": "Rows of all arms list the same items",
+    "not-top-down": "What stands below does not matter",
+    "no-common-pages": "The arms have pages in common",
+}
