@@ -7,7 +7,7 @@ of findings. `TITLES` names every code; codes are stable, texts are not.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from counterrank.records import Json, Record, optional, plain
 
@@ -104,35 +104,33 @@ class Finding(Record):
         """The likely cause and the remedies."""
         return "; ".join(text for text in (self.cause, self.help) if text)
 
-    # Names that findings of the audit and reasons of a verdict had, and still have in JSON.
-    @property
-    def check(self) -> str:
-        """The code."""
-        return self.code
-
-    @property
-    def found(self) -> str:
-        """The text."""
-        return self.text
-
-    @property
-    def reason(self) -> str:
-        """The text."""
-        return self.text
-
-    @property
-    def remedy(self) -> str:
-        """The remedies in one text."""
-        return self.help
-
     def __getitem__(self, key: str) -> Any:
-        return getattr(self, key) if key in _PROPERTIES else Record.__getitem__(self, key)
+        return Record.__getitem__(self, key) if key in self.keys() else self._older(key, KeyError)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return self._older(name, AttributeError)
+
+    def _older(self, name: str, error: type[Exception]) -> Any:
+        if name not in _OLDER_NAMES:
+            raise error(name)
+        return getattr(self, _OLDER_NAMES[name])
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
 
 
-_PROPERTIES = ("check", "found", "reason", "remedy", "help")
+#: Names that lines of the audit, reasons of a verdict and skipped estimators had, and have in JSON.
+_OLDER_NAMES = {
+    "check": "code",
+    "found": "text",
+    "reason": "text",
+    "remedy": "help",
+    "help": "help",
+    "ways": "remedies",
+    "estimator": "subject",
+}
 
 
 @dataclass(frozen=True, slots=True)

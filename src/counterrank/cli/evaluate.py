@@ -211,7 +211,7 @@ def evaluate(log: Any, **options: Any) -> None:
     # Last: a job that fails its requirement still has its report.
     if options["require"] == "ship":
         if result.decision.action != "ship":
-            why = "; ".join(one.reason for one in result.decision.reasons)
+            why = "; ".join(one.text for one in result.decision.reasons)
             click.echo(
                 f"the decision is {result.decision.action}, ship was required: {why}", err=True
             )

@@ -141,7 +141,7 @@ def make_jobs(
                     Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
                 )
         if not made:
-            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].reason}")
+            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
         jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]
     return jobs, tuple(skipped)
 

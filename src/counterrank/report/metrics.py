@@ -52,7 +52,7 @@ def headline(reading: Reading) -> str:
 
 def reasons(reading: Reading) -> list[str]:
     """Return why, a sentence each."""
-    return [sentence(one.reason) for one in reading.result.decision.reasons]
+    return [sentence(one.text) for one in reading.result.decision.reasons]
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,6 +344,6 @@ def _audit(reading: Reading) -> Iterator[RenderableType]:
     for check in checks:
         if check.status in (WARNED, FAILED):
             sign, style = MARKS[check.status]
-            yield Text.assemble((f"{sign} {check.check}: ", style), safe(check.found))
-            if check.remedy:
-                yield Padding(safe(f"→ {check.remedy}"), (0, 0, 0, 2))
+            yield Text.assemble((f"{sign} {check.code}: ", style), safe(check.text))
+            if check.remedies:
+                yield Padding(safe(f"→ {check.help}"), (0, 0, 0, 2))

@@ -212,11 +212,11 @@ def audit(reading: Reading) -> Section | None:
 
 
 def _check(one: "Finding") -> Markup:
-    name = one.check.replace("_", " ").replace("-", " ")
+    name = one.code.replace("_", " ").replace("-", " ")
     head = (tag("strong", name), " ", tag("span", one.status, class_="status"))
     lines = [tag("p", *head, class_="check-name")]
-    lines += [tag("p", one.found)] if one.found else []
-    for text, title in ((one.cause, "Likely cause: "), (one.remedy, "Remedy: ")):
+    lines += [tag("p", one.text)] if one.text else []
+    for text, title in ((one.cause, "Likely cause: "), (one.help, "Remedy: ")):
         if text:
             lines.append(tag("p", tag("em", title), text))
     if one.examples:
