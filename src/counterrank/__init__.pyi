@@ -14,6 +14,7 @@ from counterrank.estimators import DR as DR
 from counterrank.estimators import IIPS as IIPS
 from counterrank.estimators import IPS as IPS
 from counterrank.estimators import RIPS as RIPS
+from counterrank.estimators import AIPSPairs as AIPSPairs
 from counterrank.estimators import Auto as Auto
 from counterrank.estimators import CascadeDR as CascadeDR
 from counterrank.estimators import Clipped as Clipped

@@ -105,17 +105,35 @@ def test_clear_effects_get_all_of_it():
     assert share_of(own, difference, difference, np.ones(3), 5000) > 0.999
 
 
-def test_only_the_default_estimate_blends_and_streams_agree():
+@pytest.mark.parametrize("mse", ["pairs", "su", "pasif"])
+def test_aips_weighs_by_the_tree_alone_and_aips_pairs_blends(mse):
     log = published(4).draw(3000, np.random.default_rng(1)).to_log()
-    tree = cr.BehaviorTree().fit(log, "new")
-    assert tree.fitted.blend is not None
-    for name in ("su", "pasif"):
-        assert cr.BehaviorTree(mse=name).fit(log, "new").fitted.blend is None
-    found = cr.AIPS(behavior=tree).estimate(log, "new")
+    tree = cr.BehaviorTree(mse=mse).fit(log, "new")
     ratios = ratios_of(log, "new")
-    y, w = tree.fitted.blend.contributions(ratios, tree.weights(log, ratios), log.reward)
-    assert found.value == pytest.approx(y.sum(axis=1).mean(), rel=1e-12)
+    w = tree.weights(log, ratios)
+    pure = cr.AIPS(behavior=tree).estimate(log, "new")
+    assert pure.value == pytest.approx((w * log.reward).sum(axis=1).mean(), rel=1e-12)
+    assert pure.allowance == pytest.approx(tree.fitted.doubt.gap + tree.fitted.doubt.triples)
+    y, w = tree.fitted.blend.contributions(ratios, w, log.reward)
+    both = cr.AIPSPairs(behavior=tree).estimate(log, "new")
+    assert both.value == pytest.approx(y.sum(axis=1).mean(), rel=1e-12)
+    assert both.value != pure.value and both.allowance < pure.allowance
     assert w.mean() == pytest.approx(1.0, abs=0.2)
+
+
+def test_both_names_in_one_run_use_one_tree():
+    log = published(4).draw(3000, np.random.default_rng(1)).to_log()
+    found = cr.evaluate(log, ["new"], estimators=["aips", "aips-pairs"], audit=False)
+    tree = cr.BehaviorTree().fit(log, "new")
+    for name, made in (("aips", cr.AIPS), ("aips-pairs", cr.AIPSPairs)):
+        alone = made(behavior=tree).estimate(log, "new").value
+        assert found.estimate("new", name).value == pytest.approx(alone, rel=1e-12)
+
+
+def test_known_behaviors_cannot_be_blended():
+    log = published(4).draw(50, np.random.default_rng(1)).to_log()
+    with pytest.raises(cr.CounterrankError, match="use AIPS for behaviours that are known"):
+        cr.AIPSPairs(behavior="log").estimate(log, "new")
 
 
 def test_a_saved_tree_keeps_its_share(tmp_path):
@@ -123,11 +141,12 @@ def test_a_saved_tree_keeps_its_share(tmp_path):
     tree = cr.BehaviorTree().fit(log, "new")
     tree.save(tmp_path / "tree.json")
     again = cr.BehaviorTree.load(tmp_path / "tree.json")
-    values = [cr.AIPS(behavior=t).estimate(log, "new").value for t in (tree, again)]
+    values = [cr.AIPSPairs(behavior=t).estimate(log, "new").value for t in (tree, again)]
     assert values[0] == values[1]
     text = (tmp_path / "tree.json").read_text()
     (tmp_path / "tree.json").write_text(text.replace('"share": 0.', '"share": 7.', 1))
-    broken = text.replace('"triples": ', '"triples": 1', 1)
+    head, found, rest = text.partition('"pairs": {')
+    broken = head + found + rest.replace('"triples": ', '"triples": 1', 1)
     assert broken != text
     (tmp_path / "tree.json").write_text(broken)
     with pytest.raises(cr.CounterrankError, match="numbers from 0 to 1"):

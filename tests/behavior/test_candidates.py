@@ -21,9 +21,36 @@ def test_sets_hold_distinct_models_with_the_own_item(kind, K):
 def test_the_papers_sets():
     assert [c.name for c in cr.candidates(8, "paper")] == ["S", "R6", "R3", "C2", "C1", "I1"]
     assert [c.name for c in cr.candidates(8, "published")] == ["S", "R6", "R3", "C3", "C2", "I1"]
-    assert [c.label for c in cr.candidates(8)] == ["S", "C", "I"]
+    default = [c.label for c in cr.candidates(8)]
+    assert default == [c.label for c in cr.candidates(8, "generated")]
+    assert {"S", "C", "I", "N1", "N4", "W2", "P1"} <= set(default)
     # With four positions C3 is S, and appears once.
     assert "C3" not in [c.name for c in cr.candidates(4, "published")]
+
+
+@pytest.mark.parametrize(
+    "K, ones",
+    [
+        (4, [16, 13, 14, 15, 10]),
+        (8, [64, 46, 29, 54, 49, 22]),
+        (14, [196, 87, 53, 141, 130, 40]),
+    ],
+)
+def test_the_published_set_is_that_of_the_code_behind_the_figures(K, ones):
+    """Counts of ones of the authors' own masks; with 4 positions C3 is S, and appears once."""
+    assert [int(c.mask.sum()) for c in cr.candidates(K, "published")] == ones
+
+
+def test_the_published_random_models_are_the_authors_own():
+    """Items beside the own one at the first and the last position of R6 and R3, K = 8."""
+    rows = {c.name: c.mask for c in cr.candidates(8, "published")}
+    found = {
+        name: [np.flatnonzero(rows[name][k]).tolist() for k in (0, 7)] for name in ("R6", "R3")
+    }
+    assert found == {
+        "R6": [[0, 2, 3, 5, 6], [0, 2, 3, 4, 5, 6, 7]],
+        "R3": [[0, 6, 7], [0, 4, 6, 7]],
+    }
 
 
 def test_users_own_models():

@@ -59,7 +59,7 @@ def test_aips_fits_by_default_and_is_the_same_every_time(log):
 def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     """V - V_c = (V - V_2) + (V_2 - V_c): the error of the first, the second as a bias."""
     tree = BehaviorTree(candidates=six(published(4))).fit(log, "new")
-    found = cr.AIPS(behavior=tree).estimate(log, "new")
+    found = cr.AIPSPairs(behavior=tree).estimate(log, "new")
     ratios = ratios_of(log, "new")
     own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
     blend = tree.fitted.blend
@@ -67,8 +67,10 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     totals = own + blend.share * (pairs - own)
     assert 0 < blend.share < 1
     assert found.value == pytest.approx(totals.mean(), rel=1e-12)
-    error = max(totals.std(ddof=1), pairs.std()) / np.sqrt(log.n)
-    more = pair_rows(ratios, excess(log, "new", ratios)).triples.sum(axis=1)
+    rows = pair_rows(ratios, excess(log, "new", ratios))
+    spread = rows.stretched(blend.pairs.triples).sum(axis=1).std()
+    error = max(totals.std(ddof=1), spread) / np.sqrt(log.n)
+    more = rows.triples.sum(axis=1)
     gap = abs(totals.mean() - pairs.mean())
     gap += np.sqrt(max(more.mean() ** 2 - more.var() / log.n, 0.0))
     assert found.allowance == pytest.approx(gap, rel=1e-9)

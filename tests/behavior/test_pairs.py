@@ -168,7 +168,8 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
     added = rows.triples.sum(axis=1)
     square = added.mean() ** 2 - added.var() / 400
     size = np.sqrt(max(square, 0.0))
-    assert tree.fitted.doubt.gap == pytest.approx(abs(value - all_pairs) + size, rel=1e-9)
+    assert tree.fitted.doubt.gap == pytest.approx(abs(value - all_pairs), rel=1e-9)
+    assert tree.fitted.doubt.triples == pytest.approx(size, rel=1e-9)
     assert (size > 1.0) == (strength > 0)
 
 

@@ -115,7 +115,7 @@ def test_candidates_that_the_log_cannot_weigh_are_left_out(make_log):
         propensity=cr.Propensity("prefix", log.propensity.values),
         targets={"new": cr.Propensity("prefix", log.targets["new"].values)},
     )
-    tree = BehaviorTree(candidates=cr.candidates(3)).fit(prefix, "new")
+    tree = BehaviorTree().fit(prefix, "new")
     assert [c.name for c in tree.fitted.candidates] == ["S", "C"]
     assert any("left out" in note for note in tree.fitted.notes)
     with pytest.raises(BehaviorError, match="support none of the candidates I"):

@@ -174,7 +174,11 @@ def test_every_target_has_its_tree(contextual):
     log = contextual.with_targets({**contextual.targets, "twin": contextual.targets["new"]})
     told = cr.evaluate(log, estimators=["aips"], audit=False).behavior
     assert told["target"] == "new" and list(told["others"]) == ["twin"]
-    assert told["others"]["twin"]["positions"] == told["positions"]
+    # Sums over arrays that lie elsewhere in memory may differ in their last digit.
+    for one, two in zip(told["others"]["twin"]["positions"], told["positions"], strict=True):
+        for a, b in zip(one.groups, two.groups, strict=True):
+            assert (a.rule, a.model, a.share) == (b.rule, b.model, b.share)
+            assert a.estimate == pytest.approx(b.estimate, rel=1e-12)
 
 
 def test_adjustments_match_their_definitions():

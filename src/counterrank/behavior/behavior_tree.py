@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
-from counterrank.behavior.estimates import DEFAULT, Pairs, mse_estimate
+from counterrank.behavior.estimates import DEFAULT, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
 from counterrank.behavior.growing import Grower, TreeRows, choose, confirm, finish, rows_of
-from counterrank.behavior.masks import SET_NAMES, Candidate, candidates
+from counterrank.behavior.masks import SETS, Candidate, candidates
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.settings import (
     BINNING_STREAM,
@@ -71,8 +71,12 @@ class BehaviorTree:
         self, log: RankingLog, target: str, *, seed: int
     ) -> tuple[TrainingSet, tuple[str, ...]]:
         """Return what trees grow on, and notes about candidates that had to be left out."""
-        wanted = candidates(log.K, self.candidates)
-        usable, notes = supported(wanted, ratios_of(log.take(slice(0, 1)), target))
+        ratios, given = ratios_of(log.take(slice(0, 1)), target), self.candidates
+        if isinstance(given, str) and given == "default" and ratios.kind != "factored":
+            # Sets of positions that depend on each other have no product of ratios: their
+            # probabilities take a hundred times as long, or are not known.
+            given = ("S", "C", "I")
+        usable, notes = supported(candidates(log.K, given), ratios)
         if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
             raise BehaviorError(
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
@@ -98,8 +102,7 @@ class BehaviorTree:
             self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed)
             for tree in range(len(data.trees))
         ]
-        blended = isinstance(estimate, Pairs)
-        return assemble(growers, data, mse=estimate.name, blended=blended, notes=notes)
+        return assemble(growers, data, mse=estimate.name, notes=notes)
 
     def _divide(self, data: TrainingSet, rows: Bools) -> tuple[TreePart, TreePart | None]:
         """Return the rows that grow and those that confirm, if any."""
@@ -238,7 +241,7 @@ def planned_tree(
     if candidates is None and mse is None:
         return None
     plan = BehaviorTree()
-    if isinstance(candidates, str) and candidates not in SET_NAMES:
+    if isinstance(candidates, str) and candidates not in SETS:
         candidates = storage.load_candidates(candidates)
     if candidates is not None:
         plan = replace(plan, candidates=candidates)

@@ -22,28 +22,36 @@ from counterrank.weights.ratios import Ratios
 class Doubt:
     """How far an estimate may be off because its models were chosen on its own rows.
 
-    `gap` is its distance to the value from all pairs of items (`PairEstimate`), for which no model
-    was chosen, and the size of what triples add to that value, less what is their noise: so large
-    is what is left out, be it the triples themselves or, where these were counted, effects of more
-    items. `stderr` is the standard error of that value.
+    `gap` is the distance of the models' estimate to the value from all pairs of items
+    (`PairEstimate`), for which no model was chosen; `triples` the size of what triples add to that
+    value, less their noise: so large is what is left out, be it the triples themselves or, where
+    these were counted, effects of more items. `stderr` is the standard error of that value.
     """
 
     gap: float
+    triples: float
     stderr: float
 
+    def allowance(self, share: float) -> float:
+        """Return the bias to allow for where a share of the value from pairs is in the estimate.
 
-def doubt_of(own: Floats, data: TrainingSet, share: float) -> Doubt:
-    """Return the doubt about the sum over trees, of which `own` (n, T) are the rows.
+        V_2 - V = (1 - share) (V_2 - V_c).
+        """
+        return (1.0 - share) * self.gap + self.triples
 
-    V_2 - V = (1 - share) (V_2 - V_c): a share of the value from pairs is in the estimate already.
-    """
-    alpha = data.weights_of_trees
-    error = float((data.all_pairs @ alpha).std()) / math.sqrt(max(data.log.n, 1))
+
+def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
+    """Return the doubt about the sum over trees, of which `own` (n, T) are the rows."""
+    alpha, n = data.weights_of_trees, max(data.log.n, 1)
+    # With the spread that the tails of pairs have: few logs hold their extreme rows.
+    error = float((data.stretched @ alpha).std()) / math.sqrt(n)
+    if not math.isfinite(error):
+        error = float((data.all_pairs @ alpha).std()) / math.sqrt(n)
     triples = data.more @ alpha
     # E mean^2 = effect^2 + variance of the mean.
-    square = float(triples.mean()) ** 2 - float(triples.var()) / max(len(triples), 1)
-    left = (1.0 - share) * abs(float(((own - data.all_pairs) @ alpha).mean()))
-    return Doubt(left + math.sqrt(max(square, 0.0)), error)
+    square = float(triples.mean()) ** 2 - float(triples.var()) / n
+    gap = abs(float(((own - data.all_pairs) @ alpha).mean()))
+    return Doubt(gap, math.sqrt(max(square, 0.0)), error)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,7 +80,7 @@ class Forest:
     with_missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
-    #: The share of the value from pairs in the estimate; None: the models alone.
+    #: The share of the value from pairs in the estimate of `aips-pairs`.
     blend: Blend | None = None
 
     @property
@@ -230,10 +238,9 @@ def assemble(
     data: TrainingSet,
     *,
     mse: str,
-    blended: bool,
     notes: tuple[str, ...] = (),
 ) -> Forest:
-    """Return the forest of trees grown for each position (or for all); `blended` with the value from pairs."""
+    """Return the forest of trees grown for each position (or for all)."""
     bins = data.bins
     sizes = [g.count for g in growers]
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
@@ -274,19 +281,16 @@ def assemble(
         with_missing=data.with_missing,
         notes=notes,
     )
-    own, share = forest.rows_of(growers, data), 0.0
-    if blended:
-        share = share_of(
-            own,
-            data.all_pairs - own,
-            data.stretched - own,
-            data.weights_of_trees,
-            growers[0].objective.n_apply,
-        )
-    blend = None
-    if share > 0:
-        blend = Blend(share, PairEstimate(data.pairs.centre, 1.0, data.pairs.triples))
-    return replace(forest, doubt=doubt_of(own, data, share), blend=blend)
+    own = forest.rows_of(growers, data)
+    share = share_of(
+        own,
+        data.all_pairs - own,
+        data.stretched - own,
+        data.weights_of_trees,
+        growers[0].objective.n_apply,
+    )
+    blend = Blend(share, PairEstimate(data.pairs.centre, 1.0, data.pairs.triples))
+    return replace(forest, doubt=doubt_of(own, data), blend=blend)
 
 
 def facts_of(g: Grower) -> Floats:

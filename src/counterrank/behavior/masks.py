@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,16 +163,43 @@ def draw(matrix: Bools) -> str:
     return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in matrix)
 
 
-#: Named sets. "paper": section 4.1 of Kiyohara et al. (2023); "published": the code behind its
-#: figures (C3, C2 in the place of C2, C1); "real-world": section 5.
-SETS: dict[str, tuple[str, ...]] = {
-    "paper": ("S", "R6", "R3", "C2", "C1", "I1"),
-    "published": ("S", "R6", "R3", "C3", "C2", "I1"),
-    "real-world": ("S", "C", "I", "P2"),
-    "default": ("S", "C", "I"),
+#: The models behind the published figures: C3 and C2 stand for C2 and C1 of the text.
+PUBLISHED = ("S", "R6", "R3", "C3", "C2", "I1")
+
+
+def published(length: int) -> Bools:
+    """Return the masks (6, K, K) of the code behind the figures of Kiyohara et al. (2023).
+
+    Its random models draw with replacement, so that fewer than 6 and 3 other items remain, from one
+    legacy generator: at each position first the items of R6, then those of R3.
+
+    >>> published(8).sum(axis=(1, 2)).tolist()
+    [64, 46, 29, 54, 49, 22]
+    """
+    rng = np.random.RandomState(RANDOM_SEED)
+    drawn = {name: independent(length) for name in ("R6", "R3")}
+    for k in range(length if length > 1 else 0):
+        others = np.delete(np.arange(length), k)
+        for name, one in drawn.items():
+            one[k, rng.choice(others, size=int(name[1]))] = True
+    return np.stack([drawn[name] if name in drawn else mask(name, length) for name in PUBLISHED])
+
+
+def _named(names: Sequence[str], length: int) -> list[Candidate]:
+    return [Candidate(name, mask(name, length)) for name in names]
+
+
+#: Sets by name, and what makes them for K positions. "paper": section 4.1 of Kiyohara et al. (2023);
+#: "published": the code behind its figures; "real-world": section 5.
+SETS: dict[str, Callable[[int], list[Candidate]]] = {
+    "default": lambda length: _named(generated(length), length),
+    "generated": lambda length: _named(generated(length), length),
+    "paper": lambda length: _named(("S", "R6", "R3", "C2", "C1", "I1"), length),
+    "published": lambda length: [
+        Candidate(name, one) for name, one in zip(PUBLISHED, published(length), strict=True)
+    ],
+    "real-world": lambda length: _named(("S", "C", "I", "P2"), length),
 }
-#: Everything that `candidates` knows by name.
-SET_NAMES = (*SETS, "generated")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,7 +231,6 @@ def candidates(
     kind: str | Sequence[str | ArrayLike | Candidate] = "default",
     *,
     orders: Sequence[int] = (),
-    rng: np.random.Generator | None = None,
 ) -> list[Candidate]:
     """Return candidate behaviour models for K positions; those that coincide at this K appear once.
 
@@ -213,14 +239,12 @@ def candidates(
     K
         Number of positions.
     kind
-        "default" is S, C and I. "generated" spans
-        neighbours, cascades, windows and prefixes of several reaches. "paper" and "real-world" are the
-        paper's sets. Or a list of names, masks and candidates.
+        "default" (or "generated") spans neighbours, cascades, windows and prefixes of several
+        reaches beside S, C and I. "paper" and "real-world" are the paper's sets, "published" is that
+        of the code behind its figures. Or a list of names, masks and candidates.
     orders
         Interaction orders of the standard model to add; they apply to factored policies and are passed
         over otherwise.
-    rng
-        Draws the random masks R3 and R6; by default they are the same in every run.
 
     Returns
     -------
@@ -237,20 +261,12 @@ def candidates(
     >>> [c.label for c in candidates(4, "real-world", orders=[2])]
     ['S', 'C', 'I', 'P2', 'S, order 2']
     """
-    names = (
-        generated(K)
-        if kind == "generated"
-        else SETS.get(kind)
-        if isinstance(kind, str)
-        else tuple(kind)
-    )
-    if names is None:
-        known = ", ".join(SET_NAMES)
+    if isinstance(kind, str) and kind not in SETS:
         raise BehaviorError(
-            f"candidate set '{kind}' is unknown; use one of {known}, or give a list of names or "
-            "masks"
+            f"candidate set '{kind}' is unknown; use one of {', '.join(SETS)}, or give a list of "
+            "names or masks"
         )
-    found = [_one(given, K, rng) for given in names]
+    found = SETS[kind](K) if isinstance(kind, str) else [_one(given, K) for given in kind]
     if any(order < 1 for order in orders):
         raise BehaviorError(
             f"interaction orders start at 1 (the own item only); got {list(orders)}"
@@ -285,11 +301,11 @@ def distinct(given: Sequence[Candidate]) -> list[Candidate]:
     return list(seen.values())
 
 
-def _one(given: str | ArrayLike | Candidate, K: int, rng: np.random.Generator | None) -> Candidate:
+def _one(given: str | ArrayLike | Candidate, K: int) -> Candidate:
     if isinstance(given, Candidate):
         as_mask(given.mask, K)
         return given
     if isinstance(given, str):
-        return Candidate(given, mask(given, K, rng=rng))
+        return Candidate(given, mask(given, K))
     matrix = as_mask(given, K)
     return Candidate(f"mask {zlib.crc32(matrix.tobytes()) % 10_000:04d}", matrix)

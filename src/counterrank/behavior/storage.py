@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counterrank.atomic import write_text
 from counterrank.behavior.blending import Blend
 from counterrank.behavior.forest import Doubt, Forest
-from counterrank.behavior.masks import SET_NAMES, Candidate
+from counterrank.behavior.masks import SETS, Candidate
 from counterrank.behavior.pairs import PairEstimate
 from counterrank.errors import BehaviorError
 from counterrank.records import Json
@@ -50,7 +50,7 @@ def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
     The file has a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a
     saved tree gives those it was grown with.
     """
-    known = ", ".join(SET_NAMES)
+    known = ", ".join(SETS)
     try:
         given = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
@@ -181,14 +181,13 @@ def _build(
 def _doubt(given: Any) -> Doubt | None:
     if given is None:
         return None
-    gap: Any
-    error: Any
-    gap, error = (
-        (given.get("gap"), given.get("stderr")) if isinstance(given, dict) else (None, None)
+    found: list[Any] = [given.get(f.name) for f in fields(Doubt)] if isinstance(given, dict) else []
+    _need(
+        found and all(_is_number(v) and v >= 0 for v in found),
+        "doubt must hold the numbers gap, triples and stderr, none negative; grow the tree anew if "
+        "an earlier version wrote it",
     )
-    good = _is_number(gap) and _is_number(error) and min(gap, error) >= 0
-    _need(good, "doubt must hold the numbers gap and stderr, neither negative")
-    return Doubt(float(gap), float(error))
+    return Doubt(*(float(v) for v in found))
 
 
 def _of_blend(blend: Blend) -> Json:

@@ -107,7 +107,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
     "--behavior-candidates",
     metavar="FILE|paper|published|real-world|generated",
     help="Behaviour models that the tree of aips may choose from: a set, or a JSON file of names "
-    "and matrices (default: all items, those above, the own one).",
+    "and matrices (default: generated).",
 )
 @click.option(
     "--behavior-mse",

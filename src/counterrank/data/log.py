@@ -37,9 +37,10 @@ class RankingLog:
     there is one reward a ranking (`page_reward`), or several of them by name, {"clicks": ...,
     "revenue": ...}, of which the first is `reward` and all are `rewards`; `propensity` an (n, K) array (factored), a
     `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing; `unit` (n,) of
-    users or sessions whose rows belong together; `behavior` (n,) names of known behaviour; `targets`
-    the candidate policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name
-    ("propensity" for the logger); `columns` anything else, by name, for segments; `candidates` what
+    users or sessions whose rows belong together; `behavior` (n,) names of known behaviour, with
+    `behavior_masks` (K, K) by name where the names alone do not tell; `targets` the candidate
+    policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name ("propensity"
+    for the logger); `columns` anything else, by name, for segments; `candidates` what
     each row could have shown, a `Candidates` or a list of lists, with features by candidate;
     `item_features` those by item.
 
@@ -54,6 +55,8 @@ class RankingLog:
     context: Floats | None = None
     unit: NDArray[Any] | None = None
     behavior: NDArray[np.str_] | None = None
+    #: The masks (K, K) behind names of known behaviour that do not say which items matter.
+    behavior_masks: Mapping[str, ArrayLike] = field(default_factory=dict)
     targets: Mapping[str, Probabilities] = field(default_factory=dict)
     dists: Mapping[str, Floats] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class RankingLog:
             context: ArrayLike | None = None,
             unit: ArrayLike | None = None,
             behavior: ArrayLike | None = None,
+            behavior_masks: Mapping[str, ArrayLike] = ...,
             targets: Mapping[str, Probabilities | ArrayLike] = ...,
             dists: Mapping[str, ArrayLike] = ...,
             columns: Mapping[str, ArrayLike] = ...,

@@ -22,7 +22,7 @@ from counterrank.estimators.examination import (
     read_position_curve,
 )
 from counterrank.estimators.marginal import Marginalised, PseudoInverse
-from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, OrderIPS
+from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, AIPSPairs, OrderIPS
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
 from counterrank.estimators.pooled import (
     balance_weights,
@@ -38,6 +38,7 @@ from counterrank.estimators.registry import with_position_curve
 
 __all__ = [
     "AIPS",
+    "AIPSPairs",
     "DM",
     "DR",
     "IIPS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -283,6 +284,8 @@ _TREE = "tree"
 class AIPS(Estimator):
     """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each row.
 
+    The estimator of Kiyohara et al. (2023): weights by the behaviour and nothing else.
+
     `behavior`: a (K, K) mask or name for all rows; names (n,) or masks (n, K, K) per row; "log" for
     the log's `behavior` column; a tree, fitted or not; or "fit", the tree of the evaluation's
     settings (the default). A tree that is not fitted is grown on the rows that are averaged.
@@ -302,8 +305,14 @@ class AIPS(Estimator):
         weigh, key = self._weights(workspace)
         tree = workspace.memo.get(key, self.behavior)
         if not isinstance(tree, BehaviorTree):
-            return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
-        return TreePlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate, tree=tree)
+            return self._fixed(workspace, weigh, key)
+        return TreePlan(self, workspace, weigh, key=key, tree=tree)
+
+    def _fixed(
+        self, workspace: Workspace, weigh: Callable[[View], Floats], key: Hashable
+    ) -> Plan[Moments]:
+        """Return the plan for behaviours that were not fitted by a tree."""
+        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
 
     def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
         behavior, length = self.behavior, workspace.first.K
@@ -320,6 +329,25 @@ class AIPS(Estimator):
             one = as_mask(behavior, length)
             return weights_of_mask(one), ("mask", one.tobytes())
         return _by_row(array, length, workspace.source.n), ("rows", id(behavior))
+
+
+@dataclass(frozen=True, eq=False)
+class AIPSPairs(AIPS):
+    """V_c + s (V_2 - V_c): AIPS by a fitted tree, moved towards the value from pairs of items.
+
+    V_c is the estimate of `AIPS`, V_2 that of interaction order 2; the share s minimises the
+    estimated MSE (docs/behavior.md).
+    """
+
+    name: str = "aips-pairs"
+
+    def _fixed(
+        self, workspace: Workspace, weigh: Callable[[View], Floats], key: Hashable
+    ) -> Plan[Moments]:
+        raise ConfigError(
+            f"'{self.name}' blends the estimate of a fitted tree; give it behavior='fit' or a "
+            "BehaviorTree, or use AIPS for behaviours that are known"
+        )
 
 
 def _by_logged_name(length: int) -> Callable[[View], Floats]:
@@ -359,8 +387,21 @@ def _per_position(choice: NDArray[Any], length: int) -> Ints:
 
 def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
     known, back = np.unique(names.astype(str), return_inverse=True)
-    models = np.stack([mask(str(name), length) for name in known])
+    stored = view.batch.behavior_masks
+    models = np.stack(
+        [as_mask(stored[n], length) if n in stored else _said(str(n), length) for n in known]
+    )
     return view.ratios.by_choice(models, _per_position(np.asarray(back).reshape(-1), length))
+
+
+def _said(name: str, length: int) -> Bools:
+    """Return the mask of a name that says which items matter."""
+    if re.fullmatch(r"R\d+", name):
+        raise BehaviorError(
+            f"behaviour '{name}' is a random model, whose name does not say which items matter; give "
+            "masks: RankingLog(behavior_masks={...}), or AIPS(behavior=masks)"
+        )
+    return mask(name, length)
 
 
 def _fitted(
@@ -377,34 +418,35 @@ class TreePlan(WeightPlan):
 
     def __init__(
         self,
-        name: str,
+        estimator: AIPS,
         workspace: Workspace,
         weigh: Callable[[View], Floats],
         *,
         key: Hashable,
-        aggregate: str,
         tree: BehaviorTree,
     ) -> None:
+        self.blend = tree.fitted.blend if isinstance(estimator, AIPSPairs) else None
         super().__init__(
-            name, workspace, weigh, key=key, aggregate=aggregate, flags=tree.fitted.notes
+            estimator.name,
+            workspace,
+            weigh,
+            key=(key, estimator.name) if self.blend else key,
+            aggregate=estimator.aggregate,
+            flags=tree.fitted.notes,
         )
         self.behavior_model = tree
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions; those of the models alone are w r, whose sums need no storing."""
-        if self.behavior_model.fitted.blend is None:
+        if self.blend is None:
             return super().partial(view)
         return ContributionPlan.partial(self, view)
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return contributions and weights, with the value from pairs in them where the tree has a share of it."""
-        blend = self.behavior_model.fitted.blend
-        if blend is None:
+        """Return contributions and weights, those of `aips-pairs` with the value from pairs in them."""
+        if self.blend is None:
             return super().contributions(view)
-        found: tuple[Floats, Floats] = blend.contributions(
-            view.ratios, self.weigh(view), view.reward
-        )
-        return found
+        return self.blend.contributions(view.ratios, self.weigh(view), view.reward)
 
     def finish(self, state: Moments) -> Estimate:
         """Return the estimate with the uncertainty of the tree in its interval.
@@ -418,9 +460,10 @@ class TreePlan(WeightPlan):
         if doubt is None or not found.estimable:
             return found
         df = degrees_of_freedom(state)
+        allowance = doubt.allowance(self.blend.share if self.blend else 0.0)
 
         def around(value: float, stderr: float, level: float, scale: float = 1.0) -> Interval:
-            half = bias_aware_half(stderr, doubt.gap * scale, level, df)
+            half = bias_aware_half(stderr, allowance * scale, level, df)
             return value - half, value + half
 
         # The larger of both standard errors, because that of pairs may be too small.
@@ -434,7 +477,7 @@ class TreePlan(WeightPlan):
         return replace(
             found,
             stderr=more * found.stderr,
-            allowance=doubt.gap,
+            allowance=allowance,
             interval_at=lambda wanted: around(found.value, more * found.stderr, wanted),
             lift=replace(
                 lift, stderr=more * lift.stderr, low=low, high=high,

@@ -13,13 +13,13 @@ from counterrank.estimators.clip import Clipped, Shrunk, Switch
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
 from counterrank.estimators.examination import ClickHistory, Interpolated, PositionBased
 from counterrank.estimators.marginal import PseudoInverse
-from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, OrderIPS
+from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, AIPSPairs, OrderIPS
 from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
 
 #: A new estimator with a name of its own is a line here.
 WORDS: dict[str, Callable[[], Estimator]] = {
     "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto, "pbm": PositionBased,
-    "click-model": ClickHistory, "interpol": Interpolated,
+    "click-model": ClickHistory, "interpol": Interpolated, "aips-pairs": AIPSPairs,
 }  # fmt: skip
 _WEIGHTS: dict[str, Callable[..., Estimator]] = {
     "ips": IPS,

@@ -121,6 +121,7 @@ class _RankingRows:
             action_names=spec.action_names,
             unit=unit,
             behavior=self._column(spec.behavior) if spec.behavior else None,
+            behavior_masks=spec.behavior_masks,
             targets={**scored, **self._targets()},
             dists=self._dists(),
             columns={name: self._column(name) for name in spec.segments},

@@ -1,5 +1,6 @@
 """Which column is what: from options and the first rows to a LogSpec."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -67,6 +68,7 @@ class _Resolver:
             position=single.get("position"),
             unit=single["unit"],
             behavior=single["behavior"],
+            behavior_masks=self.behavior_masks(),
             context=context,
             segments=segments,
             candidates=parts,
@@ -124,6 +126,20 @@ class _Resolver:
             return "factored" if self.options.logger.kind == "softmax" else "prefix"
         said = (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
         return said if said in MEANING and "propensity" not in self.options.columns else "factored"
+
+    def behavior_masks(self) -> dict[str, list[list[int]]]:
+        """Return the masks of behaviours that the file stores beside their names; none where it has none."""
+        said = (self.table.schema.metadata or {}).get(MASKS_IN_FILE, b"{}")
+        try:
+            found = json.loads(said)
+            return {
+                str(name): [[int(v) for v in row] for row in one] for name, one in found.items()
+            }
+        except (ValueError, TypeError, AttributeError) as problem:
+            raise LogError(
+                f"the file's metadata '{MASKS_IN_FILE.decode()}' holds no masks by name ({problem}); "
+                "write the file again"
+            ) from problem
 
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
@@ -507,6 +523,7 @@ _BESIDE = ("_dist", "_scores")
 _MOST_CARRIED = 100
 #: Where files written by `counterrank simulate` say what their propensities are.
 KIND_IN_FILE = b"counterrank.propensity_kind"
+MASKS_IN_FILE = b"counterrank.behavior_masks"
 
 _SIGNATURES = {
     "open-bandit": ("item_id", "position", "click", "propensity_score"),

@@ -99,6 +99,8 @@ class LogSpec:
     first_position: int = 1
     unit: str | None = None
     behavior: str | None = None
+    #: Masks behind names of behaviour that the file itself stores.
+    behavior_masks: Mapping[str, list[list[int]]] = field(default_factory=dict)
     context: tuple[str, ...] = ()
     segments: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

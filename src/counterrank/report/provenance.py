@@ -29,9 +29,14 @@ _TABLE = {
         "V = 1/n Σᵢ Σₖ αₖ w₁..ₖ rᵢₖ,  w₁..ₖ = Π_{l≤k} π(a_l|x) / π₀(a_l|x)",
     ),
     "aips": (
-        "reweights the items that matter to each user, found by a tree of behaviours "
-        "(Kiyohara et al. 2023)",
+        "AIPS of Kiyohara et al. (2023): reweights the items that matter to each user, found by a "
+        "tree of behaviours, and nothing else",
         "V = 1/n Σᵢ Σₖ αₖ wₖ(c(xᵢ)) rᵢₖ,  wₖ(c) = Π_{l: c[k,l]} π(a_l|x) / π₀(a_l|x)",
+    ),
+    "aips-pairs": (
+        "AIPS moved towards the value from pairs of items, by the share that minimises the "
+        "estimated error",
+        "V = V_c + s (V₂ − V_c),  V_c of aips, V₂ of order-2",
     ),
     "cascade-dr": (
         "reward model corrected from the top down (Kiyohara et al. 2022)",

@@ -145,7 +145,7 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
 {chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
 
 "aips (true)" and "aips (oracle)" choose among the paper's behaviours; "aips" is the tree from the log alone, as
-`evaluate` runs it, with the default candidates: all items, those above, the own one.
+`evaluate` runs it, with the default candidates.
 """
 
 

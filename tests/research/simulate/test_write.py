@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import counterrank as cr
 from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError
 from counterrank.research.simulate import (
@@ -209,3 +210,32 @@ def test_on_policy_logs_of_plackett_luce_have_the_target_as_their_logger():
     logged = env.draw(rows, rng).to_log()
     assert not np.array_equal(logged.propensity.scores, logged.target("new").scores)
     assert not logged.dists
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv"])
+def test_a_written_log_is_weighed_by_its_true_masks(ending, tmp_path):
+    """Names of random models do not tell their items: the file stores them, or the name is refused."""
+    from counterrank.io import read_log
+
+    env, path = published(), tmp_path / f"log.{ending}"
+    write_log(env, 400, path, seed=4)
+    part, log = next(batches(env, 400, 4)), read_log(path)
+    if ending == "csv":
+        with pytest.raises(cr.CounterrankError, match="'R3' is a random model"):
+            cr.AIPS(behavior="log").estimate(log, "new")
+        return
+    ratio = part.target / part.propensity
+    factors = np.where(part.masks[part.behavior], ratio[:, None, :], 1.0).prod(axis=2)
+    naive = (factors * part.reward).sum(axis=1).mean()
+    for given in (log, part.to_log()):
+        found = cr.AIPS(behavior="log").estimate(given, "new").value
+        assert found == pytest.approx(naive, rel=1e-12)
+
+
+def test_masks_in_a_file_that_are_none_are_refused(tmp_path):
+    write_log(published(), 40, tmp_path / "log.parquet", seed=4)
+    table = pq.read_table(tmp_path / "log.parquet")
+    changed = {**table.schema.metadata, b"counterrank.behavior_masks": b"[1]"}
+    pq.write_table(table.replace_schema_metadata(changed), tmp_path / "log.parquet")
+    with pytest.raises(cr.CounterrankError, match="behavior_masks' holds no masks by name"):
+        cr.read_log(tmp_path / "log.parquet")

@@ -66,6 +66,7 @@ class SimulatedLog:
             propensity=logger,
             context=self.context,
             behavior=np.array(self.env.behavior_names)[self.behavior],
+            behavior_masks=self.env.mask_rows,
             targets={TARGET: target},
             dists={LOGGING: drawn, TARGET: self.p1} if self.env.factored else {},
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
-from counterrank.behavior import mask
+from counterrank.behavior import mask, masks
 from counterrank.errors import ConfigError
 from counterrank.records import Json
 
@@ -115,6 +115,12 @@ class Environment:
     def factored(self) -> bool:
         """Whether positions are drawn independently given the context."""
         return self.logging_kind == "factored"
+
+    @property
+    def mask_rows(self) -> dict[str, list[list[int]]]:
+        """The masks of the behaviours by name, as plain numbers."""
+        rows = self.masks.astype(int).tolist()
+        return dict(zip(self.behavior_names, rows, strict=True))
 
     @property
     def propensity_kind(self) -> str:
@@ -241,23 +247,6 @@ def _constants() -> Json:
     return loaded
 
 
-def published_masks(K: int) -> tuple[tuple[str, ...], Bools]:
-    """Return names and masks (6, K, K) behind the published figures; K is one of 4, 6, ..., 14.
-
-    >>> names, masks = published_masks(8)
-    >>> names, masks.sum(axis=(1, 2)).tolist()
-    (('S', 'R6', 'R3', 'C3', 'C2', 'I1'), [64, 46, 29, 54, 49, 22])
-    """
-    table = _constants()["masks"]
-    if str(K) not in table:
-        raise ConfigError(
-            f"the published environment has no K={K}; choose {', '.join(table)} or preset 'random'"
-        )
-    rows = table[str(K)]
-    masks = [[[bit == "1" for bit in row] for row in grid] for grid in rows.values()]
-    return tuple(rows), np.array(masks)
-
-
 def published(
     K: int = 8,
     *,
@@ -277,12 +266,11 @@ def published(
     [-1.111, 3.932, 0.563]
     """
     c = _constants()
-    names, masks = published_masks(K)
     coef = np.array(c["base_coef"])
     return Environment(
         name="published",
-        masks=masks,
-        behavior_names=names,
+        masks=masks.published(whole("K", K, 1)),
+        behavior_names=masks.PUBLISHED,
         behavior_coef=np.array(c["behavior_coef"]),
         lam=behavior_weight(delta, lam),
         base=Linear(

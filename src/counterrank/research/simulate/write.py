@@ -105,6 +105,11 @@ def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, st
         "counterrank.true_value_by_position": json.dumps(truth.by_position.tolist()),
         "counterrank.true_value_method": truth.method,
         "counterrank.propensity_kind": env.propensity_kind,
+        **(
+            {"counterrank.behavior_masks": json.dumps(env.mask_rows)}
+            if isinstance(env, Environment)
+            else {}
+        ),
         "counterrank.environment": f"{env.name} {env.fingerprint}",
         "counterrank.seed": str(seed),
     }
