@@ -163,18 +163,15 @@ def draw(matrix: Bools) -> str:
     return "\n".join(" ".join("■" if cell else "·" for cell in row) for row in matrix)
 
 
-#: The models behind the published figures: C3 and C2 stand for C2 and C1 of the text.
-PUBLISHED = ("S", "R6", "R3", "C3", "C2", "I1")
+def published_models(length: int) -> list[Candidate]:
+    """Return the six models of the code behind the figures of Kiyohara et al. (2023); with K = 4 two are equal.
 
-
-def published(length: int) -> Bools:
-    """Return the masks (6, K, K) of the code behind the figures of Kiyohara et al. (2023).
-
+    C3 and C2 stand for C2 and C1 of the text.
     Its random models draw with replacement, so that fewer than 6 and 3 other items remain, from one
     legacy generator: at each position first the items of R6, then those of R3.
 
-    >>> published(8).sum(axis=(1, 2)).tolist()
-    [64, 46, 29, 54, 49, 22]
+    >>> [(c.name, int(c.mask.sum())) for c in published_models(8)]
+    [('S', 64), ('R6', 46), ('R3', 29), ('C3', 54), ('C2', 49), ('I1', 22)]
     """
     rng = np.random.RandomState(RANDOM_SEED)
     drawn = {name: independent(length) for name in ("R6", "R3")}
@@ -182,7 +179,8 @@ def published(length: int) -> Bools:
         others = np.delete(np.arange(length), k)
         for name, one in drawn.items():
             one[k, rng.choice(others, size=int(name[1]))] = True
-    return np.stack([drawn[name] if name in drawn else mask(name, length) for name in PUBLISHED])
+    names = ("S", "R6", "R3", "C3", "C2", "I1")
+    return [Candidate(n, drawn[n] if n in drawn else mask(n, length)) for n in names]
 
 
 def _named(names: Sequence[str], length: int) -> list[Candidate]:
@@ -195,9 +193,7 @@ SETS: dict[str, Callable[[int], list[Candidate]]] = {
     "default": lambda length: _named(generated(length), length),
     "generated": lambda length: _named(generated(length), length),
     "paper": lambda length: _named(("S", "R6", "R3", "C2", "C1", "I1"), length),
-    "published": lambda length: [
-        Candidate(name, one) for name, one in zip(PUBLISHED, published(length), strict=True)
-    ],
+    "published": published_models,
     "real-world": lambda length: _named(("S", "C", "I", "P2"), length),
 }
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
-from counterrank.behavior import mask, masks
+from counterrank.behavior import mask, published_models
 from counterrank.errors import ConfigError
 from counterrank.records import Json
 
@@ -265,12 +265,12 @@ def published(
     >>> published(K=4).interaction[1].round(3).tolist()
     [-1.111, 3.932, 0.563]
     """
-    c = _constants()
+    c, models = _constants(), published_models(whole("K", K, 1))
     coef = np.array(c["base_coef"])
     return Environment(
         name="published",
-        masks=masks.published(whole("K", K, 1)),
-        behavior_names=masks.PUBLISHED,
+        masks=np.stack([model.mask for model in models]),
+        behavior_names=tuple(model.name for model in models),
         behavior_coef=np.array(c["behavior_coef"]),
         lam=behavior_weight(delta, lam),
         base=Linear(
