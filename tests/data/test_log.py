@@ -84,11 +84,14 @@ def test_bad_values_name_row_position_value_and_remedy(change, words):
             {"context": [["DE"], ["FR"], ["DE"]]},
             "context holds something that is no number .*`categories`",
         ),
-        ({"context": [[1.0], [np.inf], [0.0]]}, "context is infinite at row 1, column 0"),
+        ({"context": [[1.0], [np.inf], [0.0]]}, "context is inf at row 1, column 0"),
         ({"context": [[1.0]] * 3, "context_names": ("a", "b")}, "1 columns but 2 names"),
         ({"unit": [1, 2]}, "column 'unit' has shape"),
         ({"position_weights": [1.0, 2.0]}, "3 positions but 2 position weights"),
-        ({"position_weights": [1.0, -2.0, 0.0]}, "not negative"),
+        ({"context": [[1.0], [1e308], [0.0]]}, r"context is 1e\+308 at row 1, column 0"),
+        ({"position_weights": [1.0, -2.0, 0.0]}, "between 0 and"),
+        ({"position_weights": [1.0, 1e308, 0.0]}, "between 0 and"),
+        ({"propensity": cr.Softmax(np.zeros((3, 2)))}, "does not know .*0 to 1"),
         ({"targets": {"new": [[2.0, 0.1, 0.1]] * 3}}, "'new' is 2 at row 0, position 1"),
         ({"dists": {"new": [[0.5, 0.4]] * 3}}, "not a distribution at row 0: it sums to 0.9"),
         ({"dists": {"new": np.full((3, 2, 2), 0.5)}}, "must be"),
@@ -161,3 +164,9 @@ def test_importing_the_package_stays_light():
     code = f"import sys, counterrank; print([m for m in '{heavy}'.split(',') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", [cr.Softmax, cr.PlackettLuce])
+def test_scores_that_overflow_are_refused_where_they_are_given(kind):
+    with pytest.raises(cr.CounterrankError, match=r"row 0: score -1e\+308 of action 1"):
+        kind([[0.0, -1e308], [0.0, 0.0]])

@@ -382,6 +382,8 @@ class RankingLog:
 
     def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
         if isinstance(given, Policy):
+            if positive:
+                validation.known_items(given, self.action, self.start)
             return validation.policy(given, self.n, name)
         kind = "factored" if name == LOGGING else self._kind_of_numbers()
         numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)

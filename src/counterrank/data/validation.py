@@ -19,6 +19,9 @@ _ABOVE_ONE = 1e-9
 _SMALLEST = 1e-100
 #: Of a reward, and the inverse of the smallest: fourth powers stay numbers at both ends.
 _LARGEST_REWARD = 1e60
+_LARGEST_WEIGHT = 1e60
+#: Of a context or a score: beyond it stand placeholders, and squares overflow.
+_LARGEST_NUMBER = 1e100
 #: Ids number the rows of tables.
 _LARGEST_ID = 2**31 - 1
 
@@ -241,6 +244,18 @@ def policy(given: Policy, n: int, name: str) -> Policy:
     return given
 
 
+def known_items(logger: Policy, action: Ints, start: int) -> None:
+    """Raise where an item was shown that the logger's policy does not know."""
+    beyond = np.argwhere(action >= logger.n_actions)
+    if len(beyond):
+        row, position = beyond[0]
+        raise LogError(
+            f"action has {len(beyond)} items that the logger's policy does not know (first: "
+            f"{row_name(start + int(row))}, position {int(position) + 1}, item {action[row, position]})",
+            remedy=f"its items are 0 to {logger.n_actions - 1}, in the order of its scores",
+        )
+
+
 def candidates(given: Any, n: int) -> Candidates | None:
     """Return what each row could have shown, from `Candidates` or a list of lists."""
     if given is None:
@@ -272,10 +287,10 @@ def context(values: Any, n: int) -> Floats | None:
         array = array[:, None]
     if array.ndim != 2 or array.shape[0] != n:
         raise LogError(f"context must be ({n}, d), one row a ranking; got {array.shape}")
-    if np.isinf(array).any():
-        row, feature = np.argwhere(np.isinf(array))[0]
+    if (np.abs(array) > _LARGEST_NUMBER).any():
+        row, feature = np.argwhere(np.abs(array) > _LARGEST_NUMBER)[0]
         raise LogError(
-            f"context is infinite at {row_name(row)}, column {feature}",
+            f"context is {array[row, feature]:.3g} at {row_name(row)}, column {feature}",
             remedy="use NaN for missing values",
         )
     return array
@@ -360,9 +375,10 @@ def _checked_weights(values: Floats, length: int) -> Floats:
         raise ConfigError(
             f"there are {length} positions but {values.size} position weights; give one for each"
         )
-    if not np.isfinite(values).all() or (values < 0).any() or not (values > 0).any():
+    if not ((values >= 0) & (values <= _LARGEST_WEIGHT)).all() or not (values > 0).any():
         raise ConfigError(
-            f"position weights must be finite, not negative and not all zero; got {values.tolist()}"
+            f"position weights must lie between 0 and {_LARGEST_WEIGHT:.0e} and not all be zero; got "
+            f"{values.tolist()}"
         )
     return values
 

@@ -190,6 +190,16 @@ def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None
     return Factored(table)
 
 
+#: Beyond it sums and squares of scores overflow.
+LARGEST_SCORE = 1e100
+
+
+def not_scores(values: Floats) -> Bools:
+    """Return where values are neither scores nor -inf, which stands for what is not eligible."""
+    scores: Bools = (np.abs(values) <= LARGEST_SCORE) | (values == -np.inf)
+    return ~scores
+
+
 def as_scores(
     scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, ...] = (2, 3)
 ) -> Floats:
@@ -197,11 +207,12 @@ def as_scores(
     if not (temperature > 0 and np.isfinite(temperature)):
         raise PolicyError(f"temperature must be positive and finite, got {temperature}")
     table = _as_table(scores, "scores", ndims)
-    bad = np.isnan(table) | (table == np.inf)
+    bad = not_scores(table)
     if bad.any():
         where = np.argwhere(bad)[0]
         raise PolicyError(
-            f"row {where[0]}: score {table[tuple(where)]} of action {where[-1]} is not a number"
+            f"row {where[0]}: score {table[tuple(where)]:.6g} of action {where[-1]} is not a number "
+            f"between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, nor -inf"
         )
     empty = ~(table > -np.inf).any(axis=-1)
     if empty.any():

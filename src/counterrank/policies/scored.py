@@ -18,6 +18,7 @@ from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, METHODS, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
+from counterrank.policies.factored import LARGEST_SCORE, not_scores
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.specs import FACTORED_KINDS, PolicySpec
 
@@ -224,14 +225,17 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
             f"'{name}' has {values.size} values for {len(candidates.items)} candidates",
             remedy="give one each",
         )
-    bad = np.isnan(values) | (values == np.inf)
+    bad = not_scores(values)
     if bad.any():
         at = int(np.argmax(bad))
         row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
         raise PolicyError(
             f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
             f"{candidates.items[at]}",
-            remedy="scores are finite numbers, or -inf for a candidate that is not eligible",
+            remedy=(
+                f"scores are numbers between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, or -inf for "
+                "a candidate that is not eligible"
+            ),
         )
     if (values == -np.inf).any():
         # `reduceat` is right only because no row's list is empty, which Candidates refuses.
