@@ -8,7 +8,7 @@ import pytest
 from counterrank.data.encoding import ContextMoments
 from counterrank.models.columns import Layout, count_slots, pair_slots, whole_distribution
 from counterrank.models.draws import draw_rankings
-from counterrank.models.ridge import grams_of, joint_width, totals_of
+from counterrank.models.ridge import grams_of
 from counterrank.research.simulate import random
 from counterrank.weights.kernels.weights import exact_squares, others_polynomial
 
@@ -79,26 +79,6 @@ def test_grams_add_over_any_chunking(log):
         np.testing.assert_allclose(
             getattr(added, name), getattr(whole, name), rtol=1e-10, atol=1e-10
         )
-
-
-def test_totals_equal_the_gram_of_summed_features(log):
-    layout = layout_of(log, slots=count_slots(4))
-    found = totals_of(log, layout)
-    x, c = (
-        layout.scale.standardised(log.context),
-        whole_distribution(log, "propensity").mean(axis=1),
-    )
-    gram = np.zeros_like(found.gram)
-    for i in range(log.n):
-        s, p = np.zeros(joint_width(layout)), 3 + 6
-        for k in range(4):
-            u = log.action[i, k]
-            above = np.bincount(log.action[i, :k], minlength=3) - k * c[i]
-            below = np.bincount(log.action[i, k + 1 :], minlength=3) - (3 - k) * c[i]
-            s[u * p : (u + 1) * p] += [*x[i], *above, *below]
-            s[3 * p + k * 3 + u] += 1
-        gram[log.bucket[i] % 3] += np.outer(s, s)
-    np.testing.assert_allclose(found.gram, gram, atol=1e-8)
 
 
 def naive_order(rho, k, m):

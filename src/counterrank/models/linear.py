@@ -35,13 +35,10 @@ from counterrank.models.ridge import (
     Grams,
     Prepared,
     Ridge,
-    Totals,
     fit_ridge,
     grams_of,
     others,
     solve,
-    totals_of,
-    worth_it,
 )
 from counterrank.records import Json
 
@@ -266,7 +263,6 @@ class Training:
 
     prepared: Prepared
     source: Source
-    totals: Totals | None = None
     #: Rows of the whole log, where known.
     rows: int | None = None
 
@@ -308,10 +304,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
-    totals = None
-    if worth_it(layout):
-        totals = training.reduce(lambda batch: totals_of(batch, layout), label="regression")
-    return Training(Prepared(grams, layout, pairs), training, totals, source.n)
+    return Training(Prepared(grams, layout, pairs), training, source.n)
 
 
 def fits_in_memory(first: RankingLog) -> bool:
@@ -325,7 +318,7 @@ def fits_in_memory(first: RankingLog) -> bool:
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    ridge = fit_ridge(training.prepared, training.totals)
+    ridge = fit_ridge(training.prepared)
     details: Json = {
         "model": "ridge",
         "folds": training.layout.F,

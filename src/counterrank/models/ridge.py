@@ -231,24 +231,18 @@ class Ridge:
     size: Floats
 
 
-def fit_ridge(prepared: Prepared, totals: "Totals | None" = None) -> Ridge:
+def fit_ridge(prepared: Prepared) -> Ridge:
     """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
 
     A start is one fit for all own actions of a position, or one for all positions of an own action.
-    With `totals` the latter also comes with noise that the rewards of a ranking share. Each own action
-    and position then has a ridge on the residuals of the start.
+    Each own action and position then has a ridge on the residuals of the start.
     """
     grams, K = prepared.grams, prepared.layout.K
     coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
     tied, tied_name = _best_tied(prepared)
-    common, names = [tied], ["pooled", tied_name]
-    for fit, name in [] if totals is None else shared_noise_fits(prepared, totals):
-        common.append(fit)
-        names.append(name)
+    names = ("pooled", tied_name)
     for k in range(K):
-        starts = np.stack(
-            [_pooled(prepared, k), *(fit[:, k] for fit in common)], axis=-1
-        )  # (F, A, D, S)
+        starts = np.stack([_pooled(prepared, k), tied[:, k]], axis=-1)  # (F, A, D, S)
         # A ridge on the residuals of a start shrinks towards the start instead of towards zero: rare
         # own actions borrow from all others.
         left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
@@ -381,139 +375,3 @@ def _widest(prepared: Prepared, k: int) -> Design:
     """Return each position's own indicators where there are enough rows for them, else counts."""
     wanted = "P" if prepared.pairs else "T"
     return next(design for design in prepared.candidates[k] if design.columns == wanted)
-
-
-# Rewards of one ranking are correlated (a user in a good mood). With equal correlation icc between
-# positions the inverse noise covariance is proportional to I - c 11' with c = icc / (1 + (K-1) icc). The
-# weighted Gram is therefore the usual one less c times the Gram of the rankings' summed features.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Totals:
-    """Sums by fold of s s' (F, S, S), s R (F, S) and R^2 (F,).
-
-    s, R are features and rewards summed over a ranking.
-    """
-
-    gram: Floats
-    cover: Floats
-    square: Floats
-
-    def __add__(self, other: "Totals") -> "Totals":
-        return Totals(self.gram + other.gram, self.cover + other.cover, self.square + other.square)
-
-
-def joint_width(layout: Layout) -> int:
-    """Return the number of columns of the joint fit."""
-    return layout.A * (layout.d + 1 + 2 * layout.A) + layout.K * layout.A
-
-
-def totals_of(batch: RankingLog, layout: Layout) -> Totals:
-    """Return the totals of a batch.
-
-    The columns z_k of a position are one group of p = d+1+2A for each own action, [x, counts above and
-    below less their logging means], and one intercept for each (position, own action).
-    """
-    given, size = layout.arrays(batch), joint_width(layout)
-    whole = np.zeros((layout.F, size + 1, size + 1))
-    for f, rows in blocks_of(given.fold):
-        part = given.take(rows)
-        columns = np.concatenate([_summed(layout, part), batch.reward[rows].sum(axis=1)[None]])
-        whole[f] += columns @ columns.T
-    return Totals(
-        whole[:, :size, :size].copy(), whole[:, size, :size].copy(), whole[:, size, size].copy()
-    )
-
-
-def _summed(layout: Layout, given: Arrays) -> Floats:
-    """Return s = sum_k z_k of each ranking (S, n)."""
-    K, A, d = layout.K, layout.A, layout.d
-    shown, centre = indicators(given.action, A), given.centre.T
-    above = np.cumsum(shown, axis=0) - shown
-    below = shown.sum(axis=0) - above - shown
-    out = np.zeros((A, d + 1 + 2 * A, len(given.action)))
-    np.multiply(shown.sum(axis=0)[:, None], given.x.T, out=out[:, : d + 1])
-    for k in range(K):
-        own = shown[k][:, None]
-        out[:, d + 1 : d + 1 + A] += own * (above[k] - k * centre)
-        out[:, d + 1 + A :] += own * (below[k] - (K - 1 - k) * centre)
-    return np.concatenate([out.reshape(-1, len(given.action)), shown.reshape(K * A, -1)])
-
-
-def worth_it(layout: Layout) -> bool:
-    """Return whether the joint fit is small enough, and there is more than one position."""
-    return layout.K > 1 and joint_width(layout) <= settings.JOINT_COLUMNS
-
-
-def shared_noise_fits(prepared: Prepared, totals: Totals) -> list[tuple[Floats, str]]:
-    """Return tied fits (F, K, A, D), one for each penalty, or nothing where positions share no noise."""
-    layout = prepared.layout
-    used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
-    plain, right = _joint(prepared, used)
-    square = others(prepared.grams.square.sum(axis=(1, 2)))
-    gram, cover, total = others(totals.gram), others(totals.cover), others(totals.square)
-    rough = solve(plain, right[..., None], _joint_penalty(used[0], layout, settings.PENALTIES[-1]))[
-        ..., 0
-    ]
-    # For residuals e of an unweighted fit, the sums of (sum_k e_k)^2 and of e^2 have the ratio 1 + (K -
-    # 1) icc in expectation, which gives icc without a second pass.
-    within = square + _quadratic(rough, plain, right)
-    between = total + _quadratic(rough, gram, cover)
-    icc = np.clip(
-        (between / np.maximum(within, 1e-300) - 1.0) / (layout.K - 1), 0.0, settings.MOST_SHARED
-    )  # (F,)
-    # All folds or none, because their fits are compared.
-    if icc.min() < settings.JOINT_LEAST:
-        return []
-    c = icc / (1.0 + (layout.K - 1) * icc)
-    weighted = plain - c[:, None, None] * gram
-    side = right - c[:, None] * cover
-    out = []
-    for value in settings.PENALTIES:
-        # The inverse covariance is (I - c 11') / (1 - icc). The Gram leaves that factor out, so the
-        # penalty carries it and shrinks as much as without shared noise.
-        penalty = _joint_penalty(used[0], layout, value) * (1.0 - icc.mean())
-        solved = solve(weighted, side[..., None], penalty)[..., 0]
-        out.append((_by_position(solved, used, layout), f"shared-noise-T/{value:g}"))
-    return out
-
-
-def _quadratic(coef: Floats, gram: Floats, cover: Floats) -> Floats:
-    through = (gram @ coef[..., None])[..., 0] - 2 * cover
-    out: Floats = (coef * through).sum(axis=-1)
-    return out
-
-
-def _joint_penalty(design: Design, layout: Layout, value: float) -> Floats:
-    own = np.where(np.arange(len(design.penalty)) <= layout.d, 1.0, value)
-    return np.concatenate([np.tile(own, layout.A), np.full(layout.K * layout.A, settings.POOLED)])
-
-
-def _joint(prepared: Prepared, used: list[Design]) -> tuple[Floats, Floats]:
-    """Return the Gram (F, S, S) and right side (F, S) of the unweighted joint fit, from the Grams by position."""
-    layout = prepared.layout
-    K, A, p = layout.K, layout.A, used[0].map.shape[1]
-    size = A * p + K * A
-    gram, right = np.zeros((layout.F, size, size)), np.zeros((layout.F, size))
-    cover = others(prepared.grams.cover)
-    for k, design in enumerate(used):
-        mapped, side = (
-            prepared.mapped(k, design),
-            cover[:, k] @ design.map,
-        )  # (F, A, p, p), (F, A, p)
-        for u in range(A):
-            block, own = slice(u * p, (u + 1) * p), A * p + k * A + u
-            gram[:, block, block] += mapped[:, u]
-            gram[:, own, block] = gram[:, block, own] = mapped[:, u, 0]
-            gram[:, own, own] = mapped[:, u, 0, 0]
-            right[:, block] += side[:, u]
-            right[:, own] = side[:, u, 0]
-    return gram, right
-
-
-def _by_position(solved: Floats, used: list[Design], layout: Layout) -> Floats:
-    K, A, p = layout.K, layout.A, used[0].map.shape[1]
-    coef = solved[:, : A * p].reshape(layout.F, A, p)
-    out = np.stack([coef @ design.map.T for design in used], axis=1)
-    out[..., 0] += solved[:, A * p :].reshape(layout.F, K, A)
-    return out

@@ -39,10 +39,6 @@ PENALTIES = (1.0, 30.0)
 POOLED = 3.0
 #: On context columns of the pooled fit, for each row: nearly none.
 POOLED_CONTEXT = 1e-5
-#: Columns at most of the ridge that models the noise shared by the rewards of a ranking.
-JOINT_COLUMNS = 500
-#: Correlation of that noise below which generalised least squares gains less than it costs.
-JOINT_LEAST = 0.05
 
 # The logistic ridge.
 #: Newton steps on all folds before the steps that leave each fold out.
