@@ -14,7 +14,7 @@ import counterrank as cr
 from counterrank import messages
 from counterrank.cli.main import main
 from counterrank.errors import LogError, UnknownNameError
-from counterrank.messages import Message, code_of, for_commands, has, say
+from counterrank.messages import Message, code_of, for_command, has, say
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(cr.__file__).parent
@@ -66,7 +66,7 @@ def test_flags_have_codes_in_python_and_in_json():
 
 def test_options_are_written_for_their_reader():
     assert say("--time", "COLUMN") == "--time COLUMN (time='COLUMN' in Python)"
-    with for_commands():
+    with for_command("evaluate"):
         assert say("--time", "COLUMN") == "--time COLUMN"
     assert "in Python" in say("--time", "COLUMN")
 

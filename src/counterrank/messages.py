@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-#: Whether messages are written for the command line. Of the process, because rows are read in
+from counterrank.options import spelled
+
+#: The command that messages are written for; None in Python. Of the process, because rows are read in
 #: threads, which would not see a context of the caller.
-_for_commands = False
+_command: str | None = None
 
 
 class Message(str):
@@ -71,26 +73,26 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     "--logger top (logger='top' in Python)"
     >>> say("--encode-actions", python="encode_actions=True")
     '--encode-actions (encode_actions=True in Python)'
-    >>> with for_commands():
-    ...     say("--logger", "top")
-    '--logger top'
+    >>> with for_command("check"):
+    ...     say("--logger", "top"), say("--decimal", ",")
+    ('--logger top', '--config decimal=,')
     """
-    command = f"{option} {value}".rstrip()
-    if _for_commands:
+    command = spelled(option, value, _command or "evaluate")
+    if _command is not None:
         return command
     key = option.lstrip("-").replace("-", "_")
     return f"{command} ({python or f'{key}={value!r}'} in Python)"
 
 
 @contextmanager
-def for_commands() -> Iterator[None]:
-    """Write messages for the command line: options are not spelled for Python as well."""
-    global _for_commands
-    before, _for_commands = _for_commands, True
+def for_command(name: str) -> Iterator[None]:
+    """Write messages for a command: options are not spelled for Python as well."""
+    global _command
+    before, _command = _command, name
     try:
         yield
     finally:
-        _for_commands = before
+        _command = before
 
 
 _ROW_NAME: ContextVar[Callable[[int], str] | None] = ContextVar("row_name", default=None)

@@ -58,7 +58,7 @@ def test_a_job_file(counterrank, written, tmp_path):
     assert json.loads((tmp_path / "test.json").read_text())["sequential"] == 5000
     job.write_text('log = "test.parquet"\n[abtest]\narm = "variant"\n[learn]\nout = "x.json"\n')
     both = counterrank("run", job)
-    assert both.code == 2 and "a file is one job, but it has [learn] and [abtest]" in both.err
+    assert both.code == 2 and "a file is one job, but it has [abtest] and [learn]" in both.err
 
 
 def test_results_are_listed_with_their_page(counterrank, written, tmp_path):

@@ -33,11 +33,12 @@ def test_unknown_command_suggests_a_near_one(counterrank):
     assert "Did you mean 'evaluate'?" in result.err
 
 
-@pytest.mark.parametrize("flag, listed", [("--audit", True), ("--no-audit", False)])
-def test_findings_of_the_audit_are_listed_or_not(counterrank, simulated: Path, flag, listed):
+@pytest.mark.parametrize("listed", [True, False])
+def test_findings_of_the_audit_are_listed_or_not(counterrank, simulated: Path, listed):
+    audit = f"audit={str(listed).lower()}"
     result = counterrank(
-        "evaluate", simulated, "--target", "new", "--estimators", "iips", flag, "--json", "-"
-    )
+        "evaluate", simulated, "--target", "new", "--estimators", "iips", "--config", audit, "--json", "-"
+    )  # fmt: skip
     assert result.code == 0, result.err
     assert bool(json.loads(result.out)["audit"]) is listed
 
@@ -286,11 +287,12 @@ def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(
         "--estimators",
         "ips",
     )
-    assert "--reward-name clicks" in counterrank(*call, "--html", "r.html").err
+    assert "reward_name=clicks" in counterrank(*call, "--html", "r.html").err
     assert (
-        "--reward-name" not in counterrank(*call, "--html", "r.html", "--reward-name", "taps").err
+        "reward_name"
+        not in counterrank(*call, "--html", "r.html", "--config", "reward_name=taps").err
     )
-    assert "--reward-name" not in counterrank(*call).err
+    assert "reward_name" not in counterrank(*call).err
 
 
 def test_check_advises_in_options_not_in_python(counterrank, tmp_path: Path):
@@ -320,7 +322,7 @@ def test_units_keep_their_distance_from_numbers(counterrank, simulated: Path):
 
 
 def test_the_console_keeps_spaces_of_numbers_and_drops_what_commands_a_terminal(capfd):
-    from counterrank.cli.options import results_console
+    from counterrank.cli.console import results_console
 
     results_console().print("\x1b[2J8\N{NARROW NO-BREAK SPACE}%, 2\N{NO-BREAK SPACE}billion")
     assert capfd.readouterr().out == "[2J8\N{NO-BREAK SPACE}%, 2\N{NO-BREAK SPACE}billion\n"
@@ -337,7 +339,7 @@ def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Pat
     path = os.pathsep.join(sys.path)
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": path}
     command = [sys.executable, "-m", "counterrank", "evaluate", str(simulated), "--target", "new"]
-    command += ["--estimators", "iips", "--reward-name", "Käufe"]
+    command += ["--estimators", "iips", "--config", "reward_name=Käufe"]
     done = subprocess.run(command, env=environment, capture_output=True)
     assert done.returncode == 0 and b"? iips" in done.stdout, done.stderr
     piped = subprocess.run([*command, "--json", "-"], env=environment, capture_output=True)

@@ -99,7 +99,7 @@ def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path
     [
         ("bare.parquet", [], "does not say how"),
         ("none.parquet", [], "none.parquet"),
-        ("good.parquet", ["--reward-range", "1"], "two numbers"),
+        ("good.parquet", ["--config", "reward_range=1"], "two numbers"),
         ("good.parquet", ["--segment", "nothing"], "nothing"),
         ("good.parquet", ["--grade", "sure"], "sure"),
     ],
@@ -128,7 +128,7 @@ def test_an_onnx_name_is_refused_before_the_work(counterrank, logs, tmp_path):
 def test_the_plackett_luce_path_reads_probabilities_alone(counterrank, logs, tmp_path):
     result = counterrank(
         "learn", "--independent-rows", logs / "bare.parquet", "--out", "p.json", "--json", "l.json",
-        "--path", "plackett-luce", "--propensity-kind", "prefix",
+        "--config", "path=plackett-luce", "--config", "propensity_kind=prefix",
     )  # fmt: skip
     assert result.code in (0, 1), result.err
     assert json.loads((tmp_path / "l.json").read_text())["kind"] == "plackett-luce"

@@ -330,7 +330,8 @@ def test_names_cannot_command_a_terminal(log_file, tmp_path, capsys, monkeypatch
             target,
             "--estimators",
             "iips",
-            "--no-audit",
+            "--config",
+            "audit=false",
         ]
         monkeypatch.setattr(sys, "argv", arguments)
         with pytest.raises(SystemExit):

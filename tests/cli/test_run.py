@@ -3,14 +3,22 @@ file.
 """
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import click
 import pytest
 
-from counterrank.cli.evaluate import evaluate
-from counterrank.cli.learn import learn
+from counterrank.cli.jobs import Job, with_days
+from counterrank.options import COMMANDS, OPTIONS, Kind
+
+TODAY = datetime.now(UTC).date()
+#: A value of every kind, as TOML writes it.
+VALUES = {
+    Kind.TEXT: '"a"', Kind.NUMBER: "0.5", Kind.WHOLE: "3", Kind.SWITCH: "true", Kind.LIST: '["a", "b"]',
+    Kind.MANY: '["a", "b"]', Kind.FILE: '"a.json"', Kind.OUTPUT: '"a.json"', Kind.COLUMNS: '{reward = "a"}',
+    Kind.PAIRS: '{a = "b"}', Kind.METRICS: '{a = "any(b)"}', Kind.POLICY: '"top"',
+    Kind.POLICIES: '{new = "top"}', Kind.CONDITION: '"a = 1"',
+}  # fmt: skip
 
 
 def write(folder: Path, text: str) -> Path:
@@ -28,44 +36,34 @@ def test_a_job_gives_what_its_command_gives(counterrank, simulated: Path, tmp_pa
     )
     (tmp_path / "runs").mkdir()
     assert counterrank("run", job).code == 0
-    direct = (
-        "--estimators",
-        "ips,iips",
-        "--level",
-        "0.9",
-        "--no-audit",
-        "--position-weights",
-        "dcg",
+    direct = ("--estimators=ips,iips", "--level=0.9", "--position-weights=dcg", "--config=audit=false")  # fmt: skip
+    done = counterrank(
+        "evaluate", simulated, "--target", "new", *direct, "--quiet", "--json", "r.json"
     )
-    assert (
-        counterrank(
-            "evaluate", simulated, "--target", "new", *direct, "--quiet", "--json", "r.json"
-        ).code
-        == 0
-    )
-    found = json.loads((tmp_path / "runs" / f"{datetime.now(UTC).date()}.json").read_text())
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "runs" / f"{TODAY}.json").read_text())
     wanted = json.loads((tmp_path / "r.json").read_text())
     assert found["estimates"] == wanted["estimates"] and found["verdict"] == wanted["verdict"]
     assert found["provenance"]["options"] == wanted["provenance"]["options"]
+    # The same file given to the command: it needs no log and no target of its own.
+    assert counterrank("evaluate", "--config", job, "--json", "s.json").code == 0
+    assert json.loads((tmp_path / "s.json").read_text())["estimates"] == wanted["estimates"]
 
 
-@pytest.mark.parametrize("command", [evaluate, learn], ids=["evaluate", "learn"])
-def test_every_option_of_a_command_is_a_key(counterrank, tmp_path: Path, command: click.Command):
-    values = {"flag": "true", "many": '["a", "b"]', "one": '"1"'}
-    lines = ['log = "log.parquet"', *(["[learn]"] if command is learn else [])]
-    flags = []
-    for option in command.params:
-        if not isinstance(option, click.Option):
-            continue
-        name = max(option.opts, key=len)
-        lines.append(
-            f"{name[2:]} = "
-            f"{values['flag' if option.is_flag else 'many' if option.multiple else 'one']}"
-        )
-        flags.append(name)
-    out = counterrank("run", write(tmp_path, "\n".join(lines)), "--dry-run").out
-    assert out.startswith(f"counterrank {command.name} ")
-    assert all(flag in out for flag in flags)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_is_a_key(tmp_path: Path, command: str):
+    names = [name for name in COMMANDS[command].options if name != "config"]
+    lines = [
+        f"{key} = {VALUES[one.kind] if not one.words or one.kind is Kind.FILE else json.dumps(one.words[-1])}"
+        for one in map(OPTIONS.__getitem__, names)
+        for key in one.keys[:1]
+    ]
+    table = [f"[{command}]"] if command != "evaluate" else []
+    job = Job.read(str(write(tmp_path, "\n".join(['log = "log.parquet"', *table, *lines]))))
+    assert job.command == command and job.log == f"{tmp_path}/log.parquet"
+    assert set(job.values(command, alone=True)) == set(names)
+    for key in (key for name in names for key in OPTIONS[name].keys):
+        assert key.replace("_", "-") == key or "_" in key
 
 
 def test_how_to_read_the_log_is_said_outside_of_learn(counterrank, tmp_path: Path):
@@ -74,47 +72,33 @@ def test_how_to_read_the_log_is_said_outside_of_learn(counterrank, tmp_path: Pat
         'reward = "bought"\n[learn]\nout = "{date}.json"\nreward_range = [0, 100]\n'
         'segments = ["device"]\ndespite_audit = false\n'
     )
-    out = counterrank("run", write(tmp_path, text), "--dry-run").out
-    assert out == (
-        "counterrank learn --logger=plackett-luce:temperature=2 --columns=reward=bought "
-        f"--out={tmp_path}/{datetime.now(UTC).date()}.json --reward-range=0,100 "
-        f"--segment device -- {tmp_path}/log.parquet\n"
-    )
-
-
-def test_tables_become_pairs_and_policies(counterrank, tmp_path: Path):
-    job = write(
-        tmp_path,
-        'log = "a/*.parquet"\ntarget = "new"\n[columns]\naction = "items"\nreward = "clicked"\n',
-    )
-    out = counterrank("run", job, "--dry-run").out
-    assert "--columns=action=items,reward=clicked" in out
-    assert f"'{tmp_path}/a/*.parquet'" in out
+    job = write(tmp_path, text)
+    call = Job.read(str(job)).values("learn", alone=True)
+    assert call["logger"].options == {"temperature": 2.0}
+    assert call["columns"] == {"reward": "bought"} and call["reward_range"] == (0, 100)
+    assert call["out"] == f"{tmp_path}/{TODAY}.json" and call["despite_audit"] is False
+    told = counterrank("run", job, "--dry-run").out.splitlines()
+    assert told[0] == f"counterrank learn {tmp_path}/log.parquet"
+    assert 'segments = ["device"]' in told
 
 
 @pytest.mark.parametrize(("given", "beside"), [("curve.json", True), ("estimate", False)])
-def test_a_position_curve_lies_beside_the_file_like_every_path(
-    counterrank, tmp_path: Path, given: str, beside: bool
-):
-    job = write(tmp_path, f'log = "a.parquet"\ntarget = "new"\nposition_curve = "{given}"\n')
+def test_a_position_curve_lies_beside_the_file_like_every_path(tmp_path, given, beside):
+    job = write(tmp_path, f'log = "a.parquet"\nposition_curve = "{given}"\n')
     wanted = f"{tmp_path}/{given}" if beside else given
-    assert f"--position-curve={wanted} " in counterrank("run", job, "--dry-run").out
+    assert Job.read(str(job)).values("evaluate")["position_curve"] == wanted
 
 
-def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(
-    counterrank, tmp_path: Path
-):
+def test_policy_tables_become_specs_and_saved_policies_lie_beside_the_file(tmp_path: Path):
     job = write(
         tmp_path,
         'log = "log.parquet"\n[logger]\nkind = "epsilon"\nepsilon = 0.1\n[policies.new]\nkind = '
         '"plackett-luce"\ntemperature = 0.5\n[policies.next]\nkind = "learned/policy.json"\n',
     )
-    out = counterrank("run", job, "--dry-run").out
-    assert (
-        "--logger=epsilon:epsilon=0.1" in out
-        and "--policy new=plackett-luce:temperature=0.5" in out
-    )
-    assert f"--policy next={tmp_path}/learned/policy.json" in out
+    found = Job.read(str(job)).values("evaluate")
+    assert found["logger"].text == "epsilon:epsilon=0.1"
+    assert found["policies"]["new"].text == "plackett-luce:temperature=0.5"
+    assert found["policies"]["next"].path == f"{tmp_path}/learned/policy.json"
 
 
 def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
@@ -134,6 +118,78 @@ def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
     assert told.code == 2 and "--target" in told.err
 
 
+def rows_of_days(path: Path) -> None:
+    lines = []
+    for index in range(120):
+        day = TODAY - timedelta(days=index % 3)
+        row = {"items": [index % 2], "clicked": [index % 5 % 2], "propensity": [0.5], "new": [0.6]}
+        lines.append(json.dumps({**row, "day": day.isoformat()}))
+    path.write_text("\n".join(lines))
+
+
+def test_columns_add_to_those_of_the_file_and_days_select_rows(counterrank, tmp_path: Path):
+    rows_of_days(tmp_path / "log.jsonl")
+    job = write(
+        tmp_path,
+        'log = "log.jsonl"\ntarget = "new"\nestimators = "ips"\nwhere = "day = \'{yesterday}\'"\n'
+        "[columns]\naction = 'items'\nreward = 'nothing'\n",
+    )
+    done = counterrank(
+        "evaluate", "--config", job, "--columns", "reward=clicked", "--quiet", "--json", "r.json"
+    )
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["log"]["n"] == 40
+    assert str(TODAY - timedelta(days=1)) in found["provenance"]["options"]["where"]
+
+
+def test_one_file_serves_several_commands_and_writes_for_its_own(counterrank, tmp_path: Path):
+    rows_of_days(tmp_path / "log.jsonl")
+    job = write(
+        tmp_path,
+        'log = "log.jsonl"\ntarget = "new"\nlevel = 0.9\nrequire = "ship"\njson = "result.json"\n'
+        "[columns]\naction = 'items'\nreward = 'clicked'\n",
+    )
+    done = counterrank("check", "--config", job)
+    assert "readable" in done.out and not (tmp_path / "result.json").exists(), done.err
+
+
+def test_a_key_and_its_value_stand_for_a_file(counterrank, simulated: Path, tmp_path: Path):
+    call = ("evaluate", simulated, "--target", "new", "--estimators", "ips", "--quiet", "--json", "r.json")  # fmt: skip
+    done = counterrank(*call, "--config", "practical=0.02", "--config", "segments=['behavior']")
+    assert done.code == 0, done.err
+    options = json.loads((tmp_path / "r.json").read_text())["provenance"]["options"]
+    assert options["practical"] == 0.02 and options["segments"] == ["behavior"]
+    wanted = (tmp_path / "r.json").read_text()
+    loud = [one for one in call if one != "--quiet"]
+    told = counterrank(*loud, "--practical", "0.02", "--segment=behavior")
+    assert told.code == 0 and "write --config practical=0.02" in told.err
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["provenance"]["options"] == json.loads(wanted)["provenance"]["options"]
+    told = counterrank(*call, "--config", "practcal=0.02")
+    assert told.code == 2 and "did you mean 'practical'" in told.err
+
+
+def test_options_that_have_moved_are_read_as_keys():
+    from counterrank.cli.learn import learn
+
+    kept, moved = learn.moved(
+        ["log", "--reward-range", "0,1", "--no-renumber", "--decimal=,", "--out", "p", "--version", "3"]
+    )  # fmt: skip
+    assert kept == ["log", "--out", "p"]
+    assert moved == {
+        "reward_range": '"0,1"', "renumber": "false", "decimal": '","', "version": "3",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [("{today}", 0), ("{date}", 0), ("{yesterday}", -1), ("{today-7}", -7), ("{yesterday+2}", 1)],
+)
+def test_days(text: str, days: int):
+    assert with_days(f"a/{text}.json") == f"a/{TODAY + timedelta(days=days)}.json"
+
+
 def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
     rows = [
         {"action": [i % 2], "reward": [i % 3], "propensity": [0.5], "new": [0.6 - 0.2 * (i % 2)]}
@@ -149,9 +205,16 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
     ("text", "message"),
     [
         ('target = "new"', "'log' must name the log"),
+        ('log = 3\ntarget = "new"', "'log' must name the log"),
         ('log = "a"\ntarget = "new"\nsegmnt = "x"', "did you mean 'segment'"),
-        ('log = "a"\ntarget = "new"\nquiet = "yes"', "'quiet' is true or false"),
-        ('log = "a"\ntarget = "new"\nlevel = true', "'level' must be a text, a number"),
+        ('log = "a"\ntarget = "new"\nquiet = "yes"', "'quiet' must be true or false"),
+        ('log = "a"\ntarget = "new"\nlevel = true', "'level' must be a number"),
+        ('log = "a"\ntarget = "new"\nseed = -1', "'seed': it is 0 or more"),
+        ('log = "a"\ntarget = "new"\nengine = "ray"', "'engine' must be one of local, dask, spark"),
+        ('log = "a"\ntarget = "new"\nwhere = "day = \'{today-999999}\'"', "there is no day"),
+        ('log = "a"\ntarget = "new"\ntargets = "b"', "given twice"),
+        ('log = "a\\u0000b"\ntarget = "new"', "NUL character"),
+        ('log = "a"\ntarget = "new"\nitems = "a\\u0000b"', "NUL character"),
         ('log = "a"\ntarget', "not valid TOML"),
         ('log = "nowhere.parquet"\ntarget = "new"', "nowhere.parquet"),
         ('log = "a"\nlearn = "p.json"', "'learn' is a table, [learn]"),
@@ -161,9 +224,17 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
         ('log = "a"\ncommand = ["plan"]', "'command' is no option of evaluate"),
         ('log = "a"\n[learn]\ngrad = "free"', "did you mean 'grade'"),
         ('log = "a"\n[learn]\nout = "job.toml"', "job.toml"),
+        ('log = "a"\n[learn]\nmodel = "linear"', "Missing option '--out'"),
+        ('log = "a"\n[policies.new]\nkind = "best"', "unknown kind 'best'"),
+        ('log = "a"\n[rewards.x]\nkolumn = "best"', "[rewards.x] has one key"),
     ],
 )
 def test_a_bad_job_is_one_message(counterrank, tmp_path: Path, text: str, message: str):
     result = counterrank("run", write(tmp_path, text))
     assert result.code == 2 and message in result.err
     assert "Traceback" not in result.err
+
+
+def test_a_path_that_no_file_can_have(counterrank):
+    result = counterrank("run", "job\0.toml")
+    assert result.code == 2 and "job" in result.err and "Traceback" not in result.err

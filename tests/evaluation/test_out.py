@@ -1,7 +1,6 @@
-"""What leaves for training and tracking: the position curve, weights by row, runs of MLflow."""
+"""What leaves for training: the position curve, weights by row."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank.errors import ConfigError, MissingExtraError
+from counterrank.errors import ConfigError
 from counterrank.research import simulate
 
 
@@ -87,10 +86,10 @@ def kit_log():
 def test_weights_that_cannot_be_written(log, tmp_path):
     evaluate = ("evaluate", log, "--target", "new", "--quiet")
     for more, message in (
-        (("--estimators", "snips", "--weights-out", tmp_path / "w.parquet"), "is weights alone"),
-        (("--weights-out", tmp_path / "w.csv"), "does not end in .parquet"),
-        (("--weights-out", log), "is the input"),
-        (("--weights-out", tmp_path / "w.parquet", "--json", tmp_path / "w.parquet"), "would both write"),
+        (("--estimators", "snips", "--config", f"weights_out={tmp_path}/w.parquet"), "is weights alone"),
+        (("--config", f"weights_out={tmp_path}/w.csv"), "does not end in .parquet"),
+        (("--config", f"weights_out={log}"), "is the input"),
+        (("--config", f"weights_out={tmp_path}/w.parquet", "--json", tmp_path / "w.parquet"), "would both write"),
     ):  # fmt: skip
         code, text = run(*evaluate, *more)
         assert code == 2 and message in text, text
@@ -149,50 +148,3 @@ def test_a_curve_that_nothing_tells_is_refused(tmp_path):
 
     with pytest.raises(ConfigError, match="is no position curve"):
         read_position_curve(tmp_path / "bad.json")
-
-
-@pytest.fixture
-def tracked(tmp_path, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/runs")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "nightly")
-    return tmp_path / "runs"
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_run_of_mlflow(log, tracked):
-    code, text = run(
-        "evaluate", log, "--target", "new", "--estimators", "ips,iips", "--mlflow", "--quiet"
-    )
-    assert code == 0, text
-    import mlflow
-
-    client = mlflow.MlflowClient()
-    experiment = client.get_experiment_by_name("nightly")
-    (run_,) = client.search_runs([experiment.experiment_id])
-    expected = cr.evaluate(log, "new", estimators="ips,iips")
-    one = expected.estimate("new", "ips")
-    metrics = run_.data.metrics
-    assert metrics["new/ips/value"] == one.value and metrics["new/ips/low"] == one.interval(0.95)[0]
-    assert metrics["rows"] == 600 and run_.info.status == "FINISHED"
-    assert run_.data.tags["counterrank.verdict"] == expected.verdict.level
-    assert run_.data.tags["counterrank.log_fingerprint"] == expected.log["fingerprint"]
-    names = {one.path for one in client.list_artifacts(run_.info.run_id)}
-    assert names == {"report.html", "result.json"}
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_mlflow_that_cannot(log, tmp_path, monkeypatch):
-    result = cr.evaluate(log, "new", estimators="ips")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/runs")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "false")
-    from counterrank.evaluation import log_to_mlflow
-
-    with pytest.raises(ConfigError, match="MLflow did not take the result"):
-        log_to_mlflow(result)
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'counterrank\[mlflow\]'"):
-        log_to_mlflow(result)
-    # Before the evaluation, not after it.
-    code, text = run("evaluate", tmp_path / "none.parquet", "--target", "new", "--mlflow")
-    assert code == 2 and "counterrank[mlflow]" in text

@@ -116,7 +116,7 @@ CASES = {
     "decimal comma": (
         {**GOOD, "reward": [["0", "1"], ["0,5", "1"], ["0", "0"]]},
         {},
-        ["'0,5'", "row 1, position 1", "--decimal , (decimal=',' in Python)"],
+        ["'0,5'", "row 1, position 1", "--config decimal=, (decimal=',' in Python)"],
     ),
     "dates as reward": (
         {**GOOD, "reward": pa.array([[0, 1], [1, 1], [0, 0]], pa.list_(pa.timestamp("s")))},

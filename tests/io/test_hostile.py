@@ -116,7 +116,7 @@ def test_huge_ids_are_encoded(tmp_path):
         {**GOOD, "action": pa.array([[2**64 - 1, 7], [7, 8]], pa.list_(pa.uint64()))}
     )
     assert unsigned.action.tolist() == [[2, 0], [0, 1]]
-    with pytest.raises(LogError, match="ids above 100,000,000; .* --encode-actions"):
+    with pytest.raises(LogError, match="ids above 100,000,000; .* --config encode_actions=true"):
         read_log(path, encode_actions=False)
     with pytest.raises(LogError, match="ids number the items from 0"):
         cr.RankingLog(action=[[big]], reward=[[1.0]], propensity=[[0.5]])

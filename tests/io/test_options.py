@@ -141,30 +141,23 @@ def test_public_names():
 
 
 def test_the_command_line_says_the_same():
+    from counterrank.cli.calls import Call
     from counterrank.cli.evaluate import evaluate as command
-    from counterrank.cli.options import reading
 
-    given = (
-        "log.csv --target new --decimal , --renumber --missing-reward zero --items i.csv "
-        "--encode-actions"
-    )
-    given = [
-        *given.split(),
-        "--logger",
-        "plackett-luce",
-        "--policy",
-        "new=top",
-        "--policy",
-        "b=softmax",
-    ]
-    options = ReadOptions.of(**reading(command.make_context("evaluate", given).params))
+    def reading(*given):
+        params = command.make_context("evaluate", ["log.csv", "--target", "new", *given]).params
+        return Call.of_line("evaluate", params.pop("log"), params).reading
+
+    given = ["--missing-reward", "zero", "--items", "i.csv", "--logger", "plackett-luce"]
+    keys = ["decimal=,", "renumber=true", "encode_actions=true"]
+    given += [part for key in keys for part in ("--config", key)]
+    options = ReadOptions.of(**reading(*given, "--policy", "new=top", "--policy", "b=softmax"))
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     assert options.encode_actions is True and options.items == "i.csv"
     assert options.logger.kind == "plackett-luce" and {n: p.kind for n, p in options.policies.items()} == {
         "new": "top", "b": "softmax",
     }  # fmt: skip
-    plain = reading(command.make_context("evaluate", ["log.csv", "--target", "new"]).params)
-    assert plain == {}, "what was not said leaves the file's word"
+    assert reading() == {}, "what was not said leaves the file's word"
 
 
 def test_what_is_none_stands_for_the_default():

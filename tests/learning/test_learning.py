@@ -254,7 +254,7 @@ def test_amounts_need_a_range_for_the_free_grade(log):
     money = cr.RankingLog(
         action=log.action, reward=log.reward * 7.5, propensity=log.propensity, context=log.context
     )
-    with pytest.raises(ConfigError, match="--reward-range"):
+    with pytest.raises(ConfigError, match="--config reward_range"):
         learn(money)
     free = learn(money, reward_range=(0, 10)).certificate
     clicks = learn(log).certificate

@@ -10,7 +10,7 @@ import pytest
 from counterrank.cli.main import run
 
 ASKED = [
-    "--target=new", "--estimators=auto", "--independent-rows", "--target-is-fresh", "--no-audit",
+    "--target=new", "--estimators=auto", "--independent-rows", "--target-is-fresh", "--config=audit=false",
     "--reward=clicks=click", "--reward=any=any(click)", "--reward=per click=revenue / click",
 ]  # fmt: skip
 

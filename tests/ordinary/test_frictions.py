@@ -185,7 +185,7 @@ class TestTies:
 
     def test_they_are_called_so(self, table):
         log = from_frame(table, targets="new", **self.READING)
-        told = "row 7.*ties explain 1 of 1 such rows among 50.*--drop-ties"
+        told = "row 7.*ties explain 1 of 1 such rows among 50.*--config drop_ties=true"
         with pytest.raises(PropensityError, match=told):
             cr.evaluate(log, ["new"], estimators=["ips"], independent_rows=True)
 

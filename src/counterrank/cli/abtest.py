@@ -1,19 +1,7 @@
 """counterrank abtest: a test that ran, with every row read for every ranker."""
 
-from typing import Any
-
-import click
-
-from counterrank.cli.options import (
-    arm_option,
-    level_option,
-    log_argument,
-    opened,
-    picked,
-    result_options,
-    sequential_option,
-    showing_progress,
-)
+from counterrank.cli.calls import Call, command
+from counterrank.cli.console import showing_progress
 
 _ABTEST = """Examples:
 
@@ -28,29 +16,11 @@ usage or bad input.
 """
 
 
-@click.command("abtest", epilog=_ABTEST)
-@log_argument
-@arm_option
-@click.option(
-    "--baseline",
-    metavar="ARM",
-    help="The arm that others are compared with (default: the first by name).",
-)
-@level_option("level of the intervals")
-@sequential_option("test")
-@click.option(
-    "--top-down",
-    is_flag=True,
-    help="What stands below a place does not change its reward; dropped where the log shows that it "
-    "does.",
-)
-@result_options
-def abtest(log: Any, **options: Any) -> None:
+@command("abtest", _ABTEST)
+def abtest(call: Call) -> None:
     """Read an A/B test with its log: every row tells about every ranker that could have shown it."""
     from counterrank import evaluation
 
-    command = opened(log, options)
-    asked = picked(options, "baseline", "level", "sequential", "top_down", "seed")
-    with showing_progress(enabled=not command.quiet):
-        result = evaluation.abtest(log, options["arm"], **asked, **command.reading)
-    command.hand_over(result)
+    with showing_progress(enabled=not call.quiet):
+        result = evaluation.abtest(call.log, **call.settings)
+    call.hand_over(result)

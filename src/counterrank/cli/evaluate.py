@@ -1,4 +1,4 @@
-"""The commands `evaluate`, `check`, `validate` and `weights`: what a log says of a target, and how far to trust it."""
+"""The commands `evaluate`, `check`, `validate` and `curve`: what a log says of a target, and how far to trust it."""
 
 import shlex
 import sys
@@ -6,27 +6,8 @@ from typing import Any
 
 import click
 
-from counterrank.cli.options import (
-    Options,
-    arm_option,
-    guardrail_option,
-    json_option,
-    level_option,
-    log_argument,
-    opened,
-    picked,
-    policy_names,
-    primary_option,
-    reading_options,
-    result_options,
-    reward_option,
-    seed_option,
-    segment_option,
-    sequential_option,
-    showing_progress,
-    time_option,
-    write,
-)
+from counterrank.cli.calls import Call, command
+from counterrank.cli.console import showing_progress, write
 
 _EVALUATE = """Examples:
 
@@ -45,129 +26,8 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 """
 
 
-@click.command("evaluate", epilog=_EVALUATE)
-@log_argument
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="COLUMN",
-    help="Column with a target policy's probabilities of the shown items; repeat for more "
-    "(default: every --policy).",
-)
-@reward_option
-@primary_option
-@guardrail_option
-@click.option(
-    "--baseline",
-    metavar="NAME|logger",
-    help="The policy that lifts are against: a target or policy, or the one that served the log "
-    "(logger, the default).",
-)
-@click.option(
-    "--target-lists",
-    "target_lists",
-    multiple=True,
-    metavar="[NAME=]FILE",
-    help="Lists of another ranker as a target: a file with the columns query, rank and document.",
-)
-@click.option(
-    "--estimators",
-    metavar="NAME,...|all",
-    help="Which estimators (default: a recommended set); `counterrank estimators` lists them.",
-)
-@click.option(
-    "--position-curve",
-    metavar="FILE|estimate",
-    help="How often each position is looked at, for pbm, click-model and interpol: numbers in a "
-    "file, or estimated.",
-)
-@click.option(
-    "--position-weights",
-    metavar="uniform|dcg|W1,W2,..",
-    help="How much each position counts (default: uniform).",
-)
-@level_option("level of the intervals")
-@segment_option("Break down by a column; repeatable.")
-@click.option(
-    "--practical",
-    type=float,
-    metavar="SHARE",
-    help="Smallest relative lift that matters, e.g. 0.01.",
-)
-@click.option(
-    "--estimate-propensity",
-    is_flag=False,
-    flag_value="auto",
-    metavar="[METHOD]",
-    help="Estimate missing propensities: plackett-luce (from scores or features of candidates), "
-    "logistic, boosting, frequency:COLUMNS or by-list:COLUMNS (default: what fits the log).",
-)
-@click.option(
-    "--behavior-candidates",
-    metavar="FILE|paper|published|real-world|generated",
-    help="Behaviour models that the tree of aips may choose from: a set, or a JSON file of names "
-    "and matrices (default: generated).",
-)
-@click.option(
-    "--behavior-mse",
-    metavar="pairs|pasif|su",
-    help="What that tree minimises (default: pairs).",
-)
-@click.option(
-    "--item-groups",
-    metavar="COLUMN,...",
-    help="Columns of --items whose values make groups; weights then compare groups of items.",
-)
-@click.option(
-    "--audit/--no-audit",
-    default=None,
-    help="List the audit's findings (default), or only what the verdict rests on.",
-)
-@click.option(
-    "--independent-rows", is_flag=True, help="No visitor has two rows: no unit column is needed."
-)
-@click.option(
-    "--target-is-fresh",
-    is_flag=True,
-    help="No target was trained on these rows; without this or the next, evidence is directional.",
-)
-@click.option(
-    "--target-trained-until",
-    metavar="DATE",
-    help="When training of the targets ended: only rows later than that by --time count.",
-)
-@sequential_option("log")
-@time_option
-@click.option(
-    "--reward-name", metavar="WORD", help="What a reward is called in the report, e.g. clicks."
-)
-@click.option(
-    "--ranking-name", metavar="WORD", help="What a ranking is called in the report, e.g. page."
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "dask", "spark"]),
-    default="local",
-    show_default=True,
-    help="Where files are summed.",
-)
-@click.option(
-    "--weights-out",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the weights of every ranking as Parquet, for training of your own.",
-)
-@click.option(
-    "--mlflow", is_flag=True, help="Record the result as a run of MLflow (MLFLOW_TRACKING_URI)."
-)
-@click.option(
-    "--require",
-    type=click.Choice(["ship", "reliable", "directional", "insufficient"]),
-    help="Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
-)
-@result_options
-def evaluate(log: Any, **options: Any) -> None:
+@command("evaluate", _EVALUATE)
+def evaluate(call: Call) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
@@ -175,51 +35,41 @@ def evaluate(log: Any, **options: Any) -> None:
     a position with columns ranking and position.
     """
     from counterrank import evaluation
-    from counterrank.errors import require
     from counterrank.estimators import with_position_curve
 
-    command = opened(log, options, **{"--weights-out": options["weights_out"]})
-    read = command.reading
-    if options["mlflow"]:
-        # Before the evaluation, not after it.
-        require("mlflow", extra="mlflow")
-    lists = _lists(options["target_lists"], options["targets"])
-    targets = options["targets"] or (*policy_names(read.get("policies")), *lists)
+    given = call.settings
+    named = given.pop("targets", ())
+    lists = _lists(call.get("target_lists") or (), named)
+    targets = named or (*given.get("policies", ()), *lists)
     if lists:
-        read["target_lists"] = lists
-    if options["engine"] != "local":
-        read["engine"] = options["engine"]
+        given["target_lists"] = lists
     if not targets:
         raise click.MissingParameter(param_hint="'--target'", param_type="option")
-    with showing_progress(enabled=not command.quiet):
-        result = evaluation.evaluate(
-            log,
-            targets,
-            estimators=with_position_curve(options["estimators"], options["position_curve"]),
-            command=shlex.join(["counterrank", *sys.argv[1:]]),
-            **{name: options[name] for name in _AS_GIVEN if options[name] is not None},
-            **command.metrics("rewards", "primary", "guardrails", "baseline"),
-            **read,
+    if curve := call.get("position_curve"):
+        names = given.get("estimators")
+        given["estimators"] = with_position_curve(
+            names if names is None or isinstance(names, str) else ",".join(names), curve
         )
-    words = {"reward": options["reward_name"], "ranking": options["ranking_name"]}
+    with showing_progress(enabled=not call.quiet):
+        result = evaluation.evaluate(
+            call.log, targets, command=shlex.join(["counterrank", *sys.argv[1:]]), **given
+        )
+    words = {"reward": call.get("reward_name"), "ranking": call.get("ranking_name")}
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
-    command.hand_over(result)
-    if options["mlflow"]:
-        click.echo(f"recorded as run {evaluation.log_to_mlflow(result)} of MLflow", err=True)
-    _suggest_a_word(options, read.get("columns"))
+    call.hand_over(result)
+    _suggest_a_word(call)
     # Last: a job that fails its requirement still has its report.
-    if options["require"] == "ship":
+    required = call.get("require")
+    if required == "ship":
         if result.decision.action != "ship":
             why = "; ".join(one.text for one in result.decision.reasons)
             click.echo(
                 f"the decision is {result.decision.action}, ship was required: {why}", err=True
             )
             raise click.exceptions.Exit(1)
-    elif options["require"] and not evaluation.meets(result.verdict.level, options["require"]):
-        click.echo(
-            f"evidence is {result.verdict.level}, {options['require']} was required", err=True
-        )
+    elif required and not evaluation.meets(result.verdict.level, required):
+        click.echo(f"evidence is {result.verdict.level}, {required} was required", err=True)
         raise click.exceptions.Exit(1)
 
 
@@ -237,14 +87,6 @@ def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-#: Options that `evaluation.evaluate` takes under the same name.
-_AS_GIVEN = (
-    "position_weights", "level", "segments", "seed", "practical", "weights_out", "time", "audit",
-    "estimate_propensity", "independent_rows", "sequential", "target_is_fresh",
-    "target_trained_until", "item_groups", "behavior_candidates", "behavior_mse",
-)  # fmt: skip
-
-
 #: What people call a reward, by how its column is often called.
 _REWARD_WORDS = {
     **dict.fromkeys(("click", "clicks", "clicked", "is_click", "is_clicked"), "clicks"),
@@ -255,25 +97,22 @@ _REWARD_WORDS = {
 }
 
 
-def _suggest_a_word(options: Options, columns: Any) -> None:
+def _suggest_a_word(call: Call) -> None:
     """Say how the report could speak of clicks, where the reward's column is called so."""
-    if options["quiet"] or options["reward_name"] or not options["html_path"]:
+    if call.quiet or call.get("reward_name") or not call.get("html"):
         return
-    if word := _reward_word(columns):
+    if word := _reward_word(call.get("columns")):
         click.echo(
-            f"the report speaks of 'reward'; --reward-name {word} makes it speak of {word}",
+            f"the report speaks of 'reward'; --config reward_name={word} makes it speak of {word}",
             err=True,
         )
 
 
 def _reward_word(columns: Any) -> str | None:
     """Return a better word than "reward" where the column's name suggests one."""
-    pairs = (
-        dict(part.partition("=")[::2] for part in columns.split(","))
-        if isinstance(columns, str)
-        else columns or {}
-    )
-    return _REWARD_WORDS.get(str(pairs.get("reward", "")).strip().lower())
+    from counterrank.io import columns_of
+
+    return _REWARD_WORDS.get(str(columns_of(columns or {}).get("reward", "")).lower())
 
 
 _CHECK = """Examples:
@@ -287,32 +126,19 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 """
 
 
-@click.command("check", epilog=_CHECK)
-@log_argument
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    metavar="COLUMN",
-    help="Column of a target policy to check too; repeatable.",
-)
-@segment_option("Check E[w]=1 by this column too.")
-@time_option
-@json_option
-@reading_options
-def check(log: Any, **options: Any) -> None:
+@command("check", _CHECK)
+def check(call: Call) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.audit import audit_file
 
-    command = opened(log, options)
-    read = command.reading
-    if "rewards" in command.measured:
+    given = call.settings
+    if "rewards" in given:
         from counterrank.metrics import Metrics
 
-        read = {**read, "rewards": Metrics.of(command.measured["rewards"]).operands}
-    with showing_progress():
-        found = audit_file(log, **picked(options, "targets", "segments", "time"), **read)
-    command.hand_over(found)
+        given["rewards"] = Metrics.of(given["rewards"]).operands
+    with showing_progress(enabled=not call.quiet):
+        found = audit_file(call.log, **given)
+    call.hand_over(found)
     if found.failed:
         raise click.exceptions.Exit(2)
 
@@ -328,28 +154,14 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 """
 
 
-@click.command("validate", epilog=_VALIDATE)
-@log_argument
-@arm_option
-@click.option(
-    "--estimators", default="auto", show_default=True, metavar="NAME", help="Which one to judge."
-)
-@reward_option
-@primary_option
-@level_option("level of the intervals")
-@result_options
-def validate(log: Any, **options: Any) -> None:
+@command("validate", _VALIDATE)
+def validate(call: Call) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank import evaluation
 
-    command = opened(log, options)
-    chosen = {
-        **picked(options, "estimators", "level", "seed"),
-        **command.metrics("rewards", "primary"),
-    }
-    with showing_progress(enabled=not command.quiet):
-        result = evaluation.validate(log, options["arm"], **chosen, **command.reading)
-    command.hand_over(result)
+    with showing_progress(enabled=not call.quiet):
+        result = evaluation.validate(call.log, **call.settings)
+    call.hand_over(result)
 
 
 _CURVE = """Example:
@@ -362,22 +174,11 @@ Exit codes: 0 done; 2 bad usage or bad input, or a log that does not tell examin
 """
 
 
-@click.command("curve", epilog=_CURVE)
-@log_argument
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="JSON file for the curve; - is stdout.",
-)
-@seed_option
-@reading_options
-def curve(log: Any, **options: Any) -> None:
+@command("curve", _CURVE)
+def curve(call: Call) -> None:
     """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
     from counterrank import evaluation
 
-    command = opened(log, options, **{"--out": options["out"]})
     with showing_progress():
-        found = evaluation.position_curve(log, seed=options["seed"], **command.reading)
-    write(options["out"], found.to_json())
+        found = evaluation.position_curve(call.log, **call.settings)
+    write(call.get("out"), found.to_json())

@@ -6,18 +6,8 @@ from typing import Any
 
 import click
 
-from counterrank.cli.options import (
-    guardrail_option,
-    level_option,
-    log_argument,
-    opened,
-    picked,
-    primary_option,
-    result_options,
-    reward_option,
-    segment_option,
-    showing_progress,
-)
+from counterrank.cli.calls import Call, command
+from counterrank.cli.console import showing_progress
 
 _EPILOG = """Examples:
 
@@ -30,62 +20,8 @@ Exit codes: 0 a certified policy was written; 1 nothing could be certified, no p
 """
 
 
-@click.command("learn", epilog=_EPILOG)
-@log_argument
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="Where the certified policy is written.",
-)
-@click.option(
-    "--model",
-    type=click.Choice(["linear", "boosting"]),
-    default="linear",
-    show_default=True,
-    help="linear: a click model, linear in features and context. boosting: LightGBM on top (extra "
-    "`boosting`).",
-)
-@click.option(
-    "--path",
-    type=click.Choice(["best-of", "plackett-luce"]),
-    default="best-of",
-    show_default=True,
-    help="best-of: the best of m rankings of today's policy. plackett-luce: today's scores plus the "
-    "learned one; needs no sampler of today's policy, and many more rows.",
-)
-@click.option(
-    "--grade",
-    type=click.Choice(["free", "assumed"]),
-    default="free",
-    show_default=True,
-    help="free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
-)
-@reward_option
-@primary_option
-@guardrail_option
-@level_option("of the certificate")
-@segment_option("Look at this column's groups too.")
-@click.option(
-    "--reward-range",
-    metavar="LOW,HIGH",
-    help="How small and large one reward can be, where it is not 0/1.",
-)
-@click.option(
-    "--independent-rows",
-    is_flag=True,
-    help="No visitor has two rows; without it, or --unit, nothing is certified.",
-)
-@click.option(
-    "--despite-audit", is_flag=True, help="Go on although the audit of the log has failed."
-)
-@click.option(
-    "--resume",
-    type=click.Path(file_okay=False),
-    help="Keep draws in this folder, and go on from them after an interruption.",
-)
-@result_options
-def learn(log: Any, **options: Any) -> None:
+@command("learn", _EPILOG)
+def learn(call: Call) -> None:
     """Learn a policy that is better than today's with stated confidence.
 
     Where the log cannot certify one, say what is missing.
@@ -95,48 +31,25 @@ def learn(log: Any, **options: Any) -> None:
     """
     from counterrank import learning
 
-    out = options["out"]
-    learning.refuse_other_formats(out)
-    if not out.endswith(".json"):
-        raise click.UsageError(f"--out is a JSON file; '{out}' does not end in .json")
-    command = opened(log, options, **{"--out": out})
-    with showing_progress(enabled=not command.quiet):
-        result = learning.learn(
-            log,
-            reward_range=_range(options["reward_range"]),
-            **picked(options, *_AS_GIVEN),
-            **command.metrics("rewards", "primary", "guardrails"),
-            **command.reading,
-        )
+    learning.refuse_other_formats(call.get("out"))
+    out, given = call.json_file("out"), call.settings
+    if "reward_range" in given:
+        given["reward_range"] = _range(given["reward_range"])
+    with showing_progress(enabled=not call.quiet):
+        result = learning.learn(call.log, **given)
     certified = result.certificate.certified
     if certified:
-        result.save(out)
-    written = partial(result.to_json, policy=os.path.basename(out) if certified else None)
-    command.hand_over(result, written)
+        result.save(str(out))
+    written = partial(result.to_json, policy=os.path.basename(str(out)) if certified else None)
+    call.hand_over(result, written)
     if not certified:
         click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)
 
 
-#: Options that `learning.learn` takes under the same name.
-_AS_GIVEN = (
-    "model",
-    "path",
-    "grade",
-    "level",
-    "seed",
-    "segments",
-    "independent_rows",
-    "despite_audit",
-    "resume",
-)
-
-
-def _range(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
+def _range(given: Any) -> tuple[float, float]:
     try:
-        low, high = (float(part) for part in text.split(","))
+        low, high = map(float, given.split(",") if isinstance(given, str) else given)
     except ValueError:
-        raise click.UsageError(f"--reward-range is two numbers, like 0,100; got '{text}'") from None
+        raise click.UsageError(f"reward_range is two numbers, like 0,100; got {given!r}") from None
     return low, high

@@ -17,27 +17,29 @@ import click
 
 from counterrank._version import __version__
 from counterrank.errors import CounterrankError
-from counterrank.messages import for_commands
+from counterrank.messages import for_command
 from counterrank.plugins import COMMANDS, found, load
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "run": ("run", "Run what a job file describes: an evaluation, a test, learning, or a plan."),
     "check": ("evaluate", "Audit a log and its propensities."),
+    "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
+    "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
+    "learn": ("learn", "Learn a better policy from a log, with a certificate."),
+    "run": ("run", "Run what a job file describes: an evaluation, a test, learning, or a plan."),
     "validate": (
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
-    "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
-    "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
-    "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
-    "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "serve": ("tools", "Browse past results on this machine and compare evaluations."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
+    "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
     "estimators": ("tools", "List the estimators and what each does."),
 }
+#: Listed below the others.
+_RESEARCH = ("curve", "estimators", "simulate", "reproduce", "warmup")
 
 
 class LazyGroup(click.Group):
@@ -65,10 +67,12 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands; ours without importing any."""
+        """List the commands, ours without importing any; those for research come last."""
         ours = [(name, text) for name, (_, text) in _COMMANDS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([*ours, *((name, self.summary(name)) for name in self.others)])
+        listed = [*ours, *((name, self.summary(name)) for name in self.others)]
+        for title, research in (("Commands", False), ("Research and maintenance", True)):
+            with formatter.section(title):
+                formatter.write_dl([row for row in listed if (row[0] in _RESEARCH) is research])
 
     def summary(self, name: str) -> str:
         """Return a line about a plug-in's command; a broken one is listed with what is wrong."""
@@ -104,7 +108,8 @@ _EPILOG = """Start with:
 @click.version_option(__version__, prog_name="counterrank")
 def main() -> None:
     """What would a new ranking policy earn? Answers from the logs of the old one."""
-    click.get_current_context().with_resource(for_commands())
+    context = click.get_current_context()
+    context.with_resource(for_command(context.invoked_subcommand or ""))
 
 
 class _Terminated(BaseException):

@@ -2,7 +2,7 @@
 
 import click
 
-from counterrank.cli.options import results_console
+from counterrank.cli.console import results_console
 from counterrank.errors import CounterrankError
 
 

@@ -26,7 +26,6 @@ from counterrank.evaluation.tables import (
     ShipDecision,
     Verdict,
 )
-from counterrank.evaluation.tracking import log_to_mlflow
 from counterrank.evaluation.verdict import meets
 
 __all__ = [
@@ -57,7 +56,6 @@ __all__ = [
     "abtest",
     "detectable",
     "evaluate",
-    "log_to_mlflow",
     "meets",
     "position_curve",
     "remedies",

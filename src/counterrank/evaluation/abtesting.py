@@ -13,6 +13,7 @@ from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import WARNED, Finding
 from counterrank.inference import AdjustedMean, Looks, check_level
 from counterrank.messages import say
+from counterrank.options import LEVEL, SEED
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def abtest(
     arm: str,
     *,
     baseline: str | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     sequential: int | bool | None = None,
     top_down: bool = False,
-    seed: int = 0,
+    seed: int = SEED,
     **reading: Unpack[OpenOptions],
 ) -> ABTest:
     """Return what each arm of an A/B test earns more than the baseline, from the rows of all arms.

@@ -20,6 +20,7 @@ from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
 from counterrank.inference import check_level, critical_value
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
+from counterrank.options import LEVEL, SEED
 from counterrank.records import Json, Record, Result, ResultView, optional
 
 if TYPE_CHECKING:
@@ -237,8 +238,8 @@ def validate(
     arm: str,
     *,
     estimators: Sequence[str] | str | None = "auto",
-    level: float = 0.95,
-    seed: int = 0,
+    level: float = LEVEL,
+    seed: int = SEED,
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     **reading: Unpack[OpenOptions],

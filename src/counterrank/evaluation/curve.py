@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from counterrank.estimators import fit_examination
+from counterrank.options import SEED
 
 if TYPE_CHECKING:
     from counterrank.data.log import RankingLog
@@ -52,7 +53,9 @@ class PositionCurve:
         return json.dumps(found, indent=1) + "\n"
 
 
-def position_curve(log: LogLike, *, seed: int = 0, **reading: Unpack[OpenOptions]) -> PositionCurve:
+def position_curve(
+    log: LogLike, *, seed: int = SEED, **reading: Unpack[OpenOptions]
+) -> PositionCurve:
     """Return how often each position is looked at, estimated from clicks.
 
     Clicks are taken for examination times relevance; relevance is modelled by items and features.

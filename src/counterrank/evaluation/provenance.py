@@ -12,6 +12,7 @@ from numbers import Integral
 from counterrank._version import __version__
 from counterrank.errors import ConfigError
 from counterrank.inference import Looks, check_level
+from counterrank.options import LEVEL, SEED
 from counterrank.records import Record, optional
 
 
@@ -21,9 +22,9 @@ class Options(Record):
 
     targets: tuple[str, ...]
     estimators: tuple[str, ...] = ()
-    level: float = 0.95
+    level: float = LEVEL
     segments: tuple[str, ...] = ()
-    seed: int = 0
+    seed: int = SEED
     #: A lift smaller than this, relative to the logger's value, is of no practical interest.
     practical: float | None = None
     #: How missing propensities are estimated: None when the log's own are used.

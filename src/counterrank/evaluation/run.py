@@ -48,6 +48,7 @@ from counterrank.evaluation.several import (
 from counterrank.evaluation.tables import Diagnostics, LogSummary, SamplePlan
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.evaluation.widening import at_any_time, inflated
+from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (
     SINGLE,
     Guardrail,
@@ -57,14 +58,33 @@ from counterrank.metrics import (
     measured,
     refuse_constant,
 )
+from counterrank.options import LEVEL, SEED
 from counterrank.texts import suggestion
 from counterrank.weights.diagnostics import Support, weight_report
 
 if TYPE_CHECKING:
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 #: Rows at which sequential intervals are shortest when no number is given.
 SEQUENTIAL_ROWS = 10_000
+
+
+class EvaluateOptions(OpenOptions, total=False):
+    """The keyword arguments of `evaluate` that few evaluations need, and those of the reader."""
+
+    practical: float | None
+    estimate_propensity: bool | str
+    time: str | None
+    target_trained_until: str | date | float | None
+    sequential: bool | int
+    item_groups: Sequence[str] | str
+    behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None
+    behavior_mse: str | MSEEstimate | None
+    command: str | None
+
+
+#: The names of those that are not the reader's.
+_RARE = tuple(EvaluateOptions.__annotations__.keys() - OpenOptions.__annotations__.keys())
 
 
 def evaluate(  # noqa: PLR0913
@@ -73,27 +93,18 @@ def evaluate(  # noqa: PLR0913
     *,
     estimators: Sequence[str | Estimator] | str | None = None,
     position_weights: str | ArrayLike | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     segments: Sequence[str] | str = (),
-    seed: int = 0,
-    practical: float | None = None,
-    estimate_propensity: bool | str = False,
+    seed: int = SEED,
     audit: bool | None = None,
-    time: str | None = None,
     independent_rows: bool = False,
     target_is_fresh: bool = False,
-    target_trained_until: str | date | float | None = None,
-    sequential: bool | int = False,
-    item_groups: Sequence[str] | str = (),
-    behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None = None,
-    behavior_mse: str | MSEEstimate | None = None,
     weights_out: str | os.PathLike[str] | None = None,
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
     baseline: str | None = None,
-    command: str | None = None,
-    **reading: Unpack[OpenOptions],
+    **more: Unpack[EvaluateOptions],
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far to believe it.
 
@@ -115,33 +126,14 @@ def evaluate(  # noqa: PLR0913
         A column or several whose groups are estimated too; "tree" for those of the behaviour tree.
     seed
         Every random stream follows it.
-    practical
-        The smallest relative lift that matters, 0.01 for one per cent.
-    estimate_propensity
-        For logs without propensities: True, or the method: "plackett-luce", "logistic", "boosting",
-        "frequency:COLUMNS", "by-list:COLUMNS".
     audit
         False leaves out the checks of the log on which the verdict does not rest.
-    time
-        The column with the time of each ranking.
     independent_rows
         Declares that no two rows belong to one visitor. Without this and without units the evidence
         is directional at best.
     target_is_fresh
         Declares that no target was trained on these rows. Without this or `target_trained_until` the
         evidence is directional at best.
-    target_trained_until
-        The last day, or time, of the rows that a target was trained on; only later rows count.
-    sequential
-        True gives intervals that hold at every look at a growing log; a number says at how many rows
-        they should be shortest, the same at every look.
-    item_groups
-        Columns of the items (`items=FILE`) whose values make groups; weights then compare groups.
-    behavior_candidates
-        What the behaviour tree of "aips" may choose from: the name of a set such as "paper" or
-        "generated", a JSON file, or a list of names, masks and candidates.
-    behavior_mse
-        What that tree minimises: "pairs" (the default), "pasif" or "su".
     weights_out
         A Parquet file to write the weights to, row by row, of every estimator that is weights alone.
     rewards
@@ -155,10 +147,17 @@ def evaluate(  # noqa: PLR0913
         "clicks by device >= -0.02".
     baseline
         The policy that lifts are against: the name of a target, or "logger" (the default).
-    command
-        Recorded in the result.
-    **reading
-        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+    **more
+        Rarely needed, each by its name: `practical`, the smallest relative lift that matters, 0.01 for
+        one per cent; `time`, the column with the time of each ranking; `target_trained_until`, the
+        last day or time of the rows that a target was trained on, so that only later rows count;
+        `sequential`, True for intervals that hold at every look at a growing log, or the number of rows
+        at which they are shortest; `estimate_propensity`, for logs without propensities, True or
+        "plackett-luce", "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS";
+        `item_groups`, columns of the items (`items=FILE`) whose values make groups that weights
+        compare; `behavior_candidates` and `behavior_mse`, what the behaviour tree of "aips" may choose
+        from and minimises, as in `BehaviorTree`; `command`, recorded in the result.
+        And what the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
         "dask" or "spark"; `where`, a condition that keeps some rows, "country = 'DE'".
 
@@ -181,21 +180,24 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    from counterrank.io import Where, opened
-
+    reading: dict[str, Any] = {**more}
+    rare = {name: reading.pop(name, None) for name in _RARE}
+    time, behavior, mse = rare["time"], rare["behavior_candidates"], rare["behavior_mse"]
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     if metrics is not None:
         segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
+    item_groups = rare["item_groups"] or ()
     given = item_groups.split(",") if isinstance(item_groups, str) else item_groups
     groups = tuple(name.strip() for name in given if name.strip())
-    tree = planned_tree(behavior_candidates, behavior_mse)
-    learned = estimate_propensity
+    tree = planned_tree(behavior, mse)
+    learned, sequential = rare["estimate_propensity"] or False, rare["sequential"] or False
     method = ("auto" if learned else None) if isinstance(learned, bool) else learned
     looks = (
         (SEQUENTIAL_ROWS if sequential else None) if isinstance(sequential, bool) else sequential
     )
-    later = None if target_trained_until is None else Later.of(target_trained_until, time)
+    until = rare["target_trained_until"]
+    later = None if until is None else Later.of(until, time)
     of_method = [name for name in (method or "").partition(":")[2].split(",") if name]
     carried = [*(name for name in segments if name != TREE), *of_method, *([time] if time else [])]
     if method is not None:
@@ -215,7 +217,7 @@ def evaluate(  # noqa: PLR0913
             level=level,
             segments=segments,
             seed=seed,
-            practical=practical,
+            practical=rare["practical"],
             estimate_propensity=method,
             audit=audit,
             time=time,
@@ -224,12 +226,10 @@ def evaluate(  # noqa: PLR0913
             target_is_fresh=target_is_fresh,
             target_trained_until=None if later is None else later.until,
             item_groups=groups,
-            behavior_candidates=behavior_candidates
-            if behavior_candidates is None or isinstance(behavior_candidates, str)
-            else f"{len(behavior_candidates)} given",
-            behavior_mse=behavior_mse
-            if behavior_mse is None or isinstance(behavior_mse, str)
-            else behavior_mse.name,
+            behavior_candidates=behavior
+            if behavior is None or isinstance(behavior, str)
+            else f"{len(behavior)} given",
+            behavior_mse=mse if mse is None or isinstance(mse, str) else mse.name,
             baseline=base,
             rewards={} if metrics is None else {one.name: one.text for one in metrics.every},
             primary=None if metrics is None else metrics.primary,
@@ -240,7 +240,7 @@ def evaluate(  # noqa: PLR0913
             source = later_rows(source, later)
         if groups:
             source = mapped(source, grouping_of(source.first.item_features, groups))
-        return _evaluated(source, options, custom, metrics, tree, weights_out, command)
+        return _evaluated(source, options, custom, metrics, tree, weights_out, rare["command"])
 
 
 def _evaluated(

@@ -34,6 +34,7 @@ from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
 from counterrank.inference import check_level
 from counterrank.messages import say
+from counterrank.options import LEVEL, SEED, SHARE
 from counterrank.policies import (
     Candidates,
     Deterministic,
@@ -60,13 +61,13 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     log: LogLike,
     targets: Sequence[str] = (),
     *,
-    detect: float = 0.01,
-    budget: float = 0.01,
-    level: float = 0.95,
+    detect: float = SHARE,
+    budget: float = SHARE,
+    level: float = LEVEL,
     rows_per_week: float | None = None,
     time: str | None = None,
     ask_auto: bool = True,
-    seed: int = 0,
+    seed: int = SEED,
     **reading: Unpack[OpenOptions],
 ) -> ExplorationPlan:
     """Return what to randomise so that next rankers can be evaluated, and what it costs.

@@ -134,6 +134,15 @@ def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
     return {str(role): _column(role, value) for role, value in given.items()}
 
 
+def columns_of(given: Mapping[str, Any] | str) -> dict[str, str | tuple[str, ...]]:
+    """Return what columns are called, given as a mapping or as text.
+
+    >>> columns_of("action=items,reward=clicks")["reward"]
+    'clicks'
+    """
+    return _mapping("columns", given)
+
+
 def _column(role: str, value: Any) -> str | tuple[str, ...]:
     # "clicks_*" is how people write a run of numbered columns, which the stem alone finds.
     if isinstance(value, str) and value:

@@ -42,6 +42,7 @@ from counterrank.learning.scorer import Scorer
 from counterrank.learning.settings import SETTINGS
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
+from counterrank.options import LEVEL, SEED
 from counterrank.policies import Policy, cut
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def learn(  # noqa: PLR0913 - the options of a run
     model: str = "linear",
     path: str = "best-of",
     grade: str = "free",
-    level: float = 0.95,
-    seed: int = 0,
+    level: float = LEVEL,
+    seed: int = SEED,
     segments: Sequence[str] | str = (),
     reward_range: tuple[float, float] | None = None,
     independent_rows: bool = False,

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from counterrank.cli.options import results_console, seed_option, showing_progress
+from counterrank.cli.console import results_console, seed_option, showing_progress
 from counterrank.research.paper import FIGURES
 
 #: Options whose name differs from that of the parameter; worlds call their actions items.

@@ -1,0 +1,299 @@
+"""Commands made from the table of options, and one call of a command: its log, values and outputs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import click
+
+from counterrank.cli.console import results_console, write
+from counterrank.cli.jobs import Job, Values, named
+from counterrank.errors import ConfigError
+from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind, Option
+
+_REPEATED = (Kind.MANY, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
+_TYPES: dict[Kind, Any] = {
+    Kind.NUMBER: float,
+    Kind.OUTPUT: click.Path(dir_okay=False),
+}
+
+
+@dataclass
+class Call:
+    """One call of a command: what the command line and job files say."""
+
+    command: str
+    log: Any
+    #: Values of options by name; what nobody gave is left out.
+    values: Values
+    #: The files that said so: no result may be written there.
+    files: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of_line(cls, command: str, log: str | None, given: Values) -> Call:
+        """Return the call of a command line; it goes before the files of --config."""
+        values: Values = {}
+        files = []
+        for text in given.pop("config", ()):
+            job = Job.of(text)
+            _join(values, job.values(command))
+            log = job.log if log is None else log
+            files += [job.name] if job.folder else []
+        line = {name: _of_line(name, one) for name, one in given.items() if one not in (None, ())}
+        _join(values, line)
+        return cls(command, log, values, files)
+
+    @classmethod
+    def of_job(cls, path: str) -> Call:
+        """Return the call that a job file stands for."""
+        job = Job.read(path)
+        if job.log is None and "query" not in job.content:
+            raise ConfigError(f"{path}: 'log' must name the log, like log = \"log.parquet\"")
+        return cls(job.command, job.log, job.values(job.command, alone=True), [path])
+
+    def __post_init__(self) -> None:
+        query, connection = self.values.pop("query", None), self.values.pop("connection", None)
+        if query is not None and connection is not None and self.log is None:
+            from counterrank.io import Query
+
+            self.log = Query(query, connection)
+        elif query is not None or connection is not None or self.log is None:
+            raise click.UsageError("Give a LOG, or --query and --connection, and not both.")
+        for name in COMMANDS[self.command].required:
+            if name not in self.values:
+                raise click.MissingParameter(
+                    param_hint=f"'{OPTIONS[name].spelled}'", param_type="option"
+                )
+        self.check_outputs()
+
+    def check_outputs(self) -> None:
+        """Raise where a result would be written over an input, or two into one place.
+
+        This is found out before the work, not after it.
+        """
+        from counterrank.io import check_outputs
+
+        if list(self.outputs.values()).count("-") > 1:
+            raise click.UsageError("only one result can go to stdout (-); give the other a file")
+        # A query reads a database, which no result is written into.
+        check_outputs(
+            [*self.files, self.log if isinstance(self.log, str) else None, *self.inputs],
+            {OPTIONS[name].spelled: path for name, path in self.outputs.items()},
+        )
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The files that the call writes, by option."""
+        return {
+            name: value for name, value in self.values.items() if OPTIONS[name].kind is Kind.OUTPUT
+        }
+
+    @property
+    def inputs(self) -> Iterable[str | None]:
+        """The files that the call reads beside its log."""
+        for name, value in self.values.items():
+            if OPTIONS[name].kind is Kind.FILE:
+                yield value
+            elif name == "target_lists":
+                yield from (text.rpartition("=")[2] for text in value)
+        specs = [self.get("logger"), *self.values.get("policies", {}).values()]
+        yield from (spec.path for spec in specs if spec is not None)
+
+    @property
+    def settings(self) -> Values:
+        """What the Python function of the command is given beside its log."""
+        return {name: one for name, one in self.values.items() if not OPTIONS[name].local}
+
+    @property
+    def reading(self) -> Values:
+        """What the reader of the log is told."""
+        return {name: one for name, one in self.settings.items() if name in READING}
+
+    def get(self, name: str) -> Any:
+        """Return the value of an option; None where nobody gave it."""
+        return self.values.get(name)
+
+    @cached_property
+    def piped(self) -> bool:
+        """A result goes to stdout, which then holds nothing else."""
+        return "-" in (self.get("json"), self.get("html"))
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing but errors is printed."""
+        return bool(self.get("quiet"))
+
+    def json_file(self, name: str) -> str | None:
+        """Return the path of an output that is JSON."""
+        path: str | None = self.get(name)
+        if path is not None and not path.endswith(".json"):
+            raise click.UsageError(
+                f"{OPTIONS[name].spelled} is a JSON file; '{path}' does not end in .json"
+            )
+        return path
+
+    def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
+        """Write a result to its files, and print it where stdout is free."""
+        if path := self.get("json"):
+            write(path, (to_json or result.to_json)())
+        if path := self.get("html"):
+            write(path, result.to_html())
+        if not (self.quiet or self.piped):
+            results_console().print(result)
+
+
+def _join(values: Values, more: Values) -> None:
+    """Add values to earlier ones; columns add to columns, anything else takes the place."""
+    if "columns" in values and "columns" in more:
+        from counterrank.io import columns_of
+
+        more = {**more, "columns": {**columns_of(values["columns"]), **columns_of(more["columns"])}}
+    values |= more
+
+
+def _of_line(name: str, given: Any) -> Any:
+    """Return a value of the command line as a job file would give it."""
+    option = OPTIONS[name]
+    if option.kind is Kind.POLICIES:
+        from counterrank.policies import parse_policy
+
+        return {key: parse_policy(text) for key, text in named(option, given).items()}
+    if option.kind is Kind.POLICY:
+        from counterrank.policies import parse_policy
+
+        return parse_policy(given)
+    return named(option, given) if option.kind in (Kind.PAIRS, Kind.METRICS) else given
+
+
+class TableCommand(click.Command):
+    """A command whose options come from the table."""
+
+    def __init__(self, name: str, body: Callable[[Call], None], epilog: str) -> None:
+        self.spec: Command = COMMANDS[name]
+        self.body = body
+        params = [click.Argument(["log"], type=click.Path(), required=False)]
+        super().__init__(
+            name,
+            params=[*params, *map(self.option, self.spec.on_line)],
+            callback=self.call,
+            help=body.__doc__,
+            epilog=epilog,
+        )
+
+    def call(self, log: str | None, **given: Any) -> None:
+        """Run the command with what the command line says."""
+        self.body(Call.of_line(str(self.name), log, given))
+
+    def option(self, name: str) -> click.Option:
+        """Return an option of the command line."""
+        one = OPTIONS[name]
+        switch = one.kind is Kind.SWITCH
+        kind: Any = _TYPES.get(one.kind, str)
+        if one.kind is Kind.WHOLE:
+            kind = click.IntRange(min=one.least)
+        if one.words and one.kind is Kind.TEXT:
+            kind = click.Choice(one.words)
+        more: Values = {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
+        if not switch:
+            more |= {"type": kind, "metavar": one.metavar or None}
+        return click.Option(
+            [one.spelled, name],
+            help=self.spec.help_of(name),
+            default=None,
+            multiple=one.kind in _REPEATED,
+            **({"is_flag": True} if switch else more),
+        )
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters with --help and --help-all."""
+
+        def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+            if wanted:
+                click.echo(self.help_text(context))
+                context.exit()
+
+        everything = click.Option(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show,
+            help="Show every option and exit.",
+        )  # fmt: skip
+        return [*super().get_params(ctx), everything]
+
+    def help_text(self, ctx: click.Context) -> str:
+        """Return the help with every option."""
+        ctx.meta["everything"] = True
+        return self.get_help(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options in groups: those for every day, or all of them."""
+        everything = ctx.meta.get("everything", False)
+        names = self.spec.on_line if everything else self.spec.shown.split()
+        by_name = {one.name: one for one in self.params}
+        for group in Group:
+            rows = [
+                record
+                for name in names
+                if OPTIONS[name].group is group
+                and (record := by_name[name].get_help_record(ctx)) is not None
+            ]
+            if rows:
+                with formatter.section(group.value):
+                    formatter.write_dl(rows)
+        formatter.write_paragraph()
+        keys = len(self.spec.options) - len(self.spec.on_line)
+        hidden = len(self.spec.on_line) - len(names)
+        rest = f"{hidden} more options: --help-all. " if hidden else ""
+        formatter.write_text(
+            f"{rest}{keys} more can be given as --config KEY=VALUE or in a job file."
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; an option that has moved to job files is read as --config."""
+        end = args.index("--") if "--" in args else len(args)
+        kept, moved = self.moved(args[:end])
+        keys = [f"{key}={given}" for key, given in moved.items()]
+        if keys and "--quiet" not in args:
+            told = " ".join(f"--config {shlex.quote(key)}" for key in keys)
+            click.echo(f"these options have moved to job files; write {told}", err=True)
+        return super().parse_args(ctx, [*kept, *(f"--config={key}" for key in keys), *args[end:]])
+
+    def moved(self, args: list[str]) -> tuple[list[str], dict[str, str]]:
+        """Return a command line without the options that are keys of job files alone, and those."""
+        names = [name for name in self.spec.options if name not in self.spec.on_line]
+        moved = {OPTIONS[name].spelled: OPTIONS[name] for name in names}
+        rest, kept = list(reversed(args)), []
+        found: dict[str, list[str]] = {}
+        while rest:
+            arg = rest.pop()
+            word, sign, text = arg.partition("=")
+            option = moved.get(word.replace("--no-", "--", 1))
+            if option is None:
+                kept.append(arg)
+                continue
+            if option.kind is Kind.SWITCH:
+                text = str(not word.startswith("--no-")).lower()
+            elif not sign and (option.bare is None or (rest and not rest[-1].startswith("-"))):
+                if not rest:
+                    raise click.BadOptionUsage(word, f"Option '{word}' requires an argument.")
+                text = rest.pop()
+            elif not sign:
+                text = "true"
+            found.setdefault(option.name, []).append(text)
+        return kept, {name: _toml(OPTIONS[name], texts) for name, texts in found.items()}
+
+
+def _toml(option: Option, texts: list[str]) -> str:
+    """Return what a command line gives for an option as TOML writes it."""
+    if option.kind in _REPEATED:
+        return json.dumps(texts)
+    plain = option.kind in (Kind.SWITCH, Kind.NUMBER, Kind.WHOLE)
+    return texts[-1] if plain or texts[-1] == "true" else json.dumps(texts[-1])
+
+
+def command(name: str, epilog: str) -> Callable[[Callable[[Call], None]], TableCommand]:
+    """Make a command of the table from the function that runs it."""
+    return lambda body: TableCommand(name, body, epilog)

@@ -1,0 +1,113 @@
+"""What commands print and write: results on stdout or in files, progress on stderr."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counterrank.options import SEED
+from counterrank.progress import reporting_to
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+
+seed_option = click.option(
+    "--seed",
+    default=SEED,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of everything random.",
+)
+
+
+def _plain(text: str) -> str:
+    """Return text without control characters.
+
+    Numbers keep the narrow space before their unit, which counts as one.
+    """
+    spaced = text.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+    return "".join(c for c in spaced if c.isprintable() or c in "\n\N{NO-BREAK SPACE}")
+
+
+def results_console() -> "Console":
+    """Return a console on stdout; wide enough for the tables when stdout is a file."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class PlainNames(Console):
+        """A console on which text from a log cannot command the terminal."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield (
+                    segment
+                    if segment.control or segment.text.isprintable()
+                    else Segment(_plain(segment.text), segment.style)
+                )
+
+    # Rich takes a file for 80 columns, too few for the table of estimates.
+    return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file, whole or not at all; `-` is stdout."""
+    from counterrank import atomic
+
+    if path == "-":
+        # A file's bytes, whatever the terminal's encoding is.
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    else:
+        atomic.write_text(path, text)
+
+
+class _Bar:
+    """Shows each pass as a bar with the time left."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self.progress = progress
+        self.task: TaskID | None = None
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Start a new bar in place of the last."""
+        if self.task is not None:
+            self.progress.remove_task(self.task)
+        self.task = self.progress.add_task(label or "working", total=total)
+
+    def advance(self, rows: int) -> None:
+        """Move the bar."""
+        if self.task is not None:
+            self.progress.advance(self.task, rows)
+
+
+@contextmanager
+def showing_progress(*, enabled: bool = True) -> Iterator[None]:
+    """Show the passes made inside the block, when stderr is a terminal."""
+    if not enabled or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with (
+        Progress(*columns, console=console, transient=True) as progress,
+        reporting_to(_Bar(progress)),
+    ):
+        yield

@@ -1,0 +1,337 @@
+"""Job files: which command a file stands for, and its keys and values as the table of options has them."""
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from counterrank import stores
+from counterrank.errors import ConfigError, CounterrankError
+from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Kind, Option, by_key
+from counterrank.texts import suggestion
+
+#: Values of options by name.
+Values = dict[str, Any]
+#: Commands that a table of their name stands for.
+TABLES = [name for name in COMMANDS if name != "evaluate"]
+
+_DAY = re.compile(r"\{(date|today|yesterday)(?:([+-])(\d{1,6}))?\}")
+
+
+def with_days(text: str) -> str:
+    """Return a text with {today}, {yesterday} and {today-7} as days like 2026-01-31 (UTC).
+
+    >>> len(with_days("day >= '{today-7}'"))
+    19
+    """
+
+    def day(found: re.Match[str]) -> str:
+        word, sign, days = found.groups()
+        shift = int(f"{sign or ''}{days or 0}") - (word == "yesterday")
+        try:
+            return (datetime.now(UTC).date() + timedelta(days=shift)).isoformat()
+        except OverflowError:
+            raise ConfigError(f"there is no day {found[0]}") from None
+
+    return _DAY.sub(day, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The content of a job file, or of a KEY=VALUE on the command line."""
+
+    #: How messages name it.
+    name: str
+    content: Mapping[str, Any]
+    #: What paths are relative to; none on the command line.
+    folder: str = ""
+
+    @classmethod
+    def read(cls, path: str) -> "Job":
+        """Return a job file."""
+        from counterrank.io import load_toml
+
+        if "\0" in path:
+            raise ConfigError(f"cannot read {path!r}: no path has a NUL character")
+        away = stores.is_url(path)
+        folder = path.rpartition("/")[0] if away else os.path.dirname(os.path.abspath(path))
+        return cls(path, load_toml(path), folder)
+
+    @classmethod
+    def of(cls, text: str) -> "Job":
+        """Return what --config was given: a file, or a key with its value.
+
+        >>> Job.of("decimal=,").content, Job.of("columns.reward='clicks'").content
+        ({'decimal': ','}, {'columns': {'reward': 'clicks'}})
+        """
+        key, sign, value = text.partition("=")
+        if not sign or text.endswith(".toml") or os.path.exists(text):
+            return cls.read(text)
+        try:
+            content = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError):
+            # A shell has taken the quotes of a text, or the user left them out.
+            content = {key.strip(): value}
+        return cls("--config", content)
+
+    @property
+    def command(self) -> str:
+        """The command that the file stands for: that of its table, or `evaluate`."""
+        named = [name for name in TABLES if name in self.content]
+        if len(named) > 1:
+            raise ConfigError(
+                f"{self.name}: a file is one job, but it has [{named[0]}] and [{named[1]}]"
+            )
+        return named[0] if named else "evaluate"
+
+    @property
+    def log(self) -> str | None:
+        """The log that the file names, if it does."""
+        found = self.content.get("log")
+        if found is None or isinstance(found, Mapping):
+            return None
+        if not isinstance(found, str):
+            raise ConfigError(
+                f"{self.name}: 'log' must name the log, like log = \"log.parquet\"; got {found!r}"
+            )
+        return self.path(self.text(found))
+
+    def values(self, command: str, *, alone: bool = False) -> Values:
+        """Return the values of the options of a command.
+
+        A file may serve several commands: keys of other commands are left aside, unless it is run
+        `alone`. Files to write are those of the command that the file stands for.
+        """
+        known, own = by_key(COMMANDS[command].options), self.own(command)
+        outside = dict(self.outside())
+        if twice := sorted(own.keys() & outside.keys()):
+            raise ConfigError(
+                f"{self.name}: '{twice[0]}' stands both inside and outside of [{command}]"
+            )
+        others = {} if alone else by_key(list(OPTIONS))
+        mine = not self.folder or self.command == command
+        found: Values = {}
+        for key, value in {**outside, **own}.items():
+            option = known.get(key)
+            if option is None and key not in others:
+                raise self.unknown(key, value, command, [*known, *others])
+            if option is None or (option.kind is Kind.OUTPUT and not mine and key not in own):
+                continue
+            if option.name in found:
+                raise ConfigError(f"{self.name}: '{option.name}' is given twice, as '{key}' too")
+            value = self.value(option, key, value)
+            if value is not None:
+                found[option.name] = value
+        return found
+
+    def own(self, command: str) -> Values:
+        """Return the keys in the table of a command."""
+        if command not in TABLES:
+            return {}
+        table = self.content.get(command, {})
+        if not isinstance(table, Mapping):
+            raise ConfigError(
+                f"{self.name}: '{command}' is a table, [{command}], with the options of {command}"
+            )
+        return dict(_flat(table))
+
+    def outside(self) -> Iterable[tuple[str, Any]]:
+        """Yield the keys that stand in no command's table; those of a table [log] are among them."""
+        for key, value in _flat(self.content):
+            if key in TABLES:
+                self.own(key)
+            elif key == "log":
+                yield from _flat(value) if isinstance(value, Mapping) else ()
+            elif key in NESTED and isinstance(value, Mapping):
+                yield from self.nested(key, value)
+            else:
+                yield key, value
+
+    def nested(self, table: str, content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+        """Yield the options that the keys of a table stand for."""
+        for key, value in _flat(content):
+            if key not in NESTED[table]:
+                raise self.unknown(key, value, f"[{table}]", list(NESTED[table]))
+            yield NESTED[table][key], value
+
+    def unknown(self, key: str, value: Any, command: str, known: list[str]) -> ConfigError:
+        """Return the error of a key that is no option."""
+        near = suggestion(key, known)
+        hint = near or f"; known: log, {', '.join(sorted({*known} - {*READING}))}"
+        # A value that names another command shows what was meant.
+        if isinstance(value, str) and value in TABLES:
+            hint = f"; the options of {value} are keys of a table, [{value}]"
+        return ConfigError(f"{self.name}: '{key}' is no option of {command}{hint}")
+
+    def value(self, option: Option, key: str, given: Any) -> Any:
+        """Return a value as its option has it; None where it says that the option is not wanted."""
+        if option.bare is not None and isinstance(given, bool):
+            return option.bare if given else None
+        try:
+            found = _READERS[option.kind](self, option, given)
+        except (TypeError, ValueError) as problem:
+            # Errors of our own say more than the kind does.
+            if isinstance(problem, CounterrankError):
+                raise ConfigError(f"{self.name}: '{key}': {problem}") from None
+            raise ConfigError(
+                f"{self.name}: '{key}' must be {option.kind.value}, got {given!r}"
+            ) from None
+        if option.words and option.kind is Kind.TEXT and found not in option.words:
+            raise ConfigError(
+                f"{self.name}: '{key}' must be one of {', '.join(option.words)}; got {given!r}"
+            )
+        return found
+
+    def text(self, given: Any) -> str:
+        """Return a text; TOML has numbers and dates of its own."""
+        if isinstance(given, date):
+            return given.isoformat()
+        if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+            raise TypeError
+        if "\0" in str(given):
+            raise ConfigError(f"{given!r} has a NUL character, which no name has")
+        return str(given)
+
+    def path(self, text: str) -> str:
+        """Return a path; in a file it is relative to it, and may name days."""
+        text = with_days(text)
+        return text if stores.is_url(text) else os.path.join(self.folder, text)
+
+
+def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return ((key.replace("-", "_"), value) for key, value in table.items())
+
+
+def _switch(job: Job, option: Option, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise TypeError
+    return given
+
+
+def _number(job: Job, option: Option, given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise TypeError
+    return given
+
+
+def _whole(job: Job, option: Option, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError
+    if given < option.least:
+        raise ConfigError(f"it is {option.least} or more, got {given}")
+    return given
+
+
+def _text(job: Job, option: Option, given: Any) -> str:
+    text = job.text(given)
+    kind, _, place = text.partition(":")
+    if option.name == "connection" and kind in ("duckdb", "sqlite") and place:
+        return f"{kind}:{job.path(place)}"
+    return text
+
+
+def _list(job: Job, option: Option, given: Any) -> str | tuple[Any, ...]:
+    if not isinstance(given, list):
+        return job.text(given)
+    return tuple(one if isinstance(one, (int, float)) else job.text(one) for one in given)
+
+
+def _many(job: Job, option: Option, given: Any) -> tuple[str, ...]:
+    if isinstance(given, Mapping) and option.name == "target_lists":
+        return tuple(f"{name}={job.path(job.text(path))}" for name, path in given.items())
+    return tuple(job.text(one) for one in (given if isinstance(given, list) else [given]))
+
+
+def _file(job: Job, option: Option, given: Any) -> str:
+    if not isinstance(given, str):
+        raise TypeError
+    return given if given in ("-", *option.words) else job.path(job.text(given))
+
+
+def _columns(job: Job, option: Option, given: Any) -> Any:
+    if not isinstance(given, (str, Mapping)):
+        raise TypeError
+    return given
+
+
+def _pairs(job: Job, option: Option, given: Any) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        return named(option, _many(job, option, given))
+    return {name: _metric(job, name, value) for name, value in given.items()}
+
+
+def _metric(job: Job, name: str, given: Any) -> str:
+    """Return how a metric is written: a text, or a table with `column` or `metric`."""
+    if isinstance(given, Mapping):
+        if len(given) != 1 or not given.keys() <= {"column", "metric"}:
+            raise ConfigError(
+                f'[rewards.{name}] has one key, column = "..." or metric = "..."; got '
+                f"{', '.join(map(str, given)) or 'none'}"
+            )
+        given = next(iter(given.values()))
+    if not isinstance(given, str):
+        raise ConfigError(f"the reward '{name}' is a column or a metric, got {given!r}")
+    return job.text(given)
+
+
+def _policy(job: Job, option: Option, given: Any) -> Any:
+    from counterrank.policies import parse_policy, policy_from_table
+
+    if isinstance(given, Mapping):
+        spec = policy_from_table(given, f"[{option.name}]")
+    else:
+        spec = parse_policy(job.text(given))
+    return spec if spec.path is None else replace(spec, path=job.path(spec.path))
+
+
+def _policies(job: Job, option: Option, given: Any) -> dict[str, Any]:
+    pairs = given if isinstance(given, Mapping) else named(option, _many(job, option, given))
+    return {name: _policy(job, option, one) for name, one in pairs.items()}
+
+
+def _condition(job: Job, option: Option, given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {
+            name: with_days(value) if isinstance(value, str) else value
+            for name, value in given.items()
+        }
+    return with_days(job.text(given))
+
+
+def named(option: Option, given: Iterable[str]) -> dict[str, str]:
+    """Return texts NAME=TEXT by name; a column may stand alone.
+
+    >>> named(OPTIONS["rewards"], ["clicks=click", "any=any(click)", "revenue"])
+    {'clicks': 'click', 'any': 'any(click)', 'revenue': 'revenue'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        value = value if sign or option.kind is not Kind.METRICS else name
+        if not name or not value:
+            raise ConfigError(f"{option.spelled} is '{text}'; write {option.metavar}")
+        if name in found:
+            raise ConfigError(f"{option.spelled} gives '{name}' twice")
+        found[name] = value
+    return found
+
+
+_READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
+    Kind.TEXT: _text,
+    Kind.NUMBER: _number,
+    Kind.WHOLE: _whole,
+    Kind.SWITCH: _switch,
+    Kind.LIST: _list,
+    Kind.MANY: _many,
+    Kind.FILE: _file,
+    Kind.OUTPUT: _file,
+    Kind.COLUMNS: _columns,
+    Kind.PAIRS: _pairs,
+    Kind.METRICS: _pairs,
+    Kind.POLICY: _policy,
+    Kind.POLICIES: _policies,
+    Kind.CONDITION: _condition,
+}

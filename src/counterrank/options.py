@@ -1,0 +1,632 @@
+"""The one table of options: names, meaning, kind of value, default, and which command takes which.
+
+Options of the command line, keys of job files (`counterrank run JOB.toml` and `--config`), defaults of
+the Python functions and the pages `docs/reference/command-line.md` and `job-file.md` come from it.
+
+To add an option:
+
+1. Add an `Option` to `OPTIONS`. Its name is the keyword in Python and the key in a job file; `flag` is
+   its name on the command line where that differs. `kind` says which values it takes.
+2. Name it in `COMMANDS`: under `shown` (in `--help`), `more` (in `--help-all`) or `keys` (job file and
+   Python only, or `--config KEY=VALUE`). How a log is read (`READING`) is a key of every command
+   already.
+3. The function of the command gets it as a keyword under its name. What the command itself handles,
+   such as files to write, is marked `local` and found in `Call.values` (`cli/calls.py`). An option of
+   the reader is a field of `ReadOptions` (`io/options.py`) as well.
+4. `python docs/reference.py` writes the two pages anew; a test compares them.
+
+A table in a job file whose keys have names of their own is a line of `NESTED`.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+#: Defaults of the Python functions, too.
+LEVEL: Final = 0.95
+SEED: Final = 0
+SHARE: Final = 0.01
+
+
+class Kind(Enum):
+    """What values an option takes; the text says so in messages and on the reference pages."""
+
+    TEXT = "a text"
+    NUMBER = "a number"
+    WHOLE = "a whole number"
+    SWITCH = "true or false"
+    #: On the command line separated by commas.
+    LIST = "a text or a list"
+    #: On the command line the option is repeated.
+    MANY = "a text or a list of texts"
+    #: A file to read, or one of the words of its option.
+    FILE = "a path"
+    OUTPUT = "a path to write"
+    #: On the command line separated by commas, ROLE=NAME.
+    COLUMNS = "a table of roles and columns"
+    #: On the command line repeated, NAME=TEXT.
+    PAIRS = "a table of names and texts"
+    #: The same; a text is a column or a metric.
+    METRICS = "a table of names and columns or metrics"
+    POLICY = "a kind of policy, or a table with `kind`"
+    POLICIES = "a table of names and kinds of policies"
+    CONDITION = "a condition, or a table of columns and values"
+
+
+class Group(Enum):
+    """Where the help lists an option."""
+
+    WHAT = "What"
+    LOG = "Log"
+    OUTPUT = "Output"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of one or more commands."""
+
+    name: str
+    help: str
+    kind: Kind = Kind.TEXT
+    #: Its name on the command line, where that differs.
+    flag: str = ""
+    default: Any = None
+    metavar: str = ""
+    #: The words that it may be; for a path, words that are no path.
+    words: tuple[str, ...] = ()
+    #: The smallest whole number that it may be.
+    least: int = 0
+    #: Its value where it is given without one.
+    bare: Any = None
+    group: Group = Group.WHAT
+    #: The command handles it: the Python function has no such keyword.
+    local: bool = False
+
+    @property
+    def spelled(self) -> str:
+        """The option on the command line, with its dashes."""
+        return "--" + (self.flag or self.name.replace("_", "-"))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What a job file may call it."""
+        return tuple(dict.fromkeys((self.name, self.spelled[2:].replace("-", "_"))))
+
+
+_MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH
+_LOG, _OUTPUT = Group.LOG, Group.OUTPUT
+
+_TABLE = (
+    Option(
+        "targets",
+        "Column with a target policy's probabilities of the shown items; repeat for more (default: "
+        "every --policy).",
+        _MANY,
+        flag="target",
+        metavar="COLUMN",
+    ),
+    Option(
+        "target_lists",
+        "Lists of another ranker as a target: a file with the columns query, rank and document.",
+        _MANY,
+        metavar="[NAME=]FILE",
+        local=True,
+    ),
+    Option(
+        "arm",
+        "Column that says which arm served a row.",
+        metavar="COLUMN",
+    ),
+    Option(
+        "estimators",
+        "Which estimators (default: a recommended set); `counterrank estimators` lists them.",
+        _LIST,
+        metavar="NAME,...|all",
+    ),
+    Option(
+        "rewards",
+        "A metric: a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), count(COLUMN) or "
+        "A / B; repeat for more. The first decides.",
+        Kind.METRICS,
+        flag="reward",
+        metavar="NAME=COLUMN",
+    ),
+    Option("primary", "The metric that decides (default: the first).", metavar="NAME"),
+    Option(
+        "guardrails",
+        "What must not happen to a metric, as a relative lift (with a unit: absolute); 'NAME by COLUMN "
+        ">= -0.02' in every group; repeatable.",
+        _MANY,
+        flag="guardrail",
+        metavar="'NAME >= -0.01'",
+    ),
+    Option(
+        "baseline",
+        "The policy that lifts are against: a target or policy, or the one that served the log "
+        "(logger, the default).",
+        metavar="NAME|logger",
+    ),
+    Option(
+        "segments",
+        "Break down by a column; repeatable.",
+        _MANY,
+        flag="segment",
+        metavar="COLUMN",
+    ),
+    Option(
+        "position_weights",
+        "How much each position counts (default: uniform).",
+        _LIST,
+        metavar="uniform|dcg|W1,W2,..",
+    ),
+    Option("level", "Confidence level of the intervals.", Kind.NUMBER, default=LEVEL),
+    Option("seed", "Seed of everything random.", Kind.WHOLE, default=SEED),
+    Option(
+        "practical",
+        "Smallest relative lift that matters, e.g. 0.01.",
+        Kind.NUMBER,
+        metavar="SHARE",
+    ),
+    Option(
+        "position_curve",
+        "How often each position is looked at, for pbm, click-model and interpol: numbers in a file, "
+        "or estimated.",
+        _FILE,
+        metavar="FILE|estimate",
+        words=("estimate",),
+        local=True,
+    ),
+    Option(
+        "behavior_candidates",
+        "Behaviour models that the tree of aips may choose from: a set, or a JSON file of names and "
+        "matrices (default: generated).",
+        _FILE,
+        metavar="FILE|paper|published|real-world|generated",
+        words=("paper", "published", "real-world", "generated"),
+    ),
+    Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif|su"),
+    Option(
+        "item_groups",
+        "Columns of --items whose values make groups; weights then compare groups of items.",
+        _LIST,
+        metavar="COLUMN,...",
+    ),
+    Option(
+        "estimate_propensity",
+        "Estimate missing propensities: plackett-luce (from scores or features of candidates), "
+        "logistic, boosting, frequency:COLUMNS or by-list:COLUMNS (default: what fits the log).",
+        metavar="[METHOD]",
+        bare="auto",
+    ),
+    Option(
+        "independent_rows",
+        "No visitor has two rows: no unit column is needed.",
+        _SWITCH,
+        default=False,
+    ),
+    Option(
+        "target_is_fresh",
+        "No target was trained on these rows; without this or the next, evidence is directional.",
+        _SWITCH,
+        default=False,
+    ),
+    Option(
+        "target_trained_until",
+        "When training of the targets ended: only rows later than that by --time count.",
+        metavar="DATE",
+    ),
+    Option("time", "Column of days or timestamps.", metavar="COLUMN"),
+    Option(
+        "sequential",
+        "Intervals that hold at every look at a growing log; shortest at about ROWS rankings (10000).",
+        Kind.WHOLE,
+        metavar="[ROWS]",
+        least=1,
+        bare=10_000,
+    ),
+    Option(
+        "audit",
+        "List the audit's findings; false: only what the verdict rests on.",
+        _SWITCH,
+    ),
+    Option(
+        "engine",
+        "Where files are summed.",
+        default="local",
+        words=("local", "dask", "spark"),
+        group=_LOG,
+    ),
+    Option(
+        "weights_out",
+        "Write the weights of every ranking as Parquet, for training of your own.",
+        Kind.OUTPUT,
+        metavar="FILE",
+    ),
+    Option(
+        "top_down",
+        "What stands below a place does not change its reward; dropped where the log shows that it "
+        "does.",
+        _SWITCH,
+        default=False,
+    ),
+    Option(
+        "detect",
+        "The relative lift that has to be shown: 0.01 is 1 %.",
+        Kind.NUMBER,
+        default=SHARE,
+        metavar="SHARE",
+    ),
+    Option(
+        "budget",
+        "The relative loss of the metric that exploration may cost.",
+        Kind.NUMBER,
+        default=SHARE,
+        metavar="SHARE",
+    ),
+    Option("rows_per_week", "Rankings served in a week; or give --time.", Kind.NUMBER, metavar="N"),
+    Option(
+        "ask_auto",
+        "Draw logs of the chosen option and ask `auto` what it would say.",
+        _SWITCH,
+        flag="auto",
+        default=True,
+    ),
+    Option(
+        "model",
+        "linear: a click model, linear in features and context. boosting: LightGBM on top (extra "
+        "`boosting`).",
+        default="linear",
+        words=("linear", "boosting"),
+    ),
+    Option(
+        "path",
+        "best-of: the best of m rankings of today's policy. plackett-luce: today's scores plus the "
+        "learned one; needs no sampler of today's policy, and many more rows.",
+        default="best-of",
+        words=("best-of", "plackett-luce"),
+    ),
+    Option(
+        "grade",
+        "free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
+        default="free",
+        words=("free", "assumed"),
+    ),
+    Option(
+        "reward_range",
+        "How small and large one reward can be, where it is not 0/1.",
+        _LIST,
+        metavar="LOW,HIGH",
+    ),
+    Option(
+        "despite_audit",
+        "Go on although the audit of the log has failed.",
+        _SWITCH,
+        default=False,
+    ),
+    Option(
+        "resume",
+        "Keep draws in this folder, and go on from them after an interruption.",
+        _FILE,
+        metavar="FOLDER",
+    ),
+    # How a log is read.
+    Option(
+        "columns",
+        "What columns are called here, e.g. action=items,reward=clicks; adds to [columns] of --config.",
+        Kind.COLUMNS,
+        metavar="ROLE=NAME,...",
+        group=_LOG,
+    ),
+    Option(
+        "config",
+        "A job file with options, or one of its keys; repeatable. What is given here goes before it.",
+        _MANY,
+        metavar="FILE|KEY=VALUE",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "query",
+        "Instead of LOG: the query whose rows are the log.",
+        metavar="SQL",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "connection",
+        "Where --query is asked: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or env:NAME.",
+        metavar="KIND:PLACE",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "context",
+        "Context columns (default: names starting with x_).",
+        _LIST,
+        metavar="NAME,...",
+        group=_LOG,
+    ),
+    Option(
+        "propensity_kind",
+        "What the numbers are: P(a_k|x) of each item (factored, the default); given the items above "
+        "(prefix); of this item at this position (position); one for the whole ranking (joint).",
+        words=("factored", "prefix", "position", "joint"),
+        group=_LOG,
+    ),
+    Option(
+        "unit",
+        "Column of users or sessions whose rows belong together.",
+        metavar="NAME",
+        group=_LOG,
+    ),
+    Option(
+        "logger",
+        "How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
+        "(temperature), top, epsilon (epsilon), rand-top-n (n) or swap (probability).",
+        Kind.POLICY,
+        metavar="KIND[:OPTION=VALUE,...]",
+        group=_LOG,
+    ),
+    Option(
+        "policies",
+        "The same for a target policy with scores in NAME_scores, or a file of a saved policy; "
+        "repeatable.",
+        Kind.POLICIES,
+        flag="policy",
+        metavar="NAME=KIND[:...]",
+        group=_LOG,
+    ),
+    Option(
+        "items",
+        "Features of items: a file with a column `item` (or `item_id`) and one column per feature.",
+        _FILE,
+        metavar="FILE",
+        group=_LOG,
+    ),
+    Option(
+        "where",
+        "Read only rows that fit, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
+        Kind.CONDITION,
+        metavar="CONDITION",
+        group=_LOG,
+    ),
+    Option(
+        "missing_reward",
+        "What a missing reward is: an error (the default), or zero.",
+        words=("error", "zero"),
+        group=_LOG,
+    ),
+    Option(
+        "format",
+        "parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, ubi, open-bandit, "
+        "amazon-music, kuairand, seznam.",
+        metavar="NAME",
+        group=_LOG,
+    ),
+    Option(
+        "version",
+        "Version of a Delta table, or snapshot of an Iceberg one (default: the newest).",
+        Kind.WHOLE,
+        metavar="N",
+        group=_LOG,
+    ),
+    Option(
+        "behavior",
+        "Column with the known behaviour of each row, a name.",
+        metavar="NAME",
+        group=_LOG,
+    ),
+    Option(
+        "dists",
+        "Read whole distributions (NAME_dist) where the log has them.",
+        _SWITCH,
+        default=True,
+        group=_LOG,
+    ),
+    Option(
+        "decimal", "The decimal sign of numbers in text.", default=".", words=(".", ","), group=_LOG
+    ),
+    Option(
+        "renumber",
+        "Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
+        _SWITCH,
+        default=False,
+        group=_LOG,
+    ),
+    Option(
+        "drop_ties",
+        "Leave out rows in which equal scores decide what the logger would show.",
+        _SWITCH,
+        default=False,
+        group=_LOG,
+    ),
+    Option(
+        "encode_actions",
+        "Number the items anew, as is done for names (default: where ids are huge).",
+        _SWITCH,
+        group=_LOG,
+    ),
+    # What becomes of the result.
+    Option(
+        "json",
+        "Write the result as JSON; - is stdout.",
+        Kind.OUTPUT,
+        metavar="FILE",
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "html",
+        "Write the report as one HTML file; - is stdout.",
+        Kind.OUTPUT,
+        metavar="FILE",
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "out",
+        "Where the result is written.",
+        Kind.OUTPUT,
+        metavar="FILE",
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "require",
+        "Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
+        words=("ship", "reliable", "directional", "insufficient"),
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "quiet",
+        "Print nothing but errors.",
+        _SWITCH,
+        default=False,
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "reward_name",
+        "What a reward is called in the report, e.g. clicks.",
+        metavar="WORD",
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "ranking_name",
+        "What a ranking is called in the report, e.g. page.",
+        metavar="WORD",
+        group=_OUTPUT,
+        local=True,
+    ),
+)
+
+OPTIONS: Final = {one.name: one for one in _TABLE}
+
+#: How a log is read: keys of every command with a log.
+READING: Final = (
+    "columns context propensity_kind unit logger policies items where missing_reward format version "
+    "behavior dists decimal renumber drop_ties encode_actions engine query connection"
+).split()
+
+#: Tables of a job file whose keys have names of their own: table, key, and the option it stands for.
+NESTED: Final[dict[str, dict[str, str]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Which options a command takes, and where they are listed."""
+
+    #: On the command line, in --help; at most 15.
+    shown: str
+    #: On the command line, in --help-all.
+    more: str = ""
+    #: In job files and Python alone.
+    keys: str = ""
+    #: Without these it cannot start.
+    required: tuple[str, ...] = ()
+    #: What an option means here, where the table's words do not fit, and its default.
+    words: dict[str, str] = field(default_factory=dict)
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def on_line(self) -> list[str]:
+        """The options of its command line."""
+        return [*self.shown.split(), *self.more.split()]
+
+    @property
+    def options(self) -> list[str]:
+        """All of its options: the command line, then those of job files and Python alone."""
+        return list(dict.fromkeys([*self.on_line, *self.keys.split(), *READING]))
+
+    def help_of(self, name: str) -> str:
+        """Return what an option means here, with its default."""
+        text = self.words.get(name, OPTIONS[name].help)
+        default = self.defaults.get(name, OPTIONS[name].default)
+        if default in (None, False):
+            return text
+        told = str(default).lower() if isinstance(default, bool) else default
+        return f"{text[:-1]} (default: {told})."
+
+
+COMMANDS: Final = {
+    "evaluate": Command(
+        "targets estimators rewards guardrails baseline segments level "
+        "columns logger policies where config json html require",
+        "position_weights primary independent_rows target_is_fresh target_trained_until time "
+        "position_curve behavior_candidates behavior_mse estimate_propensity seed "
+        "context propensity_kind unit items missing_reward format query connection engine quiet",
+        "sequential practical item_groups target_lists audit weights_out reward_name ranking_name",
+    ),
+    "check": Command(
+        "targets segments time columns context unit propensity_kind logger policies where format "
+        "config json",
+        keys="quiet rewards",
+        words={
+            "targets": "Column of a target policy to check too; repeatable.",
+            "segments": "Check E[w]=1 by this column too.",
+        },
+    ),
+    "validate": Command(
+        "arm estimators rewards level columns unit policies config json html quiet",
+        keys="primary seed",
+        required=("arm",),
+        words={"estimators": "Which one to judge."},
+        defaults={"estimators": "auto"},
+    ),
+    "abtest": Command(
+        "arm baseline level sequential columns unit policies config json html quiet",
+        keys="top_down seed",
+        required=("arm",),
+        words={
+            "baseline": "The arm that others are compared with (default: the first by name).",
+            "sequential": "Intervals that hold at every look at a growing test; shortest at about ROWS "
+            "rankings (10000).",
+        },
+    ),
+    "curve": Command(
+        "out columns logger config",
+        keys="seed",
+        required=("out",),
+        words={"out": "JSON file for the curve; - is stdout."},
+    ),
+    "plan": Command(
+        "detect budget rows_per_week time columns logger policies items config out json html quiet",
+        keys="ask_auto level seed",
+        words={
+            "out": "JSON file for the chosen policy, for the server and for --logger of what it logs."
+        },
+    ),
+    "learn": Command(
+        "model grade rewards guardrails segments independent_rows columns logger unit where config "
+        "out json html",
+        "primary level items seed quiet",
+        "path reward_range despite_audit resume",
+        required=("out",),
+        words={
+            "out": "JSON file for the certified policy.",
+            "level": "Confidence of the certificate.",
+            "segments": "Look at this column's groups too.",
+            "independent_rows": "No visitor has two rows; without it, or --unit, nothing is certified.",
+        },
+    ),
+}
+
+
+def by_key(names: list[str]) -> dict[str, Option]:
+    """Return options by what a job file may call them."""
+    return {key: OPTIONS[name] for name in names for key in OPTIONS[name].keys}
+
+
+def spelled(flag: str, value: str, command: str) -> str:
+    """Return how an option is given to a command: by its name, or as a key of its job file.
+
+    >>> spelled("--missing-reward", "zero", "evaluate"), spelled("--missing-reward", "zero", "check")
+    ('--missing-reward zero', '--config missing_reward=zero')
+    """
+    known = COMMANDS.get(command)
+    option = next((one for one in _TABLE if one.spelled == flag), None)
+    if known is None or option is None or option.name not in {*known.options} - {*known.on_line}:
+        return f"{flag} {value}".rstrip()
+    return f"--config {option.keys[-1]}={value or 'true'}"
