@@ -72,12 +72,12 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     >>> say("--logger", "top")
     "--logger top (logger='top' in Python)"
     >>> say("--encode-actions", python="encode_actions=True")
-    '--encode-actions (encode_actions=True in Python)'
+    '--config encode_actions=true (encode_actions=True in Python)'
     >>> with for_command("check"):
     ...     say("--logger", "top"), say("--decimal", ",")
     ('--logger top', '--config decimal=,')
     """
-    command = spelled(option, value, _command or "evaluate")
+    command = spelled(option, value, _command or "")
     if _command is not None:
         return command
     key = option.lstrip("-").replace("-", "_")

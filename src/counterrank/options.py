@@ -625,8 +625,12 @@ def spelled(flag: str, value: str, command: str) -> str:
     >>> spelled("--missing-reward", "zero", "evaluate"), spelled("--missing-reward", "zero", "check")
     ('--missing-reward zero', '--config missing_reward=zero')
     """
-    known = COMMANDS.get(command)
     option = next((one for one in _TABLE if one.spelled == flag), None)
-    if known is None or option is None or option.name not in {*known.options} - {*known.on_line}:
+    if option is None:
+        return f"{flag} {value}".rstrip()
+    takers = [one for one in COMMANDS.values() if option.name in one.options]
+    if command in COMMANDS and COMMANDS[command] in takers:
+        takers = [COMMANDS[command]]
+    if any(option.name in one.on_line for one in takers):
         return f"{flag} {value}".rstrip()
     return f"--config {option.keys[-1]}={value or 'true'}"

@@ -96,7 +96,7 @@ def test_probabilities_of_the_shown_rankings_are_enough(kind):
 
 def test_what_gives_no_certificate_is_refused_with_what_to_log():
     log = flat_log(6, 400)
-    with pytest.raises(LogError, match="does not say how.*--path plackett-luce"):
+    with pytest.raises(LogError, match="does not say how.*path = plackett-luce"):
         learn(numbers_only(log), despite_audit=True)
     with pytest.raises(LogError, match="no probability of them.*'prefix'.*'joint'"):
         learn(numbers_only(log, "position"), **PATH, despite_audit=True)

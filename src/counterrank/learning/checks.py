@@ -30,7 +30,7 @@ def sampler_for(log: RankingLog, path: str) -> Policy | None:
             "best of m draws fresh rankings from today's policy, and this log does not say how: "
             "log the scores of all candidates and give --logger plackett-luce (or another kind), "
             "or whole distributions in 'propensity_dist'. With probabilities of the shown rankings "
-            "alone, --path plackett-luce can be certified, from many more rows"
+            "alone, path = plackett-luce can be certified, from many more rows"
         )
     if getattr(found, "deterministic", False):
         raise LogError(
