@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import counterrank as cr
-from counterrank.cli.options import reading
+from counterrank.cli.calls import Call
 from counterrank.errors import CounterrankError
 from counterrank.io import scan_log
 from counterrank.io.options import ReadOptions
@@ -120,7 +120,7 @@ reward = "reward"
     log = folder / "log.parquet"
 
     def from_command(path: Path) -> None:
-        options = reading({"config": str(path)})
+        options = Call.of_line("check", str(log), {"config": (str(path),)}).reading
         with opened(log, ["new"], **options) as (source, _):
             source.first  # noqa: B018
 
