@@ -28,8 +28,8 @@ from unittest import mock
 import pyarrow.parquet as pq
 
 import counterrank as cr
+from benchmarks.ordinary_logs import AXES, MOST_CELLS, OrdinaryLog, Recipe, covering, make
 from counterrank.errors import CounterrankError
-from counterrank.testing.ordinary import AXES, MOST_CELLS, OrdinaryLog, Recipe, covering, make
 
 #: Rows a batch when files are streamed: several batches even of short logs.
 ROWS = 97

@@ -10,8 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-
-from counterrank.testing.ordinary import AXES
+from benchmarks.ordinary_logs import AXES
 
 
 def _load():

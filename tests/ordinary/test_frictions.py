@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.ordinary_logs import Recipe, make
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import ReadOptions, from_frame, read_log
 from counterrank.report.charts import Axis, AxisScale, PlotFrame
-from counterrank.testing.ordinary import Recipe, make
 
 N, C, K = 60, 5, 3
 

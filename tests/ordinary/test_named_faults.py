@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.ordinary_logs import Recipe, make
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
@@ -16,7 +17,6 @@ from counterrank.io import scan_log
 from counterrank.progress import reporting_to
 from counterrank.propensity_models.estimate import estimated_source
 from counterrank.report.charts import AxisScale
-from counterrank.testing.ordinary import Recipe, make
 
 
 def evaluated(recipe, **options):
