@@ -30,22 +30,10 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.kernels.jit import jit
 from counterrank.research import simulate
 from counterrank.research.paper.columns import Column, with_columns
 from counterrank.research.paper.figures import Algorithm
-from counterrank.research.paper.partitions import (
-    BINS,
-    Records,
-    best_pair,
-    bin_codes,
-    cuts,
-    divide,
-    divide_records,
-    fill_records,
-    left_sums,
-    left_sums_of_records,
-    score,
-)
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
 from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
@@ -72,11 +60,11 @@ class RandomGrowth:
 class RandomTree:
     """Nodes in order of creation: feature (-1: leaf), threshold (left when below), children, model."""
 
-    feature: list[int]
-    threshold: list[float]
-    left: list[int]
-    right: list[int]
-    model: list[int]
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    model: list[int] = field(default_factory=list)
 
     def add(self, model: int) -> int:
         """Add a leaf and return its number."""
@@ -87,10 +75,9 @@ class RandomTree:
         return len(self.model) - 1
 
 
+@dataclass(slots=True, eq=False)
 class PartitionGrower:
     """Grows trees on the contexts of logged rows (n, d) and of simulated ones (N, d).
-
-    One grower serves all positions.
 
     `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
     their shares, then M x M normals a partition. The published runs asked a legacy generator in
@@ -98,182 +85,180 @@ class PartitionGrower:
     root.
     """
 
-    def __init__(self, context: Floats, fresh: Floats, settings: RandomGrowth, rng: Random) -> None:
-        self.context, self.fresh = np.ascontiguousarray(context), np.ascontiguousarray(fresh)
-        self.settings, self.rng = settings, rng
-        # Rows in rising order of each feature, then in their own order.
-        order = [*np.argsort(context.T, axis=1, kind="stable"), np.arange(len(context))]
-        self.order = np.array(order, dtype=np.int32)
-        self.spare = np.empty(len(context), dtype=np.int32)
-        self.buffers: list[Records] = []
-        self.places = self._places(self.context), self._places(self.fresh)
-
-    def _places(self, context: Floats) -> tuple[Floats, NDArray[np.uint16], Floats, Floats]:
-        """Return contexts with their bins over the range of the logged ones."""
-        low, high = self.context.min(axis=0), self.context.max(axis=0)
-        scale = BINS / np.maximum(high - low, 1e-300)
-        return context, bin_codes(context, low, scale), low, scale
-
-    def records(self, fresh: Singles) -> "tuple[list[Records], Floats]":
-        """Return simulated rows (M, N) as records, with two arrays to divide nodes into, and their sums (M,)."""
-        width = len(fresh) + (self.fresh.shape[1] + 1) // 2 + 1
-        if not self.buffers or self.buffers[0][2].shape != (fresh.shape[1], width):
-            # Contributions, bins and number of a row side by side: a node reads its rows in one
-            # stream, and dividing it copies whole words.
-            words = np.empty(
-                (3, fresh.shape[1], width), dtype=np.int32
-            )  # in one piece: large pages are faster
-            self.buffers = [(w.view(np.float32), w.view(np.uint16), w) for w in words]
-        total = fill_records(
-            fresh.astype(np.float32, copy=False), self.places[1][1], self.buffers[0]
-        )
-        return self.buffers, total
+    context: Floats
+    fresh: Floats
+    settings: RandomGrowth
+    rng: Random
 
     def grow(self, y: Floats, fresh: Singles, value: float) -> tuple[RandomTree, Ints]:
         """Return the tree and the model of each logged row (n,), from contributions y (M, n) and fresh (M, N).
 
         The bias is that of the mean of `fresh` against `value`, the variance that of the mean of y.
         """
-        # Row by row, since rows of a node are picked one by one.
-        own = np.concatenate([y, y**2]).T.copy()
-        state = _Growth(self, own, fresh, value)
+        state = _Growth(self, y, fresh, value)
         while state.stack:
             state.step(*state.stack.pop())
         return state.tree, state.choice
 
 
+@jit
+def left_sums(
+    values: Singles, context: Floats, rows: Ints, features: Ints, threshold: Floats
+) -> Floats:
+    """Return the sums (S + 1, L) of values (n, L) over rows left of each cut, then over all rows."""
+    cuts, width = features.shape[0], values.shape[1]
+    out = np.zeros((cuts + 1, width))
+    for i in rows:
+        for c in range(width):
+            out[cuts, c] += values[i, c]
+        for s in range(cuts):
+            if context[i, features[s]] < threshold[s]:
+                for c in range(width):
+                    out[s, c] += values[i, c]
+    return out
+
+
 class _Growth:
-    """One tree on its way: rows listed node by node, sums of the assignment so far."""
+    """One tree on its way: the sums of the assignment so far, over logged and over simulated rows."""
 
-    def __init__(self, grower: PartitionGrower, own: Floats, fresh: Singles, value: float) -> None:
-        self.grower, self.own, self.M, settings = grower, own, len(fresh), grower.settings
-        n, M = len(own), self.M
-        self.sizes = np.array([n, fresh.shape[1]], dtype=np.float64)
-        code = settings.algorithm == "code"
-        self.goal = np.array([value, -np.inf, settings.noise, code])
-        self.order = grower.order.copy()
-        self.records, simulated = grower.records(fresh)
-        total = own.sum(axis=0)
-        self.totals = np.zeros(3)
+    def __init__(self, grower: PartitionGrower, y: Floats, fresh: Singles, value: float) -> None:
+        self.grower, self.value, (self.M, n) = grower, value, y.shape
+        # Row by row, since rows of a node are picked one by one: y, its square; simulated y.
+        self.own = np.concatenate([y, y**2]).T.copy()
+        self.new = np.ascontiguousarray(fresh.T)
+        self.n, self.N, self.floor = n, len(self.new), -np.inf
+        self.totals, self.code = np.zeros(3), grower.settings.algorithm == "code"
+        own, new = self.own.sum(axis=0), self.new.sum(axis=0, dtype=np.float64)
         # After the text, line 5 chooses the root's model like every other node's.
-        root = self._best_model(total, simulated)[1] if code else 0
-        if code:
-            # A mean that hits the value has no bias: what is left is the variance of the last
-            # model, the floor of the public code. Set after the root is scored, which has no floor
-            # there.
-            self.goal[1] = score(total[M - 1], total[-1], value, float(n), self.goal, 0.0)
-        self.totals = np.array([total[root], total[M + root], simulated[root]])
-        self.tree, self.choice = RandomTree([], [], [], [], []), np.full(n, root)
-        self.stack = [(self.tree.add(root), (0, n), (0, fresh.shape[1]), 0)]
+        root = self._best_model(own, new)[1] if self.code else 0
+        if self.code:
+            # The variance of the last model; set after the root is scored, which has no floor in
+            # the public code.
+            last = self.M - 1
+            self.floor = float(self._score(own[last], own[-1], value, 0.0))
+        self.totals = self._of_model(own, new, root)
+        self.tree, self.choice = RandomTree(), np.full(n, root)
+        self.stack = [(self.tree.add(root), np.arange(n), np.arange(self.N), 0)]
 
-    def step(self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int) -> None:
-        """Search a node, and divide it when one of its partitions is accepted."""
-        settings, grower = self.grower.settings, self.grower
-        count = logged[1] - logged[0]
-        best = self._line_5(node, logged, fresh, depth) if settings.algorithm == "text" else None
-        if depth >= settings.max_depth or count < 2 * settings.min_leaf:
-            return
-        if best is None:
-            best = score(
-                self.totals[0],
-                self.totals[1],
-                self.totals[2] / self.sizes[1],
-                self.sizes[0],
-                self.goal,
-                float(grower.rng.standard_normal()),
-            )
-        features, shares, normal = self._draw(count)
-        threshold = cuts(self.order, *logged, grower.context, features, shares)
-        inside, simulated = self.order[-1, slice(*logged)], self._simulated(fresh, depth)
-        own = left_sums(self.own, grower.places[0], inside, features, threshold)
-        new = left_sums_of_records(simulated, self.M, grower.places[1], features, threshold)
-        M, model = self.M, self.tree.model[node]
-        # The assignment without this node; squared bias is of the whole, so no node can be scored
-        # by itself.
-        base = self.totals - (own[-1, model], own[-1, M + model], new[-1, model])
-        _, s, a, b = best_pair(own, new, base, self.sizes, self.goal, normal, best)
-        if s < 0:
-            return
-        right = own[-1] - own[s]
-        self.totals = base + (
-            own[s, a] + right[b],
-            own[s, M + a] + right[M + b],
-            new[s, a] + new[-1, b] - new[s, b],
-        )
-        self._divide(
-            node, (int(features[s]), float(threshold[s])), (a, b), (logged, fresh, depth + 1)
-        )
+    def _score(
+        self, total: Floats, square: Floats, mean: Floats | float, normal: Floats | float
+    ) -> Floats:
+        """Return variance + squared bias, of the sum and sum of squares over logged rows and of a simulated mean."""
+        variance = (square - total * total / self.n) / (self.n - 1.0) / self.n
+        bias = mean - self.value
+        # Noise in proportion to the bias: sigma = .3 |bias| in section 4.1.
+        bias = bias + np.abs(bias) * self.grower.settings.noise * normal
+        found: Floats = np.maximum(variance, self.floor) + bias * bias
+        return found
 
-    def _line_5(
-        self, node: int, logged: tuple[int, int], fresh: tuple[int, int], depth: int
-    ) -> float:
-        """Give the node the model of least MSE, all other nodes as they are, and return that MSE."""
-        inside, M, before = self.order[-1, slice(*logged)], self.M, self.tree.model[node]
-        own = self.own[inside].sum(axis=0)
-        new = self._simulated(fresh, depth)[0][:, :M].sum(axis=0, dtype=np.float64)
-        self.totals -= (own[before], own[M + before], new[before])
-        best, model = self._best_model(own, new)
-        self.totals += (own[model], own[M + model], new[model])
-        self.tree.model[node] = self.choice[inside] = model
-        return best
+    def _of_model(self, own: Floats, new: Floats, model: int) -> Floats:
+        return np.array([own[model], own[self.M + model], new[model]])
 
     def _best_model(self, own: Floats, new: Floats) -> tuple[float, int]:
         """Return the least score and its model, of sums (2 M,) and (M,) added to the totals."""
-        M, normal = self.M, self.grower.rng.standard_normal(self.M)
-        each = [
-            score(
-                self.totals[0] + own[m],
-                self.totals[1] + own[M + m],
-                (self.totals[2] + new[m]) / self.sizes[1],
-                self.sizes[0],
-                self.goal,
-                normal[m],
-            )
-            for m in range(M)
-        ]
-        return float(min(each)), int(np.argmin(each))
+        normal = self.grower.rng.standard_normal(self.M)
+        first, second, mean = self.totals
+        each = self._score(
+            first + own[: self.M], second + own[self.M :], (mean + new) / self.N, normal
+        )
+        return float(each.min()), int(each.argmin())
 
-    def _simulated(self, part: tuple[int, int], depth: int) -> Records:
-        """Return the records of a node: the root's are kept, deeper nodes go back and forth between two arrays."""
-        values, halves, words = self.records[0 if depth == 0 else 1 + depth % 2]
-        where = slice(*part)
-        return values[where], halves[where], words[where]
+    def step(self, node: int, rows: Ints, fresh: Ints, depth: int) -> None:
+        """Search a node, and divide it when one of its partitions is accepted."""
+        settings, grower = self.grower.settings, self.grower
+        best = np.inf if self.code else self._line_5(node, rows, fresh)
+        if depth >= settings.max_depth or len(rows) < 2 * settings.min_leaf:
+            return
+        if self.code:
+            first, second, mean = self.totals
+            best = float(self._score(first, second, mean / self.N, grower.rng.standard_normal()))
+        features, threshold, normal = self._draw(rows)
+        own = left_sums(self.own, grower.context, rows, features, threshold)
+        new = left_sums(self.new, grower.fresh, fresh, features, threshold)
+        # The assignment without this node: squared bias is of the whole, so no node can be scored
+        # by itself.
+        base = self.totals - self._of_model(own[-1], new[-1], self.tree.model[node])
+        found = self._best_pair(own, new, base, normal, best)
+        if found is None:
+            return
+        s, a, b = found
+        self.totals = (
+            base
+            + self._of_model(own[s], new[s], a)
+            + self._of_model(own[-1] - own[s], new[-1] - new[s], b)
+        )
+        self._divide(node, rows, fresh, (int(features[s]), float(threshold[s])), (a, b), depth + 1)
 
-    def _draw(self, count: int) -> tuple[Ints, Floats, Floats]:
+    def _line_5(self, node: int, rows: Ints, fresh: Ints) -> float:
+        """Give the node the model of least MSE, all other nodes as they are, and return that MSE."""
+        own = self.own[rows].sum(axis=0)
+        new = self.new[fresh].sum(axis=0, dtype=np.float64)
+        self.totals = self.totals - self._of_model(own, new, self.tree.model[node])
+        best, model = self._best_model(own, new)
+        self.totals = self.totals + self._of_model(own, new, model)
+        self.tree.model[node] = self.choice[rows] = model
+        return best
+
+    def _draw(self, rows: Ints) -> tuple[Ints, Floats, Floats]:
+        """Return features and thresholds (S,) of random partitions, and the noise (S, M, M) of their bias."""
         rng, settings = self.grower.rng, self.grower.settings
-        S, M, share = settings.partitions, self.M, settings.min_leaf / count
+        S, M, count = settings.partitions, self.M, len(rows)
+        least = settings.min_leaf / count
         # What `choice` of the legacy generator asks for, without its detours.
         whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
         features = whole(0, self.grower.context.shape[1], size=S)
-        shares = rng.uniform(share, 1 - share, size=S)
-        # `_steps` and `_gather` take equal features as neighbours. Sorted before the normals are
-        # drawn, as the public code visits partitions feature by feature.
-        by_feature = np.argsort(features, kind="stable")
-        return features[by_feature], shares[by_feature], rng.standard_normal((S, M, M))
+        shares = rng.uniform(least, 1 - least, size=S)
+        # Before the normals are drawn: the public code visits partitions feature by feature.
+        order = np.argsort(features, kind="stable")
+        features, shares = features[order], shares[order]
+        ordered = {f: np.sort(self.grower.context[rows, f]) for f in np.unique(features)}
+        # A row on either side: there is no midpoint before the first or after the last.
+        ranks = np.clip((shares * count).astype(np.int64), 1, count - 1)
+        both = [ordered[f][r - 1 : r + 1] for f, r in zip(features, ranks, strict=True)]
+        return features, np.array([(a + b) / 2.0 for a, b in both]), rng.standard_normal((S, M, M))
+
+    def _best_pair(
+        self, own: Floats, new: Floats, base: Floats, normal: Floats, best: float
+    ) -> tuple[int, int, int] | None:
+        """Return the cut and the left and right model of the least score not above `best`; None where there is none."""
+        M = self.M
+
+        def both(left: Floats) -> Floats:
+            """Return sums (S, M, M) with each model on the left and on the right."""
+            return left[:-1, :, None] + (left[-1] - left[:-1])[:, None, :]
+
+        scores = self._score(
+            base[0] + both(own[:, :M]),
+            base[1] + both(own[:, M:]),
+            (base[2] + both(new)) / self.N,
+            normal,
+        )
+        chosen = None
+        for s, every in enumerate(scores):
+            here = every.min()
+            # The best pair of a partition first, then the partitions: where an equal score counts,
+            # the last partition wins, as in the public code.
+            if here < best or (self.code and here == best):
+                best, chosen = here, (s, *divmod(int(every.argmin()), M))
+        return chosen
 
     def _divide(
         self,
         node: int,
+        rows: Ints,
+        fresh: Ints,
         cut: tuple[int, float],
         models: tuple[int, int],
-        place: tuple[tuple[int, int], tuple[int, int], int],
+        depth: int,
     ) -> None:
-        (start, stop), (first, last), depth = place
-        grower, tree = self.grower, self.tree
+        tree, (feature, threshold) = self.tree, cut
         tree.feature[node], tree.threshold[node] = cut
         tree.left[node], tree.right[node] = (tree.add(model) for model in models)
-        middle = start + divide(self.order[:, start:stop], grower.context, *cut, grower.spare)
-        between = first
-        # Leaves need no simulated rows, unless their model is minimised anew.
-        if depth < grower.settings.max_depth or grower.settings.algorithm == "text":
-            source, target = (
-                self._simulated((first, last), depth - 1),
-                self._simulated((first, last), depth),
-            )
-            between += divide_records(source, target[2], self.M, grower.places[1], *cut)
-        self.choice[self.order[-1, start:middle]], self.choice[self.order[-1, middle:stop]] = models
-        self.stack.append((tree.left[node], (start, middle), (first, between), depth))
-        self.stack.append((tree.right[node], (middle, stop), (between, last), depth))
+        left = self.grower.context[rows, feature] < threshold
+        below = self.grower.fresh[fresh, feature] < threshold
+        self.choice[rows] = np.where(left, *models)
+        self.stack.append((tree.left[node], rows[left], fresh[below], depth))
+        self.stack.append((tree.right[node], rows[~left], fresh[~below], depth))
 
 
 _FRESH_DATA_SETS = 10
