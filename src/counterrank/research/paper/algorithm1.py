@@ -23,6 +23,7 @@ random partitions and the noise.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from counterrank.weights.ratios import Ratios
 
 Singles = NDArray[np.float32] | Floats
 Random = np.random.Generator | np.random.RandomState
+Number = Floats | np.float64 | float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class _Growth:
         self.grower, self.value, (self.M, n) = grower, value, y.shape
         # Row by row, since rows of a node are picked one by one: y, its square; simulated y.
         self.own = np.concatenate([y, y**2]).T.copy()
-        self.new = np.ascontiguousarray(fresh.T)
+        self.new: NDArray[Any] = np.ascontiguousarray(fresh.T)
         self.n, self.N, self.floor = n, len(self.new), -np.inf
         self.totals, self.code = np.zeros(3), grower.settings.algorithm == "code"
         own, new = self.own.sum(axis=0), self.new.sum(axis=0, dtype=np.float64)
@@ -140,9 +142,7 @@ class _Growth:
         self.tree, self.choice = RandomTree(), np.full(n, root)
         self.stack = [(self.tree.add(root), np.arange(n), np.arange(self.N), 0)]
 
-    def _score(
-        self, total: Floats, square: Floats, mean: Floats | float, normal: Floats | float
-    ) -> Floats:
+    def _score(self, total: Number, square: Number, mean: Number, normal: Number) -> Floats:
         """Return variance + squared bias, of the sum and sum of squares over logged rows and of a simulated mean."""
         variance = (square - total * total / self.n) / (self.n - 1.0) / self.n
         bias = mean - self.value
@@ -225,7 +225,8 @@ class _Growth:
 
         def both(left: Floats) -> Floats:
             """Return sums (S, M, M) with each model on the left and on the right."""
-            return left[:-1, :, None] + (left[-1] - left[:-1])[:, None, :]
+            sums: Floats = left[:-1, :, None] + (left[-1] - left[:-1])[:, None, :]
+            return sums
 
         scores = self._score(
             base[0] + both(own[:, :M]),
