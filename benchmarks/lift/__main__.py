@@ -14,17 +14,22 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.lift import news, search, simulated
+from benchmarks.lift import groups, headlines, news, search, simulated
 from benchmarks.lift.cells import DRAWS, Cell, Kept
 from benchmarks.lift.running import STRONG, WEIGHTS, path_of, read, run
 from benchmarks.lift.tables import table
 
 POPULATIONS: dict[str, Callable[[str, Path | None, Kept], list[Cell]]] = {
     "search": search.cells,
+    "rankers": search.rankers,
     "news": news.cells,
+    "readers": news.trained,
+    "headlines": headlines.cells,
     "shop": simulated.shop,
+    "equal": simulated.equal,
     "shaped": simulated.shaped,
     "factored": simulated.factored,
+    "groups": groups.cells,
     "close": simulated.close,
     "special": simulated.special,
 }
@@ -33,7 +38,9 @@ POPULATIONS: dict[str, Callable[[str, Path | None, Kept], list[Cell]]] = {
 def main() -> None:
     """Estimate what is not there yet, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help=f"folder with {search.FILE} and {news.FILE}")
+    parser.add_argument(
+        "--data", type=Path, help=f"folder with {search.FILE}, {news.FILE}, {headlines.FILE}"
+    )
     parser.add_argument("--draws", choices=sorted(DRAWS), default="dev")
     parser.add_argument("--only", default=",".join(POPULATIONS), help="populations, with commas")
     parser.add_argument("--cells", default="", help="only cells whose name holds this text")

@@ -74,6 +74,15 @@ SETTINGS = (
     Setting(3, "popular", "interest", 0.4, 0.4, sweep=False),
 )
 
+#: Rankers that were trained on other pages by boosting.
+TRAINED = (
+    Setting(5, "uniform", "trained", 0, 0.5),
+    Setting(3, "uniform", "trained", 0, 1.0),
+    Setting(4, "interest", "trained", 0.3, 0.6),
+    Setting(3, "popular", "trained", 0.3, 0.8),
+    Setting(2, "uniform", "trained", 0, 2.0),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Pages:
@@ -174,6 +183,8 @@ class Readers:
             return interest
         if kind == "chance":
             return standardised(self.luck[pages.topic])
+        if kind == "trained":
+            return standardised(boosted(pages.take(rows), pages))
         popular = standardised(pages.take(rows).popularity()[pages.topic])
         return popular if kind == "popular" else standardised(interest + popular)
 
@@ -251,19 +262,47 @@ def case(pages: Pages, setting: Setting, seed: tuple[int, ...]) -> Case:
     return Case(readers.log(kept, rows), readers.truth(), fresh=setting.target != "retrained")
 
 
+def boosted(taught: Pages, pages: Pages) -> Floats:
+    """Return scores (N, 9) of all articles by boosting, trained on which article of a page was read."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    def columns(some: Pages) -> Floats:
+        own = np.stack(
+            [some.topic, some.pref, some.pref - some.pref.mean(axis=1, keepdims=True)], axis=2
+        )
+        reader = np.repeat(some.context[:, None], ARTICLES, axis=1)
+        return np.concatenate([own, reader], axis=2).reshape(len(some.read) * ARTICLES, -1)
+
+    model = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=8, categorical_features=[0])
+    model.fit(columns(taught), clicks(taught.read, ARTICLES).ravel())
+    chance = model.predict_proba(columns(pages))[:, 1].reshape(pages.pref.shape)
+    return np.log(chance / (1 - chance))
+
+
 def cells(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
     """Return the cells, none where the file is not there."""
+    return _cells("news", SETTINGS, 37, draws, data)
+
+
+def trained(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
+    """Return the cells whose targets were trained on other pages."""
+    return _cells("readers", TRAINED, 47, draws, data)
+
+
+def _cells(
+    population: str, settings: tuple[Setting, ...], stream: int, draws: str, data: Path | None
+) -> list[Cell]:
     if data is None or not (data / FILE).exists():
-        print(f"news: no {FILE} under --data, left out")
+        print(f"{population}: no {FILE} under --data, left out")
         return []
     pages = Pages.load(data / FILE).part(draws)
 
     def cell(place: int, setting: Setting) -> Cell:
         return Cell(
-            "news",
+            population,
             setting.name,
-            lambda number: case(pages, setting, (DRAWS[draws], 37, place, number)),
+            lambda number: case(pages, setting, (DRAWS[draws], stream, place, number)),
             setting.sweep,
         )
 
-    return [cell(place, setting) for place, setting in enumerate(SETTINGS)]
+    return [cell(place, setting) for place, setting in enumerate(settings)]

@@ -16,7 +16,7 @@ from counterrank.research.simulate.clicks import linear, subsets
 
 Behavior = Literal["position", "reading", "redundancy", "trust", "one click", "carousel"]
 Reward = Literal["clicks", "revenue", "any click", "reciprocal rank"]
-Target = Literal["tilted", "cheaper", "kind", "top", "none", "retrained"]
+Target = Literal["tilted", "cheaper", "kind", "top", "none", "retrained", "equal"]
 
 #: Context that the log shows and context that it does not; item features; categories.
 SEEN, HIDDEN, FEATURES, CATEGORIES = 4, 2, 4, 12
@@ -33,7 +33,9 @@ class Pages:
     the visit; `known_price` puts the price among the item features. `apart` says how far the
     target's scores turn away from the logger's, `better` how much of that turn follows what users
     like (the rest is chance, below zero is worse). A "cheaper" target turns to what is liked and
-    cheap, one by "kind" to items whose clicks fall least with the place where trust is at work.
+    cheap, one by "kind" to items whose clicks fall least with the place where trust is at work. An "equal" one knows as much of what users like
+    as the logger does and errs by itself, `better` is how much more or less.
+    `known` is whether the features show anything of what users like.
     """
 
     seed: int
@@ -48,6 +50,7 @@ class Pages:
     leave: float = 0.0
     outside: float = 4.0
     known_price: bool = True
+    known: bool = True
     sharp: float = 0.7
     apart: float = 0.5
     better: float = 0.7
@@ -99,8 +102,9 @@ class World:
         self.slope = np.clip(-0.6 + 0.5 * self.feature[:, 1], -1.6, 0.2)
         dear = standardised(np.log(self.price))
         # Half of what users like can be seen in the features; dear items are clicked less.
-        shared = self.feature @ rng.standard_normal(FEATURES) / np.sqrt(FEATURES)
-        taste = self.feature @ rng.standard_normal((FEATURES, SEEN)) / np.sqrt(FEATURES)
+        seen = self.feature if pages.known else rng.standard_normal((A, FEATURES))
+        shared = seen @ rng.standard_normal(FEATURES) / np.sqrt(FEATURES)
+        taste = seen @ rng.standard_normal((FEATURES, SEEN)) / np.sqrt(FEATURES)
         self.liking = scaled(
             shared + rng.standard_normal(A) - 0.6 * dear,
             0.35 * (taste + rng.standard_normal((A, SEEN))),
@@ -119,6 +123,10 @@ class World:
             turn = scaled(self.feature[:, 1], flat)
         else:
             turn = good.plus(chance, b, np.sqrt(1 - b**2))
+        if pages.target == "equal":
+            same = 0.5 + b
+            self.new = self.liking.plus(second, same, np.sqrt(1 - same**2))
+            return
         self.new = self.old.plus(turn, np.sqrt(1 - d**2), d)
 
     def visits(self, n: int, rng: np.random.Generator) -> Visits:

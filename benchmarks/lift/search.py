@@ -79,6 +79,18 @@ SETTINGS = (
     Setting(5, 8_000, "retrained", 1.0, "even", sweep=False),
 )
 
+#: Rankers that were trained on other sessions and never saw this log.
+RANKERS = (
+    Setting(3, 1_000, "soft ranker"),
+    Setting(5, 5_000, "soft ranker"),
+    Setting(3, 4_000, "soft ranker", 0.5),
+    Setting(5, 5_000, "close ranker"),
+    Setting(3, 4_000, "top ranker"),
+    Setting(5, 8_000, "top ranker", logger="even"),
+    Setting(6, 4_000, "soft ranker", 1.0, "even"),
+    Setting(4, 2_000, "close ranker"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
@@ -147,12 +159,37 @@ class Replay:
                 np.repeat(np.arange(len(self.lists)), [len(c) for c in self.scored]),
                 np.concatenate(self.scored),
             )
+        elif kind.endswith("ranker"):
+            score = self._ranked()
         elif kind == "retrained":
             assert seen is not None
             score = self._by_document(*seen)
         else:
             score = rng.normal(size=len(self.lists))
-        self.new = self._tilted(score, np.inf if kind == "best list" else self.setting.sharp)
+        best = kind in ("best list", "top ranker")
+        self.new = self._tilted(score, np.inf if best else self.setting.sharp)
+        if kind == "close ranker":
+            self.new = 0.7 * self.old + 0.3 * self.new
+
+    def _ranked(self) -> Floats:
+        """Return the clicks of each list (L,) that a logistic model of documents and places expects."""
+        from scipy.sparse import csr_matrix
+        from sklearn.linear_model import LogisticRegression
+
+        listed = np.repeat(np.arange(len(self.lists)), [len(c) for c in self.scored])
+        A, K = int(self.lists.max()) + 1, self.lists.shape[1]
+
+        def columns(lists: Ints) -> csr_matrix:
+            places = np.broadcast_to(A + np.arange(K), lists.shape)
+            ones = np.stack([lists, places], axis=-1).reshape(-1)
+            starts = np.arange(0, len(ones) + 1, 2)
+            return csr_matrix((np.ones(len(ones)), ones, starts), shape=(lists.size, A + K))
+
+        model = LogisticRegression(max_iter=200)
+        model.fit(columns(self.lists[listed]), np.concatenate(self.scored).ravel())
+        chance = model.predict_proba(columns(self.lists))[:, 1]
+        score: Floats = chance.reshape(self.lists.shape).sum(axis=1)
+        return score
 
     def _by_document(self, listed: Ints, clicks: Floats) -> Floats:
         """Return how the documents of each list did (L,), places higher up counting more.
@@ -251,17 +288,28 @@ def case(sessions: Sessions, setting: Setting, seed: tuple[int, ...]) -> Case:
 
 def cells(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
     """Return the cells, none where the file is not there."""
+    return _cells("search", SETTINGS, 31, draws, data)
+
+
+def rankers(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
+    """Return the cells whose targets were trained on other sessions."""
+    return _cells("rankers", RANKERS, 43, draws, data)
+
+
+def _cells(
+    population: str, settings: tuple[Setting, ...], stream: int, draws: str, data: Path | None
+) -> list[Cell]:
     if data is None or not (data / FILE).exists():
-        print(f"search: no {FILE} under --data, left out")
+        print(f"{population}: no {FILE} under --data, left out")
         return []
     sessions = Sessions.read(data / FILE).part(draws)
 
     def cell(place: int, setting: Setting) -> Cell:
         return Cell(
-            "search",
+            population,
             setting.name,
-            lambda number: case(sessions, setting, (DRAWS[draws], 31, place, number)),
+            lambda number: case(sessions, setting, (DRAWS[draws], stream, place, number)),
             setting.sweep,
         )
 
-    return [cell(place, setting) for place, setting in enumerate(SETTINGS)]
+    return [cell(place, setting) for place, setting in enumerate(settings)]

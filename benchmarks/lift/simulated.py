@@ -89,6 +89,24 @@ def shop(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
     return out
 
 
+def equal(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
+    """Return far targets in shops where no feature shows what users like: as good as the logger, or
+    worse.
+    """
+    hidden = replace(SHOP, target="equal", known=False, known_price=False, leave=0.0)
+    worlds = {
+        "equal": replace(hidden, better=0.0),
+        "equal, known": replace(hidden, better=0.0, known=True),
+        "worse": replace(hidden, better=-0.3),
+        "better": replace(hidden, better=0.2),
+        "equal, more clicks": replace(hidden, better=0.0, rate=-1.5, K=6, candidates=30, items=500),
+    }
+    return [
+        _page_cell("equal", name, replace(world, seed=_seed(draws, 4, at)), kept)
+        for at, (name, world) in enumerate(worlds.items())
+    ]
+
+
 def close(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
     """Return targets whose lift is 1 to 3 %, or none although they differ, at n = 20,000."""
     out = []
