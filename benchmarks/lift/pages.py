@@ -33,9 +33,9 @@ class Pages:
     the visit; `known_price` puts the price among the item features. `apart` says how far the
     target's scores turn away from the logger's, `better` how much of that turn follows what users
     like (the rest is chance, below zero is worse). A "cheaper" target turns to what is liked and
-    cheap, one by "kind" to items whose clicks fall least with the place where trust is at work. An "equal" one knows as much of what users like
-    as the logger does and errs by itself, `better` is how much more or less.
-    `known` is whether the features show anything of what users like.
+    cheap, one by "kind" to items whose clicks fall least with the place where trust is at
+    work. An "equal" one knows as much of what users like as the logger does and errs by itself;
+    `better` is how much more or less. `known`: the features show some of what users like.
     """
 
     seed: int
