@@ -109,7 +109,7 @@ def test_long_format_in_any_order_in_memory(kit):
     table = pa.table(kit.lay_out(columns, "long"))
     shuffled = table.take(np.random.default_rng(3).permutation(table.num_rows))
     found, expected = from_frame(shuffled), kit.log(columns)
-    order = [int(name[1:]) for name in dict.fromkeys(shuffled["ranking"].to_pylist())]
+    order = [int(name[1:]) for name in sorted(set(shuffled["ranking"].to_pylist()))]
     np.testing.assert_array_equal(found.action, expected.action[order])
     np.testing.assert_array_equal(found.reward, expected.reward[order])
     assert found.unit.tolist() == expected.unit[order].tolist()

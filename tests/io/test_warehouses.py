@@ -16,7 +16,7 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, LogError, MissingExtraError
 from counterrank.io import streams
-from counterrank.io.scanning import open_source
+from counterrank.io.scanning import FileSource, open_source
 
 IPS = {"estimators": "ips"}
 
@@ -146,8 +146,8 @@ def test_a_large_answer_is_kept_on_disk_while_it_is_needed(columns, duck, tmp_pa
     whole = cr.evaluate(query, "new", estimators=names, segments="country").to_dict()
     monkeypatch.setattr(streams, "IN_MEMORY_BYTES", 1000)
     source, _ = open_source(query, "new", where="country = 'AT'")
-    assert isinstance(source, streams.SpooledSource)
-    found = list(tmp_path.glob("counterrank-*/log.parquet"))
+    assert isinstance(source, FileSource)
+    found = list(tmp_path.glob("counterrank-*/*.parquet"))
     import pyarrow.parquet as pq
 
     assert len(found) == 1 and "ballast" not in pq.read_schema(found[0]).names

@@ -210,10 +210,10 @@ def repaired(
     pieces = [read_table(file) for file in expand(path, format, decimal=options.decimal)]
     table = pa.concat_tables(pieces, promote_options="permissive")
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
+    if survey.spec.layout == "long":
+        return [], None
     survey.absorb(table)
     spec = survey.finish(table.slice(0, 1000))
-    if spec.layout == "long":
-        return [], None
     used = action_ids(table, spec, 0)[0] >= 0
     good: Bools = np.asarray(used.any(axis=1))
     findings: list[Finding] = []

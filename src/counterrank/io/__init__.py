@@ -34,7 +34,6 @@ from counterrank.io.survey import (
     Survey,
     batch_rows,
     plan,
-    rows_each,
     sample_rows,
 )
 from counterrank.io.tables import read_table
@@ -85,7 +84,6 @@ __all__ = [
     "read_vw_ccb",
     "read_vw_slates",
     "resolve",
-    "rows_each",
     "sample_rows",
     "scan_log",
     "stream_source",

@@ -147,7 +147,6 @@ class Surveyed:
             replace(
                 mine,
                 longest=max(mine.longest, yours.longest),
-                lowest=min(mine.lowest, yours.lowest),
                 labels=labels,
                 has_names=mine.has_names or yours.has_names,
                 numbers=mine.numbers | yours.numbers,

@@ -5,6 +5,7 @@ beside the candidates, one list a row, and become policies batch by batch, so th
 a batch however many requests there are.
 """
 
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -18,14 +19,14 @@ from counterrank.data import validation
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
-from counterrank.io import long_format, tables, values
+from counterrank.io import tables, values
 from counterrank.io.files import expand
-from counterrank.io.long_format import naming_rankings
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.messages import (
     MISSING_PROPENSITY,
     MISSING_REWARD_ZERO,
     TIES_DROPPED,
+    naming_rows,
     row_name,
 )
 from counterrank.policies import (
@@ -45,12 +46,10 @@ def decode(
     *,
     start: int = 0,
     bucket: Ints | None = None,
-    first_row: int = 0,
 ) -> RankingLog:
     """Return the rankings of `table`, the first of which is ranking `start` of the whole data set.
 
-    `bucket` (n,) are the buckets of rows without units where rows were left out; `first_row` is the
-    number of the first row of a long-format piece in its file.
+    `bucket` (n,) are the buckets of rows without units where rows were left out.
     """
     present = set(table.column_names)
     missing = [name for name in spec.columns if name not in present]
@@ -61,11 +60,20 @@ def decode(
         )
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
-    if spec.layout == "long":
-        table, spec, ids = long_format.to_lists(table, spec, first_row)
-        with naming_rankings(ids, start):
-            return _RankingRows(table, spec, start).log(bucket)
-    return _RankingRows(table, spec, start).log(bucket)
+    if spec.ranking is None:
+        return _RankingRows(table, spec, start).log(bucket)
+    with _naming_rankings(table[spec.ranking], start):
+        return _RankingRows(table, spec, start).log(bucket)
+
+
+def _naming_rankings(ids: pa.ChunkedArray, start: int) -> AbstractContextManager[None]:
+    """Say "ranking 'r7'" where an error would say "row 7": its rows stand elsewhere in the file."""
+
+    def name(row: int) -> str:
+        index = row - start
+        return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
+
+    return naming_rows(name)
 
 
 def without_ties(log: RankingLog) -> RankingLog | None:
@@ -327,10 +335,11 @@ class Listed:
         if field.name in self.parts.categories:
             return values.codes(flat, self.parts.categories[field.name], field.name, self._place)
         if pa.types.is_float32(flat.type):
-            found: NDArray[Any] = np.array(flat.to_numpy(zero_copy_only=False))
-        else:
-            found = values.floats(flat, field.name, self._place)
-        values.refuse_huge(found, f"'{field.name}'", self._place)
+            return np.array(flat.to_numpy(zero_copy_only=False))
+        found = values.floats(flat, field.name, self._place)
+        # What is infinite is told where candidates are checked.
+        finite = np.where(np.isinf(found), 0.0, found)
+        values.refuse_huge(finite, f"'{field.name}'", self._place)
         return found
 
     def _place(self, index: int) -> str:

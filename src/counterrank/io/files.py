@@ -88,6 +88,13 @@ class DataFile:
     stamp: stores.Stamp | None = None
     table: pa.Schema | None = field(default=None, compare=False)
     guesses_context: bool = False
+    #: What messages call it, where that is not its path: the data it was made of.
+    shown: str = ""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.shown or self.path
 
     @property
     def size(self) -> int:

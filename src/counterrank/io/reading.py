@@ -21,8 +21,8 @@ from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
-from counterrank.io.long_format import whole_rankings
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.prepare import of_lists, rankings_in, without_dropped
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec
 from counterrank.io.survey import (
@@ -30,6 +30,7 @@ from counterrank.io.survey import (
     Survey,
     batch_rows,
     in_folders,
+    looked_at,
     no_match,
     opening,
     refuse_disagreement,
@@ -216,9 +217,11 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
         raise LogError("the log is empty: there are no rows")
     options = selecting(options, table)
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
+    if survey.spec.layout == "long":
+        table = rankings_in(table, survey.spec)
+        survey.spec = without_dropped(of_lists(survey.spec), table)
     survey.absorb(table)
-    spec = survey.finish(table.slice(0, 1000))
-    log, _ = _decoded(table, spec, (0, 0), options.where)
+    log, _ = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
     if log is None:
         raise no_match(options.where)
     for name, path in options.target_lists.items():
@@ -365,19 +368,12 @@ def read_part(
 
     Memory is that of a batch or two.
     """
-    rows = rows or batch_rows(spec)
+    start = part.start
     columns = _looked_at(spec, where)
-    if part.groups:
-        pieces = tables.row_groups(part.file, part.groups, columns, rows=rows)
-    else:
-        pieces = tables.batches(part.file, columns, rows=rows, types=csv_types(spec))
-    if spec.layout == "long":
-        pieces = whole_rankings(pieces, spec.ranking or "")
-    start, row = part.start, 0
-    for table in pieces:
-        with guard(part.file.path, prefix=True):
-            log, count = _decoded(table, spec, (start, row), where, pick)
-        start, row = start + count, row + table.num_rows
+    for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
+        with guard(part.file.title, prefix=True):
+            log, count = _decoded(table, spec, start, where, pick)
+        start += count
         # A suspended generator keeps its variables alive: let go of each batch before the next is
         # read.
         del table
@@ -388,43 +384,18 @@ def read_part(
 
 def _looked_at(spec: LogSpec, where: Where | None) -> tuple[str, ...]:
     """Return the columns that are read: those of the log and those of the condition."""
-    return tuple(dict.fromkeys([*spec.columns, *(where.columns if where else ())]))
-
-
-def csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
-    """Return the types of CSV columns, so that later blocks are read like the first."""
-    numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
-    numbers += [("reward", field) for field in spec.rewards.values()]
-    types = {
-        name: pa.float64()
-        for role, field in numbers
-        for name in field.columns
-        if role != "action" and not field.has_lists
-    }
-    if spec.action_names is not None or spec.fields["action"].form == "text":
-        types |= {name: pa.string() for name in spec.fields["action"].columns}
-    types |= {name: pa.string() for name in spec.categories}
-    return types
+    return tuple(dict.fromkeys([*spec.columns, *looked_at(where)]))
 
 
 def _decoded(
-    table: pa.Table,
-    spec: LogSpec,
-    at: tuple[int, int],
-    where: Where | None,
-    pick: Pick | None = None,
+    table: pa.Table, spec: LogSpec, start: int, where: Where | None, pick: Pick | None = None
 ) -> tuple[RankingLog | None, int]:
     """The rankings of a piece that are wanted, and how many there are in all."""
-    start, row = at
     if where is None and pick is None:
-        log = decode(table, spec, start=start, first_row=row)
+        log = decode(table, spec, start=start)
         return without_ties(log), log.n
-    if spec.layout == "long":
-        log = decode(table, spec, start=start, first_row=row)
-        asked = {name: log.columns[name] for name in (where.columns if where else ())}
-        rows = _wanted(log.n, pa.table(asked), where, pick)
-        return (without_ties(log.take(rows)) if len(rows) else None), log.n
-    rows = _wanted(table.num_rows, table, where, pick)
+    rows = np.arange(table.num_rows) if where is None else where.rows(table)
+    rows = rows if pick is None else rows[pick(len(rows))]
     if not len(rows):
         return None, table.num_rows
     bucket = validation.buckets(None, table.num_rows, start=start)[rows]
@@ -433,13 +404,10 @@ def _decoded(
     except CounterrankError as problem:
         if pick is not None:
             # Among all rows the bad one has its own number.
-            _decoded(table, spec, at, where)
+            _decoded(table, spec, start, where)
+        if spec.ranking is not None:
+            raise
         raise type(problem)(
             f"{problem} (row numbers count the selected rows, from {start})"
         ) from None
     return without_ties(log.changed(selected=start + rows)), table.num_rows
-
-
-def _wanted(n: int, table: pa.Table, where: Where | None, pick: Pick | None) -> NDArray[np.int64]:
-    rows = np.arange(n) if where is None else where.rows(table)
-    return rows if pick is None else rows[pick(len(rows))]

@@ -30,6 +30,7 @@ from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
 from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.prepare import Room
 from counterrank.io.reading import concat, read_log, read_part
 from counterrank.io.spec import LogSpec
 from counterrank.io.streams import is_stream, stream_source
@@ -38,7 +39,6 @@ from counterrank.io.survey import (
     batch_rows,
     no_match,
     plan,
-    rows_each,
     sample_rows,
 )
 from counterrank.io.target_lists import TargetLists
@@ -112,7 +112,7 @@ def scan(
     if options.target_lists:
         raise ConfigError("lists of a ranker go with evaluate or read_log, not with scan_log")
     found = plan(path, options, format=format)
-    return FileSource(found.spec, found.parts, found.n, options.where, workers)
+    return FileSource(found.spec, found.parts, found.n, options.where, workers, found.room)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +124,8 @@ class FileSource:
     n: int | None
     where: Where | None = None
     workers: int = 2
+    #: Where the files are, if they were made for this source: they go with it.
+    room: Room | None = None
     #: The first rankings, once they were read.
     _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
     #: Some of the rankings of a large sample, once one was drawn: smaller ones are drawn from it.
@@ -144,6 +146,11 @@ class FileSource:
         """Yield all rankings in batches, in order."""
         for part in self.parts:
             yield from self.read_part(part, rows=rows)
+
+    def close(self) -> None:
+        """Remove the files that were made for this source."""
+        if self.room is not None:
+            self.room.close()
 
     def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
         """Return the same source with other position weights."""
@@ -204,7 +211,7 @@ class FileSource:
 
     def _chosen(self, parts: Sequence[FilePart], rows: int, rng: np.random.Generator) -> RankingLog:
         """Return rankings of parts whose lengths are known, so that workers know theirs before they read."""
-        lengths = np.array([part.rows or 0 for part in parts])
+        lengths = np.array([part.rows for part in parts])
         wanted = _numbers(rows, int(lengths.sum()), rng)
         pairs = zip(parts, np.cumsum(lengths) - lengths, strict=True)
 
@@ -217,7 +224,7 @@ class FileSource:
         return concat([log for logs in found for log in logs])
 
     def _read_first(self) -> RankingLog:
-        rows = min(4096 * rows_each(self.spec), batch_rows(self.spec))
+        rows = min(4096, batch_rows(self.spec))
         for part in self.parts:
             for log in read_part(part, self.spec, where=self.where, rows=rows):
                 return log

@@ -82,8 +82,9 @@ class CandidateSpec:
 class LogSpec:
     """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
 
-    `layout` is "list", "numbered" or "long" (one row a position; then `ranking` and `position` are
-    set). `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so
+    `layout` is "list", "numbered" or "long" (one row a position: `ranking` and `position` are set;
+    such rows become lists before they are decoded, which keep the id of their ranking).
+    `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so
     that pieces agree.
     """
 
@@ -96,7 +97,6 @@ class LogSpec:
     K: int = 0
     ranking: str | None = None
     position: str | None = None
-    first_position: int = 1
     unit: str | None = None
     behavior: str | None = None
     #: Masks behind names of behaviour that the file itself stores.

@@ -4,23 +4,19 @@ A stream is read once, so that every pass sees the same rows. What fits is kept 
 not goes to a file of this machine that lasts as long as the source.
 """
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MappedSource, MemorySource, Source, default_threads
+from counterrank.data.source import MemorySource, Source, default_threads
 from counterrank.errors import LogError
 from counterrank.io.files import guard
 from counterrank.io.lakehouse import IcebergTable
 from counterrank.io.options import ReadOptions
+from counterrank.io.prepare import written
 from counterrank.io.reading import from_table
 from counterrank.io.schema import resolve
 from counterrank.io.survey import BATCH_ROWS
@@ -112,44 +108,21 @@ def _streamed(options: ReadOptions, segments: tuple[str, ...]) -> ReadOptions:
 def _kept_on_disk(
     pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions,
     segments: tuple[str, ...],
-) -> "SpooledSource":  # fmt: skip
+) -> Source:  # fmt: skip
+    from counterrank.io.scanning import scan
+
     columns = list(_columns(pieces[0].slice(0, _FIRST), options, segments))
-    room = _Room()
+
+    def every() -> Iterator[tuple[pa.Table, str]]:
+        while pieces:
+            yield pieces.pop(0).select(columns), "the table"
+        for table in rest:
+            yield table.select(columns), "the table"
+
+    room, files = written(every(), lambda _: None)
     try:
-        schema = pieces[0].select(columns).schema
-        with pq.ParquetWriter(room.file, schema, compression="lz4") as out:
-            while pieces:
-                _append(out, pieces.pop(0), columns)
-            for table in rest:
-                _append(out, table, columns)
-        return SpooledSource(room, _streamed(options, segments))
+        source = scan(room.path, _streamed(options, segments), workers=default_threads())
     except BaseException:
         room.close()
         raise
-
-
-def _append(out: pq.ParquetWriter, table: pa.Table, columns: list[str]) -> None:
-    out.write_table(table.select(columns).cast(out.schema), row_group_size=BATCH_ROWS)
-
-
-class _Room:
-    """A folder of its own that goes with the last who uses it."""
-
-    def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="counterrank-")
-        self.file = Path(self.path) / "log.parquet"
-        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
-class SpooledSource(MappedSource):
-    """A log on this machine's disk, made of a stream: the file goes with the source."""
-
-    def __init__(self, room: _Room, options: ReadOptions) -> None:
-        from counterrank.io.scanning import scan
-
-        super().__init__(scan(room.file, options, workers=default_threads()))
-        self.room = room
-
-    def close(self) -> None:
-        """Remove the file."""
-        self.room.close()
+    return source if source.room is not None else replace(source, room=room)

@@ -11,7 +11,6 @@ from functools import reduce
 from operator import and_
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -21,8 +20,8 @@ from counterrank import stores
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
-from counterrank.io.long_format import whole_rankings
 from counterrank.io.options import ReadOptions
+from counterrank.io.prepare import Room, as_they_are, of_lists, rankings_of, written
 from counterrank.io.schema import resolve
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.where import Where
@@ -39,7 +38,6 @@ class Survey:
     spec: LogSpec
     encode_actions: bool = False
     longest: int = 0
-    lowest: int = 1
     labels: dict[str, set[str]] = field(default_factory=dict)
     has_names: bool = False
     #: Ids written as text that are whole numbers: names too, should another piece have a name.
@@ -60,7 +58,6 @@ class Survey:
     def columns(self) -> tuple[str, ...]:
         """The columns to look at."""
         names = list(self.spec.fields["action"].columns)
-        names += [name for name in (self.spec.position, self.spec.ranking) if name]
         parts = self.spec.candidates
         names += parts.items.columns if parts.items else ()
         names += [field.name for field in parts.named]
@@ -72,7 +69,7 @@ class Survey:
         for name in self.spec.fields["action"].columns:
             self._items(values.one_chunk(table[name]), name, self.spec.fields["action"])
         parts = self.spec.candidates
-        if parts.items is not None and not self.spec.position:
+        if parts.items is not None:
             self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
         for item in parts.named:
             self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
@@ -90,18 +87,16 @@ class Survey:
         dists = {
             key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
         }
-        first = min(self.lowest, 1)
         if self.longest <= 0:
             raise LogError(
                 f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row"
             )
         return replace(
             spec,
-            K=self.longest - first + 1 if spec.position and not spec.renumber else self.longest,
+            K=self.longest,
             categories=categories,
             action_names=names,
             dists=dists,
-            first_position=first,
             candidates=self._candidates(spec.candidates, names, sample),
         )
 
@@ -131,11 +126,6 @@ class Survey:
 
     def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
         """Return how many candidates a row has, about."""
-        if self.spec.ranking is not None:
-            return -(
-                -int(sample.num_rows)
-                // max(1, int(pc.count_distinct(sample[self.spec.ranking]).as_py()))
-            )
         some = parts.items or next(iter(parts.scores.values()), None)
         return (
             0
@@ -145,20 +135,7 @@ class Survey:
 
     def _length(self, table: pa.Table) -> None:
         action = self.spec.fields["action"]
-        if self.spec.position and self.spec.renumber:
-            rankings = values.plain(values.one_chunk(table[self.spec.ranking or ""]))
-            counts = pc.max(pc.value_counts(rankings).field("counts")).as_py()
-            self.longest = max(self.longest, counts or 0)
-        elif self.spec.position:
-            place = values.one_chunk(table[self.spec.position])
-            found = values.floats(place, self.spec.position, lambda index: f"row {index}")
-            if self.spec.candidates:
-                # Candidates that were not shown have no position, or a negative one.
-                found = found[found >= 0]
-            if len(found):
-                self.longest = max(self.longest, int(np.nanmax(found, initial=0)))
-                self.lowest = min(self.lowest, int(np.nanmin(found, initial=1)))
-        elif not action.has_lists:
+        if not action.has_lists:
             self.longest = len(action.columns)
         else:
             array = values.as_lists(table[action.name], action.name)
@@ -250,17 +227,17 @@ SAMPLE_NUMBERS = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """Some row groups of a Parquet file, or a whole file; `start` is the global index of its first ranking."""
+    """Some row groups of a Parquet file; `start` is the global index of their first ranking."""
 
     file: DataFile
     start: int
-    rows: int | None = None
-    groups: tuple[int, ...] = ()
+    rows: int
+    groups: tuple[int, ...]
 
 
 def batch_rows(spec: LogSpec) -> int:
     """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
-    return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec))) * rows_each(spec)
+    return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec)))
 
 
 def sample_rows(spec: LogSpec, rows: int) -> int:
@@ -283,40 +260,74 @@ def _width(spec: LogSpec) -> int:
     return max(width, 1)
 
 
-def rows_each(spec: LogSpec) -> int:
-    """Return how many rows of a file a ranking takes, about."""
-    return max(spec.K, spec.candidates.count) if spec.layout == "long" else 1
-
-
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A spec for all files, the parts to read and the number of rankings, where known."""
+    """A spec for all files, the parts to read and the number of rankings, where known.
+
+    `room` holds the files where they were made of others.
+    """
 
     spec: LogSpec
     parts: tuple[FilePart, ...]
     n: int | None
+    room: Room | None = None
 
 
 def plan(
     path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None
 ) -> ReadPlan:
-    """Return how to read the files at `path` in parts."""
+    """Return how to read the files at `path` in parts; what is not Parquet with one row a ranking is made so."""
     found = in_folders(
         expand(path, format, decimal=options.decimal, version=options.version), options.where
     )
     files, sample = opening(found, options)
     with guard(files[0].path, prefix=True):
         options = selecting(options, sample)
-        survey = Survey.of(resolve(sample, options, in_memory=False), options, sample)
-        refuse_folders(survey.spec, files)
-        refuse_disagreement(survey.spec, files, sample)
-        survey.absorb(sample.slice(0, sample.num_rows))
-    counts = _counts(files, survey, sample)
-    if not any(count != 0 for count in counts):
+        spec = resolve(sample, options, in_memory=False)
+        refuse_folders(spec, files)
+        refuse_disagreement(spec, files, sample)
+    survey = Survey.of(spec, options, sample)
+    if spec.layout != "long" and all(file.format == "parquet" for file in files):
+        return _planned(files, survey, sample, options)
+    room, made = prepared(files, survey, os.fspath(path), options.where)
+    if not made:
         raise LogError(f"{files[0].path} is empty: it has columns but no rows")
-    with guard(files[0].path, prefix=True):
+    return replace(_planned(made, survey, tables.sample(made[0]), options, known=True), room=room)
+
+
+def prepared(
+    files: list[DataFile], survey: Survey, path: str, where: Where | None
+) -> tuple[Room, list[DataFile]]:
+    """Return Parquet files with one row a ranking, in a folder of their own; the survey knows all of them then."""
+    spec = survey.spec
+    if spec.layout != "long":
+        read = replace(spec, segments=tuple(dict.fromkeys([*spec.segments, *looked_at(where)])))
+        return written(as_they_are(files, read), survey.absorb)
+    survey.spec = of_lists(spec)
+    shown = files[0].path if len(files) == 1 else path
+    with guard(shown, prefix=True):
+        return written(((piece, shown) for piece in rankings_of(files, spec)), survey.absorb)
+
+
+def looked_at(where: Where | None) -> tuple[str, ...]:
+    """Return the columns of a condition."""
+    return () if where is None else where.columns
+
+
+def _planned(
+    files: list[DataFile], survey: Survey, sample: pa.Table, options: ReadOptions,
+    *, known: bool = False,
+) -> ReadPlan:  # fmt: skip
+    with guard(files[0].title, prefix=True):
+        survey.absorb(sample)
+    if not known and not _settled(files, survey, sample):
+        for file in files:
+            _look(file, survey)
+    with guard(files[0].title, prefix=True):
         spec = survey.finish(sample)
-    parts, n = _parts(files, spec, counts)
+    parts, n = _parts(files)
+    if not n:
+        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
     if options.where is None:
         return ReadPlan(spec, parts, n)
     parts = pruned(parts, options.where)
@@ -453,7 +464,7 @@ def no_match(where: Where | None) -> LogError:
 
 def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
     """Return the parts that can hold rows of the condition, by Parquet's column statistics."""
-    return tuple(part for part in parts if not part.groups or _may_match(part, where))
+    return tuple(part for part in parts if _may_match(part, where))
 
 
 def _may_match(part: FilePart, where: Where) -> bool:
@@ -482,54 +493,11 @@ def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
     )
 
 
-def _counts(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
-    """Rankings in each file; a pass over the surveyed columns where the schema does not tell enough."""
-    # A row of the long layout is a position: its footers count no rankings.
-    if all(file.format == "parquet" for file in files) and survey.spec.layout != "long":
-        return _told_by_footers(files, survey, sample)
-    # The schema of one text file with numbered columns of numbers tells all but its rows, and
-    # counting them would be a pass that nothing needs.
-    simple = survey.spec.layout == "numbered" and not survey.labels and not survey.encode_actions
-    if len(files) == 1 and simple:
-        return [None]
-    return [_look(file, survey) for file in files]
-
-
-def _told_by_footers(files: list[DataFile], survey: Survey, sample: pa.Table) -> list[int | None]:
-    if not _settled(files, survey, sample):
-        for file in files:
-            _look(file, survey)
-    return [int(tables.metadata(file).num_rows) for file in files]
-
-
-def _look(file: DataFile, survey: Survey) -> int:
-    """Survey one file; return its number of rankings."""
-    count, last, ranking = 0, None, survey.spec.ranking
-    pieces = tables.batches(file, survey.columns, types=_text_types(survey))
-    if ranking is not None:
-        pieces = whole_rankings(pieces, ranking)
-    for table in pieces:
+def _look(file: DataFile, survey: Survey) -> None:
+    """Survey one file."""
+    for table in tables.batches(file, survey.columns):
         with guard(file.path, prefix=True):
             survey.absorb(table)
-            found = table.num_rows
-            if ranking is not None:
-                found, last = _changes(values.plain(values.one_chunk(table[ranking])), last)
-            count += found
-    return count
-
-
-def _text_types(survey: Survey) -> dict[str, pa.DataType]:
-    """CSV columns known to hold names stay text in every block."""
-    types = {name: pa.string() for name in survey.labels if name}
-    if survey.has_names or survey.spec.fields["action"].form == "text":
-        types |= {name: pa.string() for name in survey.spec.fields["action"].columns}
-    return types
-
-
-def _changes(ids: pa.Array, last: object) -> tuple[int, object]:
-    inside = pc.sum(pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1))).as_py() or 0
-    first, final = ids[0].as_py(), ids[len(ids) - 1].as_py()
-    return inside + (first != last), final
 
 
 def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
@@ -568,18 +536,13 @@ def _entries_a_row(file: DataFile, name: str) -> float | None:
     return float(total / meta.num_rows) if meta.num_rows else None
 
 
-def _parts(
-    files: list[DataFile], spec: LogSpec, counts: list[int | None]
-) -> tuple[tuple[FilePart, ...], int | None]:
+def _parts(files: list[DataFile]) -> tuple[tuple[FilePart, ...], int]:
     parts: list[FilePart] = []
     start = 0
-    for file, count in zip(files, counts, strict=True):
-        if file.format == "parquet" and spec.layout != "long":
-            parts += _groups(file, start)
-        elif count != 0:
-            parts.append(FilePart(file, start, count))
-        start += count or 0
-    return tuple(parts), None if None in counts else start
+    for file in files:
+        parts += _groups(file, start)
+        start += int(tables.metadata(file).num_rows)
+    return tuple(parts), start
 
 
 def _groups(file: DataFile, start: int) -> Iterator[FilePart]:

@@ -105,8 +105,12 @@ def row_groups(
     file: DataFile, groups: Sequence[int], columns: Columns, *, rows: int
 ) -> Iterator[pa.Table]:
     """Yield consecutive pieces of some row groups of a Parquet file."""
-    where = f"{file.path}, row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-    with guard(where), steady(file), open_parquet(file, ahead=True) as opened:
+    where = f", row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
+    with (
+        guard(file.title + ("" if file.shown else where)),
+        steady(file),
+        open_parquet(file, ahead=True) as opened,
+    ):
         wanted = _present(opened.schema_arrow.names, _stored(file, columns), file)
         # Workers have a part each. Arrow's own threads, shared by all, would be a queue between them.
         found = opened.iter_batches(
@@ -219,6 +223,11 @@ def with_points(table: pa.Table, decimal: str) -> pa.Table:
 
 #: One number or several, in brackets or not, separated by anything but a comma alone.
 _COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
+
+
+def refuse_absent(file: DataFile, columns: Columns) -> None:
+    """Raise when a Parquet file lacks a column that is read."""
+    _present(metadata(file).schema.to_arrow_schema().names, columns, file)
 
 
 def _present(available: Sequence[str], columns: Columns, file: DataFile) -> list[str] | None:

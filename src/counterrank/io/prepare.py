@@ -1,0 +1,555 @@
+"""Tables of any format and order, made into temporary Parquet with one row a ranking.
+
+What is one row a ranking already is written down as it is read. Rows that are positions are sorted
+by DuckDB, out of core, and cut into lists here; a table whose rankings stand together keeps its
+order, any other has the order of the rankings' ids.
+"""
+
+import glob
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from counterrank import stores
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.errors import CounterrankError, LogError
+from counterrank.io import sql, tables, values
+from counterrank.io.files import DataFile
+from counterrank.io.spec import Field, LogSpec
+
+#: Where a row comes from: the number of its file, and its own in that file.
+FILE, ROW = " file", " row"
+#: Rankings of a row group.
+GROUP = 65_536
+
+#: Takes a piece that was written down.
+Note = Callable[[pa.Table], None]
+#: Where row i of a piece comes from, in words.
+PlaceOf = Callable[[int], str]
+
+
+class Room:
+    """A temporary folder that goes with the last who uses it."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="counterrank-")
+        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # On a worker nobody may remove it.
+        return type(None), ()
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes pieces to Parquet; where their types change, a new file begins."""
+
+    room: Room
+    note: Note
+    files: list[DataFile] = field(default_factory=list)
+    _open: Any = None
+    _shown: str = ""
+
+    def write(self, piece: pa.Table, shown: str) -> None:
+        """Append a piece of the data that messages call `shown`."""
+        if self._open is None or shown != self._shown or piece.schema != self._open.schema:
+            self.finish()
+            path = str(Path(self.room.path) / f"{len(self.files):05}.parquet")
+            text = [item.name for item in piece.schema if values.is_text(item.type)]
+            self._open = pq.ParquetWriter(
+                path, piece.schema, compression="lz4", use_dictionary=text, write_statistics=False
+            )
+            self._shown = shown
+            self.files.append(DataFile(path, "parquet", shown=shown))
+        self._open.write_table(piece, row_group_size=GROUP)
+        self.note(piece)
+
+    def finish(self) -> None:
+        """Close the file that is being written."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+            self.files[-1] = replace(self.files[-1], stamp=stores.stamp(self.files[-1].path))
+
+
+def written(pieces: Iterator[tuple[pa.Table, str]], note: Note) -> tuple[Room, list[DataFile]]:
+    """Return a folder and the Parquet files in it that hold all pieces, in their order."""
+    room = Room()
+    writer = _Writer(room, note)
+    try:
+        for piece, shown in pieces:
+            if piece.num_rows:
+                writer.write(piece, shown)
+            del piece
+        writer.finish()
+        return room, writer.files
+    except BaseException:
+        writer.finish()
+        room.close()
+        raise
+
+
+def as_they_are(files: Sequence[DataFile], spec: LogSpec) -> Iterator[tuple[pa.Table, str]]:
+    """Yield the pieces of files with one row a ranking, and the file of each."""
+    for file in files:
+        for piece in tables.batches(file, spec.columns, types=_csv_types(spec)):
+            yield piece, file.path
+
+
+def _csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
+    """Return the types of CSV columns, so that later blocks are read like the first."""
+    numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
+    numbers += [("reward", item) for item in spec.rewards.values()]
+    types = {
+        name: pa.float64()
+        for role, item in numbers
+        for name in item.columns
+        if role != "action" and not item.has_lists
+    }
+    if spec.fields["action"].form == "text":
+        types |= {name: pa.string() for name in spec.fields["action"].columns}
+    return types
+
+
+def rankings_of(files: Sequence[DataFile], spec: LogSpec) -> Iterator[pa.Table]:
+    """Yield whole rankings as lists from files of one row a position, in any order."""
+    paths = [file.path for file in files]
+    one = len(paths) == 1
+
+    def place(file: int, row: int) -> str:
+        return f"row {row}" if one else f"{paths[file]}: row {row}"
+
+    with _sorted(spec, files) as opened:
+        yield from _cut(opened, spec, place)
+
+
+def rankings_in(table: pa.Table, spec: LogSpec) -> pa.Table:
+    """Return the rankings of a table of one row a position as lists, one row each."""
+    number = pa.array(np.arange(table.num_rows, dtype=np.int64))
+    source = _plain(table.select(list(spec.columns)))
+    source = source.append_column(FILE, pa.repeat(pa.scalar(0, pa.int32()), table.num_rows))
+    with _sorted(spec, source.append_column(ROW, number)) as opened:
+        return next(_cut(opened, spec, lambda _, row: f"row {row}", whole=True))
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without types that DuckDB does not know."""
+    for j, item in enumerate(table.schema):
+        if pa.types.is_float16(item.type):
+            table = table.set_column(j, item.name, table.column(j).cast(pa.float32()))
+        elif pa.types.is_null(item.type):
+            table = table.set_column(j, item.name, table.column(j).cast(pa.float64()))
+    return table
+
+
+@contextmanager
+def _sorted(spec: LogSpec, source: Sequence[DataFile] | pa.Table) -> Iterator[Any]:
+    """Open a connection with a view `log` of the rows; what DuckDB raises becomes one message."""
+    import duckdb
+
+    room = Room()
+    try:
+        native = [] if isinstance(source, pa.Table) else [f.path for f in source if _is_native(f)]
+        with sql.connection([os.path.abspath(path) for path in native], folder=room.path) as opened:
+            if isinstance(source, pa.Table):
+                opened.register("log", source)
+            else:
+                view(opened, "log", source, spec.columns)
+            yield opened
+    except duckdb.Error as problem:
+        raise LogError(f"the rows cannot be sorted: {sql.reason(problem)}") from None
+    finally:
+        room.close()
+
+
+def _is_native(file: DataFile) -> bool:
+    """Whether DuckDB reads a file by itself; patterns in a name it would take for such."""
+    return (
+        file.format == "parquet" and not stores.is_url(file.path) and not glob.has_magic(file.path)
+    )
+
+
+def view(opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str]) -> None:
+    """Make a view of some columns of files, with the place of each row.
+
+    What DuckDB does not read by itself it gets from our own reader, and keeps in its folder.
+    """
+    lower = [column.lower() for column in columns]
+    for column in columns:
+        if lower.count(column.lower()) > 1:
+            raise LogError(f"there are two columns called '{column}' but for the case of letters")
+    parts = []
+    for number, file in enumerate(files):
+        if _is_native(file) and not _has_twins(file, columns):
+            parts.append(_native(file, number, columns))
+        else:
+            stored = f"{name} {number}"
+            with _from_reader(file, number, columns) as reader:
+                opened.register("reader", reader)
+                opened.execute(f"CREATE TEMP TABLE {sql.name(stored)} AS FROM reader")
+                opened.unregister("reader")
+            parts.append(f"SELECT * FROM {sql.name(stored)}")
+    opened.execute(f"CREATE TEMP VIEW {sql.name(name)} AS {' UNION ALL '.join(parts)}")
+
+
+def _has_twins(file: DataFile, columns: Sequence[str]) -> bool:
+    """Whether a file has other columns that differ from those that are read by the case of letters alone."""
+    names = tables.metadata(file).schema.to_arrow_schema().names
+    return len({name.lower() for name in names}) < len(names)
+
+
+def _native(file: DataFile, number: int, columns: Sequence[str]) -> str:
+    stored = set(tables.metadata(file).schema.to_arrow_schema().names)
+    said = dict(file.partitions)
+    tables.refuse_absent(file, [name for name in columns if name not in said])
+    chosen = [
+        f"{_scalar(said[name]) if name in said and name not in stored else sql.name(name)}"
+        f" AS {sql.name(name)}"
+        if name in stored or name in said
+        else f"NULL AS {sql.name(name)}"
+        for name in columns
+    ]
+    path = sql.literal(os.path.abspath(file.path))
+    return (
+        f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, "
+        f"file_row_number AS {sql.name(ROW)} FROM read_parquet({path}, file_row_number = true)"
+    )
+
+
+def _scalar(value: pa.Scalar) -> str:
+    found = value.as_py()
+    return "NULL" if found is None else str(found) if isinstance(found, int) else sql.literal(found)
+
+
+@contextmanager
+def _from_reader(file: DataFile, number: int, columns: Sequence[str]) -> Iterator[Any]:
+    """Give a file to DuckDB by our own reader; what that raises in between comes out as it was."""
+    problems: list[CounterrankError] = []
+    pieces = _numbered(file, number, columns)
+    first = next(pieces)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from first.to_batches()
+            for piece in pieces:
+                yield from piece.cast(first.schema).to_batches()
+        except CounterrankError as problem:
+            problems.append(problem)
+            raise
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as problem:
+            problems.append(
+                LogError(f"{file.path}: later rows hold other types than the first: {problem}")
+            )
+            raise
+
+    try:
+        yield pa.RecordBatchReader.from_batches(first.schema, batches())
+    except Exception:
+        if problems:
+            raise problems[0] from None
+        raise
+
+
+def _numbered(file: DataFile, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    row = 0
+    for piece in tables.batches(file, columns):
+        place = pa.array(np.arange(row, row + piece.num_rows, dtype=np.int64))
+        row += piece.num_rows
+        source = pa.repeat(pa.scalar(number, pa.int32()), piece.num_rows)
+        yield _plain(piece).append_column(FILE, source).append_column(ROW, place)
+    if not row:
+        raise LogError(f"{file.path} is empty: it has columns but no rows")
+
+
+def _cut(
+    opened: Any, spec: LogSpec, place: Callable[[int, int], str], *, whole: bool = False
+) -> Iterator[pa.Table]:
+    """Yield the rankings of the view `log` as lists."""
+    ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
+    number = f"TRY_CAST({position} AS DOUBLE)"
+    # Candidates that were not shown have no position, or a negative one.
+    counted = "p >= 0" if spec.candidates.items is not None else "true"
+    facts = (
+        "SELECT count(*) FILTER (id IS DISTINCT FROM before), count(DISTINCT id), "
+        f"min(p) FILTER ({counted}), count(*) - count(id) FROM (SELECT {ranking} AS id, "
+        f"{number} AS p, lag({ranking}) OVER () AS before FROM log)"
+    )
+    runs, distinct, lowest, missing = opened.execute(facts).fetchall()[0]
+    if missing:
+        at = opened.execute(
+            f'SELECT "{FILE}", "{ROW}" FROM log WHERE {ranking} IS NULL ORDER BY 1, 2 LIMIT 1'
+        ).fetchall()[0]
+        raise LogError(
+            f"{place(*at)}: '{spec.ranking}' is missing",
+            remedy="every row needs the id of its ranking",
+        )
+    query = "SELECT * FROM log"
+    if runs > distinct:
+        query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
+    lists = _Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1))
+    reader = sql.batches(opened, query)
+    if whole:
+        pieces = iter([pa.Table.from_batches(reader, reader.schema)])
+    else:
+        pieces = _whole_rankings(map(_as_table, reader), spec.ranking or "")
+    for piece in pieces:
+        files, rows = (piece[name].combine_chunks() for name in (FILE, ROW))
+
+        def where(row: int, files: Any = files, rows: Any = rows) -> str:
+            return place(files[row].as_py(), rows[row].as_py())
+
+        yield lists.of(piece, where)
+        del piece
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+def _whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Table]:
+    """Yield pieces cut between rankings, never inside one."""
+    rest: pa.Table | None = None
+    for piece in pieces:
+        table = piece if rest is None else pa.concat_tables([rest, piece])
+        ids = values.plain(values.one_chunk(table[ranking]))
+        others = np.flatnonzero(_differs(ids, ids.slice(len(ids) - 1)))
+        cut = int(others[-1]) + 1 if len(others) else 0
+        rest = table.slice(cut)
+        if cut:
+            yield table.slice(0, cut)
+    if rest is not None and rest.num_rows:
+        yield rest
+
+
+def _differs(one: pa.Array, other: pa.Array) -> Bools:
+    """Return where values differ from others, or from the one other."""
+    other = other[0] if len(other) == 1 and len(one) != 1 else other
+    found = pc.not_equal(one, other)
+    return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+class _Lists:
+    """How rows that are positions become lists, one row a ranking."""
+
+    def __init__(self, spec: LogSpec, first: int) -> None:
+        self.spec, self.first = spec, first
+        self.lists = _per_position(spec)
+        # The ranking's id is carried, by which messages name it; it may be the unit too.
+        beside = (spec.position, *(item.name for item in spec.candidates.fields))
+        known = (*spec.context, *spec.segments, spec.unit, spec.behavior, spec.ranking)
+        self.single = tuple(
+            name
+            for name in spec.columns
+            if name not in self.lists and (name in known or name not in beside)
+        )
+
+    def of(self, table: pa.Table, place: PlaceOf) -> pa.Table:
+        """Return the rankings of rows that stand together; `place` says where a row comes from."""
+        spec = self.spec
+        ids = values.plain(values.one_chunk(table[spec.ranking]))
+        starts = np.concatenate([[True], _differs(ids.slice(1), ids.slice(0, len(ids) - 1))])
+        code = np.cumsum(starts) - 1
+        found = values.floats(values.one_chunk(table[spec.position]), spec.position or "", place)
+        n, rows = int(code[-1]) + 1, np.arange(len(code))
+        if spec.candidates.items is not None:
+            # Rows of what was not shown would count as positions: they join as candidates only.
+            rows = np.flatnonzero(found >= 0)
+            self._refuse_unshown(ids, code, rows, n, place)
+        position = self._positions(found[rows], rows, place)
+        order = _order(code[rows], position)
+        rows, position = rows[order], position[order]
+        sizes = np.bincount(code[rows], minlength=n)
+        self._check(ids, code[rows], position, rows, place)
+        columns = {name: _listed(table[name], rows, sizes) for name in self.lists}
+        for name in self.single:
+            column = self._constant(table[name], name, rows, sizes, place)
+            if column is not None:
+                columns[name] = column
+        for column, own in _beside(spec, self.lists, self.single).items():
+            columns[own] = _listed(table[column], np.arange(len(code)), np.bincount(code))
+        return pa.table(columns)
+
+    def _refuse_unshown(
+        self, ids: pa.Array, code: Ints, rows: Ints, n: int, place: PlaceOf
+    ) -> None:
+        missing = np.flatnonzero(np.bincount(code[rows], minlength=n) == 0)
+        if len(missing):
+            row = int(np.argmax(code == missing[0]))
+            raise LogError(
+                f"{place(row)}: ranking {ids[row].as_py()!r} shows no item: all its rows lack "
+                f"'{self.spec.position}'",
+                remedy="give the position of what was shown, or drop the ranking",
+            )
+
+    def _positions(self, found: Floats, rows: Ints, place: PlaceOf) -> Ints:
+        # "Not whole" rather than "broken": a missing position is NaN, which equals nothing.
+        bad = ~(found == np.rint(found))
+        if bad.any():
+            index = int(np.argmax(bad))
+            raise LogError(
+                f"{place(int(rows[index]))}: '{self.spec.position}' is {found[index]}",
+                remedy="positions are the whole numbers 1, 2, ...",
+            )
+        return found.astype(np.int64) - self.first
+
+    def _check(self, ids: pa.Array, code: Ints, position: Ints, rows: Ints, place: PlaceOf) -> None:
+        spec, base = self.spec, self.first
+        starts = np.concatenate([[True], np.diff(code) != 0])
+        first = np.maximum.accumulate(np.where(starts, np.arange(len(code)), 0))
+        expected = np.arange(len(code)) - first
+        twice = np.concatenate([[False], (np.diff(code) == 0) & (np.diff(position) == 0)])
+        # Gaps are closed by the order of the rows; a position taken twice has no order.
+        bad = twice if spec.renumber else (position != expected)
+        if not bad.any():
+            return
+        at = int(np.argmax(twice)) if twice.any() else int(np.argmax(bad))
+        label, row = ids[int(rows[at])].as_py(), int(rows[at])
+        if twice.any():
+            both = " and ".join(_shorter(place(int(rows[at - 1])), place(row)))
+            raise LogError(
+                f"ranking {label!r} has position {position[at] + base} twice ({both})",
+                remedy="keep one row for each position",
+            )
+        if position[at] < 0:
+            raise LogError(
+                f"{place(row)}: '{spec.position}' is {position[at] + base} in ranking {label!r}",
+                remedy=f"positions start at {base}",
+            )
+        raise LogError(
+            f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} "
+            f"({place(row)})",
+            remedy=f"positions run from {base} without gaps",
+        )
+
+    def _constant(
+        self, column: pa.ChunkedArray, name: str, rows: Ints, sizes: Ints, place: PlaceOf
+    ) -> pa.Array | None:
+        """The one value a ranking has; None for a guessed segment whose values differ."""
+        ordered = _taken(values.plain(values.one_chunk(column)), rows)
+        first = pa.array(np.cumsum(sizes) - sizes)
+        result = ordered.take(first)
+        if name == self.spec.ranking:
+            return result
+        spread = result.take(pa.array(np.repeat(np.arange(len(sizes)), sizes)))
+        # Missing in all rows of a ranking is one value too, though neither null nor NaN equals itself.
+        same = pc.fill_null(pc.equal(ordered, spread), False)
+        same = pc.or_(same, pc.and_(pc.is_null(ordered), pc.is_null(spread)))
+        if pa.types.is_floating(ordered.type):
+            nan = pc.and_(pc.is_nan(ordered), pc.is_nan(spread))
+            same = pc.or_(same, pc.fill_null(nan, False))
+        at = pc.index(same, False).as_py()
+        if at < 0:
+            return result
+        spec = self.spec
+        if name in spec.guessed and name not in (*spec.context, spec.unit, spec.behavior):
+            return None
+        raise LogError(
+            f"{place(int(rows[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
+            f"{spread[at].as_py()!r} elsewhere in the same ranking",
+            remedy="it must be one value a ranking",
+        )
+
+
+def _shorter(one: str, other: str) -> list[str]:
+    """Return two places, the first with a plural where both are rows of one file."""
+    (head, _, a), (tail, _, b) = one.rpartition("row "), other.rpartition("row ")
+    if head != tail:
+        return [one, other]
+    low, high = sorted((int(a), int(b)))
+    return [f"{head}rows {low}", str(high)] if low < high else [one, other]
+
+
+def _order(code: Ints, position: Ints) -> Ints:
+    """Rows by ranking and position; most are in that order already, and then nothing is sorted."""
+    step = np.diff(code)
+    if ((step > 0) | ((step == 0) & (np.diff(position) >= 0))).all():
+        return np.arange(len(code))
+    return np.lexsort((position, code))
+
+
+def _taken(array: pa.Array, rows: Ints) -> pa.Array:
+    same = len(rows) == len(array) and bool((np.diff(rows) == 1).all())
+    return array if same else array.take(pa.array(rows))
+
+
+def _listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), type=pa.int64())
+    entries = _taken(values.plain(values.one_chunk(column)), rows)
+    return pa.LargeListArray.from_arrays(offsets, entries)
+
+
+def _per_position(spec: LogSpec) -> tuple[str, ...]:
+    """Return the columns with one entry a position."""
+    groups = [spec.fields["action"], spec.fields["reward"], *spec.rewards.values()]
+    # A joint propensity is one number a ranking, repeated in each of its rows.
+    if spec.kind != "joint":
+        groups += [spec.fields["propensity"]] if "propensity" in spec.fields else []
+        groups += list(spec.targets.values())
+    groups += list(spec.dists.values())
+    return tuple(dict.fromkeys(name for group in groups for name in group.columns))
+
+
+def _beside(spec: LogSpec, lists: Sequence[str], single: Sequence[str]) -> dict[str, str]:
+    """Return the columns with one entry a candidate, and what each is called among the lists.
+
+    A column may have several roles: logger and target rank by one score, a feature is shown too.
+    """
+    if spec.candidates.items is None:
+        return {}
+    taken = {*lists, *single}
+    names = dict.fromkeys(item.name for item in spec.candidates.fields)
+    return {name: f" {name}" if name in taken else name for name in names}
+
+
+def of_lists(spec: LogSpec) -> LogSpec:
+    """Return the spec of what rows that are positions become."""
+    shape = _Lists(spec, 1)
+    own = _beside(spec, shape.lists, shape.single)
+
+    def listed(item: Field) -> Field:
+        return replace(item, form="list")
+
+    def renamed(item: Field) -> Field:
+        return replace(item, columns=(own[item.name],), form="list", title=item.label)
+
+    parts, single = spec.candidates, spec.kind == "joint"
+    if parts.items is not None:
+        parts = replace(
+            parts,
+            items=renamed(parts.items),
+            scores={name: renamed(item) for name, item in parts.scores.items()},
+            features=tuple(map(renamed, parts.features)),
+            categories={own[name]: labels for name, labels in parts.categories.items()},
+        )
+    fields = {
+        role: item if single and role == "propensity" else listed(item)
+        for role, item in spec.fields.items()
+    }
+    return replace(
+        spec,
+        layout="list",
+        fields=fields,
+        targets={name: item if single else listed(item) for name, item in spec.targets.items()},
+        dists={name: listed(item) for name, item in spec.dists.items()},
+        rewards={name: listed(item) for name, item in spec.rewards.items()},
+        candidates=parts,
+        position=None,
+        renumber=False,
+    )
+
+
+def without_dropped(spec: LogSpec, table: pa.Table) -> LogSpec:
+    """Return the spec without guessed segments that turned out to differ within a ranking."""
+    known = set(table.column_names)
+    return replace(spec, segments=tuple(name for name in spec.segments if name in known))
