@@ -33,12 +33,12 @@ from rankers import rankers
 
 import counterrank as cr
 from counterrank.errors import LogError
-from counterrank.inference import critical_value
 from counterrank.learning.learner import _fitted
 from counterrank.learning.settings import SETTINGS
 from counterrank.models import ALL, rankings_of
 from counterrank.research.simulate import World, clicks
 from counterrank.research.simulate.worlds import KINDS, parameters
+from counterrank.statistics import critical_value
 
 SEEDS = {"develop": 1_000_003, "fresh": 7_000_003, "third": 13_000_003, "fourth": 19_000_003}
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ from counterrank.behavior import BehaviorTree, Candidate, fit_source
 from counterrank.behavior.pairs import pair_rows
 from counterrank.behavior.tails import excess
 from counterrank.data.source import MemorySource
-from counterrank.inference import bias_aware_half
 from counterrank.research.simulate import published, true_value
+from counterrank.statistics import bias_aware_half
 from counterrank.weights.ratios import ratios_of
 
 

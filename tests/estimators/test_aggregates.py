@@ -1,28 +1,38 @@
 """Mean, ratio and control variate: values, slopes and lifts."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tests.weights.sums import ALPHA, arrays, made
 
-from counterrank.estimators.contribution import AGGREGATES, lift_of
+from counterrank.estimators.contribution import AGGREGATES, ContributionPlan
+from counterrank.statistics import ONCE
 from counterrank.weights.moments import moments_of
 
 
-@pytest.mark.parametrize("name", AGGREGATES)
+@pytest.mark.parametrize("name", ["mean", "ratio"])
 def test_slopes_are_derivatives(name):
     moments, aggregate, step = made(), AGGREGATES[name], 1e-6
-    y, w = moments.mean("y"), moments.mean("w")
-    on_y, on_w = aggregate.slope(moments)
-    for k in range(2):
-        move = step * np.eye(2)[k]
-        by_y = aggregate.at(moments, (y + move)[None], w[None]) - aggregate.at(
-            moments, (y - move)[None], w[None]
-        )
-        by_w = aggregate.at(moments, y[None], (w + move)[None]) - aggregate.at(
-            moments, y[None], (w - move)[None]
-        )
-        np.testing.assert_allclose(on_y[:, k], by_y[0] / (2 * step), atol=1e-6)
-        np.testing.assert_allclose(on_w[:, k], by_w[0] / (2 * step), atol=1e-6)
+    slopes = aggregate.slope(moments)
+    for row, slope in enumerate(slopes):  # sums of y, then of w
+        for k in range(2):
+            move = np.zeros_like(moments.positions)
+            move[row, k] = step * moments.n
+            up, down = (
+                aggregate.positions(replace(moments, positions=moments.positions + sign * move))
+                for sign in (1, -1)
+            )
+            np.testing.assert_allclose(slope[:, k], (up - down) / (2 * step), atol=1e-6)
+
+
+def test_the_slope_of_the_control_variate_is_that_of_the_regression():
+    y, w, _ = arrays()
+    on_y, on_w = AGGREGATES["control"].slope(made())
+    beta = np.linalg.lstsq(w - w.mean(0), y - y.mean(0), rcond=None)[0]
+    np.testing.assert_array_equal(on_y, np.eye(2))
+    np.testing.assert_allclose(on_w, -beta.T, rtol=1e-9)
 
 
 def test_the_control_variate_is_the_regression_on_weights():
@@ -48,28 +58,28 @@ def test_self_normalised_values_without_weight_are_zero():
     )
 
 
+def lift_of(y, r):
+    """The lift of the plain mean of contributions, with weights of one."""
+    workspace = SimpleNamespace(target="new", level=0.95, looks=ONCE, by_unit=False)
+    plan = Given("given", workspace, key="given")
+    return plan.finish(moments_of(y, np.ones_like(y), r, np.ones(2))[0]).lift
+
+
+class Given(ContributionPlan):
+    def contributions(self, view):
+        raise NotImplementedError
+
+
 def test_no_relative_lift_over_nothing_and_none_from_one_row():
     one = np.ones((4, 2))
-    moments = moments_of(one, one, 0 * one, np.ones(2), full=True)[0]
-    lift = lift_of(moments, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
+    lift = lift_of(one, 0 * one)
     assert (
         lift.value == 2.0 and np.isnan([lift.relative, lift.relative_low, lift.relative_high]).all()
     )
-    little = lift_of(
-        moments_of(one, one, 0.25 * one, np.ones(2), full=True)[0],
-        np.ones(2),
-        np.array([1.0, 1.0, 0, 0, 0]),
-        0.95,
-    )
+    little = lift_of(one, 0.25 * one)
     assert (little.value, little.relative) == (1.5, 3.0)
-    y = np.array([[1.0, 4.0], [2.0, 1.0]])
-    two = lift_of(
-        moments_of(y, one[:2], one[:2], np.ones(2))[0],
-        y.mean(0),
-        np.array([1.0, 1.0, 0, 0, 0]),
-        0.95,
-    )
+    two = lift_of(np.array([[1.0, 4.0], [2.0, 1.0]]), one[:2])
     assert [(p.value, p.stderr) for p in two.by_position] == [(0.5, 0.5), (1.5, 1.5)]
-    single = moments_of(one[:1], one[:1], one[:1], np.ones(2), full=True)[0]
-    lift = lift_of(single, np.ones(2), np.array([1.0, 1.0, 0.0, 0.0, 0.0]), 0.95)
+    lift = lift_of(one[:1], one[:1])
     assert lift.value == 0.0 and [p.stderr for p in lift.by_position] == [0.0, 0.0]
+    assert np.isnan([lift.stderr, lift.low, lift.high]).all()

@@ -59,36 +59,23 @@ def test_lift_and_evidence(aggregate, units):
     np.testing.assert_allclose([p.value for p in lift.by_position], values - r.mean(0), rtol=1e-10)
     pairs = [error(c) for c in (w * r - r).T]
     np.testing.assert_allclose([p.stderr for p in lift.by_position], pairs, rtol=1e-9)
-    assert found.evidence.linear == (aggregate == "mean") and found.evidence.clustered == (
-        units is not None
-    )
-    doubled = found.evidence.value_at(2 * (w * r).mean(0)[None], w.mean(0)[None])
-    assert doubled == pytest.approx([2 * value], rel=1e-12)
-
-
-def test_rows_summed_one_by_one_are_not_clustered():
-    assert not cr.IIPS().estimate(LOG, "new", by_unit=True).evidence.clustered
-    assert not cr.IIPS().estimate(LOG, "new").evidence.clustered
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "ratio"])
-@pytest.mark.parametrize("full", [False, True])
-def test_row_totals_combine_to_the_estimate(aggregate, full):
-    workspace = Workspace(MemorySource(LOG, threads=1), "new", full=full)
+def test_row_totals_combine_to_the_estimate(aggregate):
+    workspace = Workspace(MemorySource(LOG, threads=1), "new")
     plan = cr.IIPS(aggregate=aggregate).plan(workspace)
     part = plan.partial(View(LOG, "new"))
     scores = part.totals @ plan.combination(part.state)
     spread = scores.std(ddof=1) / np.sqrt(N)
     assert spread == pytest.approx(plan.finish(part.state).stderr, rel=1e-9)
-    assert part.totals.shape == (N, 1 if aggregate == "mean" and not full else 1 + 2 * K)
+    assert part.totals.shape == (N, 1 if aggregate == "mean" else 1 + 2 * K)
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_products_of_columns_are_made_only_when_asked_for(full):
-    plan = DM(model=Known()).plan(Workspace(MemorySource(LOG, threads=1), "new", full=full))
+def test_a_mean_needs_no_products_of_columns():
+    plan = DM(model=Known()).plan(Workspace(MemorySource(LOG, threads=1), "new"))
     part = plan.partial(View(LOG, "new"))
-    assert (part.state.gram is not None) == full and part.state.buckets is None
-    assert part.totals.shape == (N, 1 + 2 * K if full else 1)
+    assert part.state.lean and part.totals.shape == (N, 1)
 
 
 def test_rows_are_counted_where_they_are_not_known():

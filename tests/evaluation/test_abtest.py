@@ -206,13 +206,13 @@ def test_three_arms_tell_of_each_other_and_the_baseline_is_asked_for():
 def test_looking_every_day_widens_every_interval_alike():
     log = test_of(8)
     once, often = cr.abtest(log, "arm").lift("b"), cr.abtest(log, "arm", sequential=True)
-    from counterrank.inference import Looks
+    from counterrank.statistics import Looks
 
     far = Looks(10_000).critical(0.95, log.n)
     for name in ("plain", "pooled"):
         shown = getattr(often.lift("b"), name)
         assert shown.stderr == getattr(once, name).stderr
-        assert shown.high - shown.value == pytest.approx(far * shown.stderr)
+        assert far * shown.stderr < shown.high - shown.value < 1.01 * far * shown.stderr
     assert "hold at every look" in often.to_html()
 
 

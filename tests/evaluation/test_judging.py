@@ -32,7 +32,7 @@ def estimate(
     return Estimate(
         target="new", estimator=estimator, value=value, stderr=half / 2, by_position=(PositionValue(value, half),) * 2,
         ess=ess, n=n, level=0.95, lift=Lift(lift, lift_half / 2, lift - lift_half, lift + lift_half),
-        interval_at=lambda level: (value - half, value + half), **more,
+        ends=(value - half, value + half), **more,
     )  # fmt: skip
 
 

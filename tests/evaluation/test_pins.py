@@ -12,7 +12,7 @@ import counterrank as cr
 from counterrank.evaluation import comparing
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import TargetEvidence, reasons
-from counterrank.inference import critical_value, holm, two_sided
+from counterrank.statistics import bias_aware_half, critical_value, holm, two_sided
 
 
 def agreement(estimate, rivals):
@@ -85,7 +85,7 @@ def test_comparisons_are_adjusted_for_the_number_of_pairs(gentle):
     raw = [two_sided(row["value"], row["stderr"]) for row in rows]
     np.testing.assert_allclose([row["p_value"] for row in rows], holm(raw), rtol=1e-12)
     assert min(row["p_value"] for row in rows) == pytest.approx(3 * min(raw), rel=1e-9)
-    half = critical_value(1 - 0.05 / 3) * rows[0]["stderr"]
+    half = critical_value(1 - 0.05 / 3, gentle.n - 1) * rows[0]["stderr"]
     assert rows[0]["high"] - rows[0]["value"] == pytest.approx(half, rel=1e-9)
 
 
@@ -139,5 +139,5 @@ def test_comparisons_take_the_allowance_off_before_testing(gentle):
     assert row["bias_allowance"] == pytest.approx(allowed)
     beyond = max(abs(row["value"]) - allowed, 0.0)
     assert row["p_value"] == pytest.approx(two_sided(beyond, row["stderr"]))
-    half = critical_value(0.95) * row["stderr"] + allowed
+    half = bias_aware_half(row["stderr"], allowed, 0.95, gentle.n - 1)
     assert row["high"] - row["value"] == pytest.approx(half, rel=1e-9)

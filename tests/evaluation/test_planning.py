@@ -15,7 +15,7 @@ from counterrank.evaluation.exploration import (
     second_moments,
     stderr_ratios,
 )
-from counterrank.inference import bias_aware_half
+from counterrank.statistics import bias_aware_half
 
 
 def test_the_detectable_lift_is_found_four_times_in_five():

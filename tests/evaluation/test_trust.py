@@ -212,7 +212,7 @@ def test_a_target_that_shows_nothing_logged_has_no_interval():
 
 
 def test_a_difference_without_error_is_not_significant():
-    from counterrank.inference import two_sided
+    from counterrank.statistics import two_sided
 
     assert two_sided(-0.01466, 0.0) == 1.0 and two_sided(float("nan"), 1.0) == 1.0
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from counterrank.inference import betting_lower_bound
-from counterrank.inference.intervals import refuted, tried
 from counterrank.learning.paths import DrawnValues, best_of_shares
+from counterrank.statistics import betting_lower_bound
+from counterrank.statistics.betting import refuted, tried
 
 LAWS = {
     "rare": (lambda rng, n: (rng.random(n) < 0.02) * 1.0, 0.02, 0.0),

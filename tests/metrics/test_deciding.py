@@ -9,8 +9,8 @@ import counterrank as cr
 from counterrank.evaluation import GuardrailResult
 from counterrank.evaluation.decision import Standing, decision, overall
 from counterrank.evaluation.several import status_of
-from counterrank.inference import correlation_of, ellipse, together
 from counterrank.metrics import parse_guardrail
+from counterrank.statistics import correlation_of, ellipse, together
 
 UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 

@@ -1,28 +1,27 @@
-"""Every registered interval method keeps the contract; too short a one is caught."""
+"""The interval of a quantity keeps the contract; too short a one is caught."""
 
 import pytest
 
-from counterrank.inference.intervals import METHODS, interval
+from counterrank.statistics import Quantity
 from counterrank.testing import check_interval
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_registered_interval_keeps_the_contract(name):
-    check_interval(METHODS[name], runs=40 if name in ("bootstrap", "poisson") else 100)
+def test_the_interval_of_a_quantity_keeps_the_contract():
+    check_interval(Quantity.interval)
 
 
-def shrunk(evidence, level):
-    low, high = interval(evidence, level)
+def shrunk(quantity, level):
+    low, high = quantity.interval(level)
     centre, half = (low + high) / 2, (high - low) / 2
     return centre - half / 3, centre + half / 3
 
 
-def ignoring_level(evidence, level):
-    return interval(evidence, 0.9)
+def ignoring_level(quantity, level):
+    return quantity.interval(0.9)
 
 
-def unscaled(evidence, level):
-    low, high = interval(evidence, level)
+def unscaled(quantity, level):
+    low, high = quantity.interval(level)
     return low - 0.1, high + 0.1
 
 

@@ -135,16 +135,6 @@ def test_an_order_keeps_its_digits_beside_a_large_ratio():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 700))
-def test_products_of_columns(width, n):
-    columns = np.random.default_rng(n).normal(size=(width, n))
-    gram, absolute = np.zeros((width, width)), np.zeros(width)
-    kernels.products(columns, gram, absolute)
-    np.testing.assert_allclose(gram, columns @ columns.T, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(absolute, np.abs(columns).sum(axis=1), rtol=1e-12)
-
-
-@settings(max_examples=25, deadline=None)
 @given(SHAPES)
 def test_weights_without_stored_contributions(shape):
     n, length, seed = shape

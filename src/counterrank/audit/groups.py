@@ -29,10 +29,10 @@ from counterrank.data.columns import column_of, interval_names
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
-from counterrank.inference import clustered_variances
 from counterrank.kernels.jit import jit
 from counterrank.messages import say
 from counterrank.policies import Policy
+from counterrank.statistics import clustered_variances
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS

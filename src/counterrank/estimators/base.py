@@ -7,11 +7,12 @@ with equal keys share a pass.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +21,18 @@ from counterrank.arrays import Floats, Ints
 from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
+from counterrank.errors import ConfigError
 from counterrank.messages import Message, code_of
 from counterrank.records import Json, Record
+from counterrank.statistics import (
+    ONCE,
+    Contrast,
+    Interval,
+    Looks,
+    Number,
+    check_level,
+    critical_value,
+)
 from counterrank.weights.diagnostics import ONE_UNIT
 from counterrank.weights.moments import (
     Moments,
@@ -31,11 +42,6 @@ from counterrank.weights.moments import (
     rewards_of,
 )
 from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
-
-if TYPE_CHECKING:
-    from counterrank.inference import Evidence
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class PositionValue(Record):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Lift(Record):
+class Lift(Number):
     """The difference to what the logging policy earned on the same rows.
 
     `value` with `stderr` and the interval `low` to `high` at the evaluation's level; `by_position`
@@ -55,14 +61,21 @@ class Lift(Record):
     with an interval of its own (delta method), NaN when the logger earned nothing.
     """
 
-    value: float
-    stderr: float
-    low: float
-    high: float
     by_position: tuple[PositionValue, ...] = ()
     relative: float = float("nan")
     relative_low: float = float("nan")
     relative_high: float = float("nan")
+
+    @classmethod
+    def of(
+        cls, contrast: Contrast, level: float, looks: Looks, by_position: tuple[PositionValue, ...]
+    ) -> Lift:
+        """Return the lift of a contrast."""
+        lift, relative = (one.number(level, looks) for one in (contrast.lift, contrast.relative))
+        return cls(
+            lift.value, lift.stderr, lift.low, lift.high, by_position,
+            relative.value, relative.low, relative.high,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         """Return value and interval; the positions alone would fill lines."""
@@ -103,10 +116,12 @@ class Estimate:
     flags: tuple[str, ...] = ()
     details: Json = field(default_factory=dict)
     moments: Moments | None = field(default=None, repr=False)
-    #: An interval of the estimator's own making, which then is the default.
-    interval_at: Callable[[float], Interval] | None = field(default=None, repr=False)
-    #: What the other methods of `interval` start from.
-    evidence: Evidence | None = field(default=None, repr=False)
+    #: The quantities behind the numbers, from which intervals at other levels follow.
+    contrast: Contrast | None = field(default=None, repr=False)
+    #: How often the log is looked at.
+    looks: Looks = ONCE
+    #: The interval at `level` of an estimate that was read from a file.
+    ends: Interval | None = field(default=None, repr=False)
     allowance: float = 0.0
     basis: str = ""
     weighted: float = 1.0
@@ -134,21 +149,46 @@ class Estimate:
         return f"Estimate({self})"
 
     def interval(self, level: float | None = None, method: str = "t") -> Interval:
-        """Return (low, high) at a confidence level (that of the evaluation by default).
+        """Return (low, high) at a confidence level (that of the evaluation by default)."""
+        if method != "t":
+            raise ConfigError(
+                f"there is no interval method '{method}'",
+                remedy="leave `method` out: an estimate has one interval, from its standard error "
+                "by row or unit and the bias it allows for",
+            )
+        wanted = self.level if level is None else check_level(level)
+        if self.contrast is not None:
+            return self.contrast.value.interval(wanted, self.looks)
+        if self.ends is None:
+            half = critical_value(wanted) * self.stderr
+            return self.value - half, self.value + half
+        if wanted != self.level:
+            raise ConfigError(
+                f"a stored estimate has its interval at level {self.level}, not at {wanted}",
+                remedy="evaluate the log again with that level",
+            )
+        return self.ends
 
-        `method`: "t" (the estimate's own, the default), "normal", "bootstrap", "poisson",
-        "bernstein" or "cressie-read"; see `counterrank.inference.intervals` for what each needs.
-        """
-        from counterrank.inference import interval, normal_interval, unavailable
+    def lift_at(self, level: float, family: int = 1) -> tuple[Number, Number]:
+        """Return the lift and the relative lift at another level, or of `family` lifts together."""
+        if self.contrast is None:
+            return Number(math.nan), Number(math.nan)
+        lift, relative = self.contrast.lift, self.contrast.relative
+        return lift.number(level, self.looks, family), relative.number(level, self.looks, family)
 
-        wanted = self.level if level is None else level
-        if method == "t" and self.interval_at is not None:
-            return self.interval_at(wanted)
-        if self.evidence is not None:
-            return interval(self.evidence, wanted, method)
-        if method in ("t", "normal"):
-            return normal_interval(self.value, self.stderr, wanted)
-        raise unavailable(method, self.estimator)
+    def resting_on(
+        self, contrast: Contrast, by_position: tuple[PositionValue, ...] | None = None
+    ) -> Estimate:
+        """Return the estimate with the numbers of other quantities; `by_position` are lifts."""
+        places = self.lift.by_position if by_position is None else by_position
+        return replace(
+            self,
+            value=contrast.value.value,
+            stderr=contrast.value.stderr,
+            allowance=contrast.value.allowance,
+            lift=Lift.of(contrast, self.level, self.looks, places),
+            contrast=contrast,
+        )
 
     @property
     def estimable(self) -> bool:
@@ -168,18 +208,12 @@ class Estimate:
     def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
         flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
-        lift = Lift(
-            self.lift.value,
-            np.nan,
-            np.nan,
-            np.nan,
-            _bare(self.lift.by_position),
-            self.lift.relative,
-        )
-        return replace(
-            self, stderr=np.nan, by_position=_bare(self.by_position), lift=lift, flags=flags,
-            details=_bare_details(self.details), interval_at=lambda level: (np.nan, np.nan),
+        bare = replace(
+            self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
         )  # fmt: skip
+        if self.contrast is None:
+            return bare
+        return bare.resting_on(self.contrast.without_error(), _bare(self.lift.by_position))
 
     def without_evidence(self, reason: str) -> Estimate:
         """Return the estimate without any value, error or interval, and the reason."""
@@ -192,8 +226,7 @@ class Estimate:
             not_estimable=reason,
             lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing),
             flags=(Message("not-estimable", reason), *self.flags),
-            evidence=None,
-            interval_at=lambda level: (np.nan, np.nan),
+            contrast=None,
         )
 
     def to_dict(self) -> Json:
@@ -338,11 +371,9 @@ class Workspace:
     target: str
     level: float = 0.95
     seed: int = 0
-    #: Sum by unit too: clustered errors and bootstrap.
+    #: Sum by unit too, for clustered errors.
     by_unit: bool = False
-    #: Collect the Gram matrix of contributions and weights too, whatever the aggregate:
-    #: Cressie-Read intervals.
-    full: bool = False
+    looks: Looks = ONCE
     #: How a behaviour tree is grown where an estimator fits one; None: the default tree.
     tree: BehaviorTree | None = None
     memo: dict[Hashable, Any] = field(default_factory=dict)
@@ -389,19 +420,10 @@ class Plan(ABC, Generic[State]):
         return np.ones(1)
 
     def estimate(self, state: State) -> Estimate:
-        """Return what `finish` makes of the state; of a single ranking or unit, the value alone.
-
-        Units are counted where the state sums by unit as `Moments` does: `buckets`, with the number
-        of rows last.
-        """
-        found, units = self.finish(state), getattr(state, "buckets", None)
-        if isinstance(units, np.ndarray) and len(units):
-            return found if np.count_nonzero(units[:, -1]) > 1 else found.without_spread()
-        return found if found.n > 1 else found.without_spread()
-
-    def error_combination(self, state: State) -> Floats:
-        """Return the combination whose error the estimate's interval rests on; the same, unless it says otherwise."""
-        return self.combination(state)
+        """Return what `finish` makes of the state; of a single ranking or unit, the value alone."""
+        found = self.finish(state)
+        units = found.n if found.contrast is None else found.contrast.value.sample.units
+        return found if units > 1 else found.without_spread()
 
 
 class Estimator(ABC):
@@ -422,21 +444,17 @@ class Estimator(ABC):
         level: float = 0.95,
         seed: int = 0,
         by_unit: bool | None = None,
-        full: bool = False,
     ) -> Estimate:
         """Return the estimate on a log in memory; `target` is a column name, an array, a Propensity or a Policy.
 
-        `by_unit` also sums by unit (by default where the log has units), which bootstrap intervals
-        need; `full` collects the Gram matrix, which Cressie-Read intervals need.
+        `by_unit` counts units, not rows, in standard errors (by default where the log has units).
         """
         from counterrank.data.source import MemorySource
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})
         units = whole.unit is not None if by_unit is None else by_unit
-        workspace = Workspace(
-            MemorySource(whole), name, level=level, seed=seed, by_unit=units, full=full
-        )
+        workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units)
         plan = self.plan(workspace)
         state = workspace.source.reduce(
             lambda batch: plan.partial(View(batch, name)).state, label=self.name

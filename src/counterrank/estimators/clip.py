@@ -11,12 +11,13 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
-from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.doubly_robust import DoublyRobustPlan, need_mean, reward_model
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
+from counterrank.records import Json
 from counterrank.texts import in_percent
 from counterrank.weights.moments import Moments
 
@@ -49,25 +50,20 @@ class TamedPlan(ContributionPlan):
         w = self.weigh(view)
         return w * view.reward, w
 
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate and the share of the weight that is lost, 1 - mean f(w), since E[w] = 1."""
+    def notes(self, state: Moments) -> tuple[tuple[str, ...], Json]:
+        """Return the share of the weight that is lost, 1 - mean f(w), since E[w] = 1."""
         lost = 1.0 - state.mean("w")
         # Cauchy-Schwarz would need the rewards of the lost rankings. The root mean square of the logged
         # rewards replaces them, hence "roughly".
         bound = float(np.abs(state.alpha) @ (np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))))
-        self.flags = (
-            Message(
-                "biased",
-                f"weights are tamed above {self.limit:.4g}; {in_percent(float(lost.max()))} of the "
-                f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
-                "rankings earn like the logged ones",
-            ),
+        biased = Message(
+            "biased",
+            f"weights are tamed above {self.limit:.4g}; {in_percent(float(lost.max()))} of the "
+            f"weight is gone at the worst position, a bias of roughly {bound:.2g} if the lost "
+            "rankings earn like the logged ones",
         )
-        estimate = super().finish(state)
-        estimate.details["limit"] = self.limit
-        estimate.details["weight_lost"] = [float(share) for share in lost]
-        estimate.details["bias_if_rewards_are_typical"] = bound
-        return estimate
+        shares = {"limit": self.limit, "weight_lost": [float(share) for share in lost]}
+        return (biased,), {**self.details, **shares, "bias_if_rewards_are_typical": bound}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,20 +141,17 @@ class SwitchPlan(DoublyRobustPlan):
     #: Rows without weight are left to the model on purpose.
     needs_weight = False
 
-    def finish(self, state: Moments) -> Estimate:
-        """Return the estimate and the share of weight left to the model."""
-        lost = float(np.max(1.0 - state.mean("w")))
-        self.flags = (
-            Message(
-                "biased",
-                f"rankings of weight above {self.limit:.4g} are left to the reward model, "
-                f"{in_percent(lost)} of the weight at the worst position; the bias there is the model's",
-            ),
+    def notes(self, state: Moments) -> tuple[tuple[str, ...], Json]:
+        """Return the share of weight left to the model."""
+        lost = 1.0 - state.mean("w")
+        biased = Message(
+            "biased",
+            f"rankings of weight above {self.limit:.4g} are left to the reward model, "
+            f"{in_percent(float(lost.max()))} of the weight at the worst position; the bias there is "
+            "the model's",
         )
-        estimate = super().finish(state)
-        estimate.details["limit"] = self.limit
-        estimate.details["weight_lost"] = [float(share) for share in 1.0 - state.mean("w")]
-        return estimate
+        shares = {"limit": self.limit, "weight_lost": [float(share) for share in lost]}
+        return (biased,), {**self.details, **shares}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ The aggregate is a mean, a ratio of means, or a mean with control variates.
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -13,16 +12,8 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
-from counterrank.inference import (
-    Evidence,
-    clustered_variances,
-    control_coefficients,
-    degrees_of_freedom,
-    normal_interval,
-    variance,
-    variances,
-)
 from counterrank.records import Json
+from counterrank.statistics import Contrast, Quantity, clustered_variances, mean, spread
 from counterrank.weights.diagnostics import effective_rows, weight_flags
 from counterrank.weights.moments import Moments, moments_of
 
@@ -37,9 +28,6 @@ class Aggregate(Protocol):
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """Return dV/d(mean y) (K, K) and dV/d(mean w) (K, K): row k is the gradient of V_k."""
-
-    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
-        """Return V (B, K) where the means were y and w (B, K): what a bootstrap draws."""
 
 
 class Mean:
@@ -56,10 +44,6 @@ class Mean:
         length = moments.K
         return np.eye(length), np.zeros((length, length))
 
-    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
-        """Return y."""
-        return y
-
 
 class SelfNormalised:
     """V_k = mean y_k / mean w_k (Hajek): a bias of O(1/n), less variance where weights are heavy."""
@@ -68,7 +52,8 @@ class SelfNormalised:
 
     def positions(self, moments: Moments) -> Floats:
         """Return the ratio of means, zero where no weight is left."""
-        return self.at(moments, moments.mean("y"), moments.mean("w"))
+        y, w = moments.mean("y"), moments.mean("w")
+        return np.divide(y, w, out=np.zeros_like(y), where=w != 0)
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """d(y/w) = dy/w - (y/w) dw/w."""
@@ -77,10 +62,6 @@ class SelfNormalised:
         # there is no evidence.
         inverse = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
         return np.diag(inverse), np.diag(-self.positions(moments) * inverse)
-
-    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
-        """Return y / w, zero where no weight is left."""
-        return np.divide(y, w, out=np.zeros_like(y), where=w != 0)
 
 
 class ControlVariate:
@@ -94,15 +75,25 @@ class ControlVariate:
 
     def positions(self, moments: Moments) -> Floats:
         """Return the controlled means."""
-        return self.at(moments, moments.mean("y"), moments.mean("w"))
+        return moments.mean("y") - (moments.mean("w") - 1.0) @ _coefficients(moments).T
 
     def slope(self, moments: Moments) -> tuple[Floats, Floats]:
         """The slope is one in y and -beta in w; the error of beta is of second order."""
-        return np.eye(moments.K), -control_coefficients(moments)
+        return np.eye(moments.K), -_coefficients(moments)
 
-    def at(self, moments: Moments, y: Floats, w: Floats) -> Floats:
-        """Return y - beta (w - 1) with beta from all rows."""
-        return y - (w - 1.0) @ control_coefficients(moments).T
+
+def _coefficients(moments: Moments) -> Floats:
+    """Return beta (K, K): row k regresses y_k on all weights, Cov(y_k, w) Cov(w)^-1.
+
+    Weights may be equal or constant (IPS has one for all positions), hence the pseudo-inverse.
+    """
+    # Fitted on the rows it corrects: the bias is of order K / n, far below the standard error.
+    length, covariance = moments.K, moments.covariance
+    of_w = covariance[length : 2 * length, length : 2 * length]
+    beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(
+        of_w, rcond=1e-10, hermitian=True
+    )
+    return beta
 
 
 AGGREGATES: dict[str, Aggregate] = {
@@ -126,7 +117,7 @@ class ContributionPlan(Plan[Moments]):
         self.workspace = workspace
         self.aggregate = AGGREGATES[aggregate]
         # Plans with one key share the state of the most detailed among them.
-        self.detail = int(self.aggregate.needs_gram or workspace.full)
+        self.detail = int(self.aggregate.needs_gram)
         self.flags: tuple[str, ...] = ()
         #: What was fitted, for the estimate's details.
         self.details: Json = {}
@@ -161,60 +152,52 @@ class ContributionPlan(Plan[Moments]):
         on_y, on_w = self.aggregate.slope(state)
         return np.concatenate([state.alpha @ on_y, state.alpha @ on_w, [0.0]])
 
+    def quantity(self, state: Moments) -> Quantity:
+        """Return the estimate over the columns of the state's sums."""
+        value = float(state.alpha @ self.aggregate.positions(state))
+        gradient = np.array([1.0, 0.0]) if state.lean else self._gradient(state)
+        return Quantity(state.sums, value, gradient)
+
+    def notes(self, state: Moments) -> tuple[tuple[str, ...], Json]:
+        """Return the flags and details that the sums give rise to."""
+        return self.flags, self.details
+
     def finish(self, state: Moments) -> Estimate:
         """Return value, standard error, positions, lift and flags."""
         if not (np.isfinite(state.positions).all() and np.isfinite(state.rows).all()):
             raise EstimatorError(_overflow(self.name, state))
-        alpha, length = state.alpha, state.K
-        values = self.aggregate.positions(state)
-        on_y, on_w = self.aggregate.slope(state)
-        total = self._gradient(state)
-        single = np.sqrt(variances(state, np.column_stack([on_y, on_w, np.zeros(length)])))  # (K,)
-        evidence = self._evidence(
-            state, float(alpha @ values), float(np.sqrt(variance(state, total)))
-        )
+        values, new = self.aggregate.positions(state), self.quantity(state)
+        contrast = Contrast.between(new, mean(state.sums, len(new.gradient) - 1))
+        flags, details = self.notes(state)
+        level, looks = self.workspace.level, self.workspace.looks
         found = Estimate(
             target=self.workspace.target,
             estimator=self.name,
-            value=evidence.value,
-            stderr=evidence.stderr,
-            by_position=tuple(
-                PositionValue(float(v), float(e)) for v, e in zip(values, single, strict=True)
-            ),
+            value=new.value,
+            stderr=new.stderr,
+            by_position=_positions(values, state.variances(np.column_stack(
+                [*self.aggregate.slope(state), np.zeros(state.K)]
+            ))),
             ess=effective_rows(state),
             n=state.n,
-            level=self.workspace.level,
-            lift=lift_of(state, values, total, self.workspace.level),
-            flags=(*self.flags, *weight_flags(state)),
-            details=dict(self.details),
+            level=level,
+            lift=Lift.of(contrast, level, looks, _lift_by_position(state, values)),
+            flags=(*flags, *weight_flags(state)),
+            details=dict(details),
             moments=state,
-            evidence=evidence,
-        )
+            contrast=contrast,
+            looks=looks,
+            allowance=new.allowance,
+        )  # fmt: skip
         # A mean of zeros with standard error zero would look like certainty.
-        dark = np.flatnonzero((state.mean("ww") == 0) & (alpha != 0)) + 1
+        dark = np.flatnonzero((state.mean("ww") == 0) & (state.alpha != 0)) + 1
         if not (self.needs_weight and len(dark)):
             return found
-        where = "" if len(dark) == length else f" at position {', '.join(map(str, dark))}"
+        where = "" if len(dark) == state.K else f" at position {', '.join(map(str, dark))}"
         return found.without_evidence(
             f"the target gives every logged ranking probability 0{where}: what it would show was "
             "never logged"
         )
-
-    def _evidence(self, state: Moments, value: float, stderr: float) -> Evidence:
-        return Evidence(
-            value=value,
-            stderr=stderr,
-            moments=state,
-            value_at=partial(_value_at, self.aggregate, state),
-            linear=not self.aggregate.needs_gram,
-            clustered=self.workspace.by_unit and self.workspace.first.unit is not None,
-            seed=self.workspace.seed,
-        )
-
-
-def _value_at(aggregate: Aggregate, state: Moments, y: Floats, w: Floats) -> Floats:
-    values: Floats = aggregate.at(state, y, w) @ state.alpha
-    return values
 
 
 def _overflow(name: str, state: Moments) -> str:
@@ -227,41 +210,19 @@ def _overflow(name: str, state: Moments) -> str:
     )
 
 
-def lift_of(state: Moments, values: Floats, gradient: Floats, level: float) -> Lift:
-    """Return the paired lift over what the logger earned on the same rows, absolute and relative.
-
-    Absolute: V - mean b. Relative: V / mean b - 1 with the gradient of the ratio.
-    """
-    base = state.row_mean("base")
-    value = float(state.alpha @ values) - base
-    # On the same rows V and what the logger earned are correlated, so their difference has less noise.
-    paired = gradient.copy()
-    paired[-1] -= 1.0
-    stderr, df = float(np.sqrt(variance(state, paired))), degrees_of_freedom(state)
-    low, high = normal_interval(value, stderr, level, df)
-    relative = (np.nan, np.nan, np.nan)
-    if base > 0:
-        # d(V / b) = dV / b - V db / b^2, with V = value + base.
-        ratio = gradient / base
-        ratio[-1] -= (value + base) / base**2
-        centre, error = value / base, float(np.sqrt(variance(state, ratio)))
-        relative = (centre, *normal_interval(centre, error, level, df))
-    return Lift(value, stderr, low, high, _lift_by_position(state, values), *relative)
+def _positions(values: Floats, variances: Floats) -> tuple[PositionValue, ...]:
+    errors = np.sqrt(variances)
+    return tuple(PositionValue(float(v), float(e)) for v, e in zip(values, errors, strict=True))
 
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
     """Return V_k - mean r_k with the variance of the paired difference y_k - r_k (as of a mean)."""
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
-        spread = clustered_variances(
-            state.buckets[:, : state.K] - state.earned, state.buckets[:, -1]
-        )
-    else:
-        # Var(y - r) of pairs: y = w r and r share their noise.
-        second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
-        spread = np.maximum(second - (mean_y - mean_r) ** 2, 0.0) / max(state.n - 1, 1)
-    errors = np.sqrt(spread)
-    return tuple(
-        PositionValue(float(v - r), float(e))
-        for v, r, e in zip(values, mean_r, errors, strict=True)
+        own = state.buckets[:, : state.K] - state.earned
+        return _positions(values - mean_r, clustered_variances(own, state.buckets[:, -1]))
+    # Var(y - r) of pairs: y = w r and r share their noise.
+    second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
+    return _positions(
+        values - mean_r, np.maximum(spread(second, (mean_y - mean_r) ** 2, state.n), 0.0) / state.n
     )

@@ -15,9 +15,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.base import Estimate, Estimator, Plan, View, Workspace
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.inference import normal_interval
 from counterrank.messages import Message, say
 from counterrank.models import (
     ListModel,
@@ -31,6 +30,7 @@ from counterrank.models import (
 )
 from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
+from counterrank.statistics import Quantity
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import refuse_impossible
 
@@ -280,34 +280,10 @@ class UserModelPlan(ContributionPlan):
         # The largest difference, not half the range: all other models may lie on one side of this one.
         return float(np.sqrt(jackknife)), float(np.abs(rivals - own).max())
 
-    def finish(self, state: Moments) -> Estimate:
+    def quantity(self, state: Moments) -> Quantity:
         """Return the estimate with the models' error in its interval."""
-        found = super().finish(state)
-        stderr = float(np.hypot(found.stderr, self.fit_error))
-        lift = found.lift
         # What the logger earned needs no model, so the error of the fit enters the lift in full.
-        lift_error = float(np.hypot(lift.stderr, self.fit_error))
-        low, high = self._ends(lift.value, lift_error, found.level)
-        base = found.value - lift.value
-        shares = (low / base, high / base) if base > 0 else (np.nan, np.nan)
-        return replace(
-            found,
-            stderr=stderr,
-            allowance=self.allowance,
-            interval_at=lambda level: self._ends(found.value, stderr, level),
-            lift=replace(
-                lift,
-                stderr=lift_error,
-                low=low,
-                high=high,
-                relative_low=shares[0],
-                relative_high=shares[1],
-            ),
-        )
-
-    def _ends(self, value: float, stderr: float, level: float) -> tuple[float, float]:
-        low, high = normal_interval(value, stderr, level)
-        return low - self.allowance, high + self.allowance
+        return replace(super().quantity(state), extra=self.fit_error**2, allowance=self.allowance)
 
 
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:

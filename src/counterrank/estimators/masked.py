@@ -23,9 +23,7 @@ from counterrank.behavior import (
 )
 from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
 from counterrank.estimators.base import (
-    Estimate,
     Estimator,
-    Interval,
     Part,
     Plan,
     View,
@@ -33,8 +31,8 @@ from counterrank.estimators.base import (
 )
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.names import AGGREGATE_FORMS
-from counterrank.inference import bias_aware_half, critical_value, degrees_of_freedom
 from counterrank.messages import Message
+from counterrank.statistics import Quantity
 from counterrank.weights.moments import Moments, moments_of_weights
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
@@ -448,7 +446,7 @@ class TreePlan(WeightPlan):
             return super().contributions(view)
         return self.blend.contributions(view.ratios, self.weigh(view), view.reward)
 
-    def finish(self, state: Moments) -> Estimate:
+    def quantity(self, state: Moments) -> Quantity:
         """Return the estimate with the uncertainty of the tree in its interval.
 
         The tree was chosen on the rows that are averaged, and the choice favours models without extreme
@@ -456,34 +454,14 @@ class TreePlan(WeightPlan):
         V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
         touched, and a bias from effects of more than two items; the second is known.
         """
-        found, doubt = super().finish(state), self.behavior_model.fitted.doubt
-        if doubt is None or not found.estimable:
+        found, doubt = super().quantity(state), self.behavior_model.fitted.doubt
+        if doubt is None:
             return found
-        df = degrees_of_freedom(state)
-        allowance = doubt.allowance(self.blend.share if self.blend else 0.0)
-
-        def around(value: float, stderr: float, level: float, scale: float = 1.0) -> Interval:
-            half = bias_aware_half(stderr, allowance * scale, level, df)
-            return value - half, value + half
-
         # The larger of both standard errors, because that of pairs may be too small.
-        more = max(doubt.stderr / found.stderr, 1.0) if found.stderr > 0 else 1.0
-        lift, base, level = found.lift, state.row_mean("base"), self.workspace.level
-        low, high = around(lift.value, more * lift.stderr, level)
-        relative = (np.nan, np.nan)
-        if base > 0:
-            error = more * (lift.relative_high - lift.relative) / critical_value(level, df)
-            relative = around(lift.relative, error, level, 1.0 / base)
         return replace(
-            found,
-            stderr=more * found.stderr,
-            allowance=allowance,
-            interval_at=lambda wanted: around(found.value, more * found.stderr, wanted),
-            lift=replace(
-                lift, stderr=more * lift.stderr, low=low, high=high,
-                relative_low=relative[0], relative_high=relative[1],
-            ),
-        )  # fmt: skip
+            found.at_least(doubt.stderr),
+            allowance=doubt.allowance(self.blend.share if self.blend else 0.0),
+        )
 
 
 Weigh = Callable[[View], Floats]

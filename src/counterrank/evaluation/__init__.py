@@ -6,7 +6,7 @@ from counterrank.evaluation.arms import Validation, ValidationReport, Validation
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
-from counterrank.evaluation.lifts import ABTest, ArmLift, Difference
+from counterrank.evaluation.lifts import ABTest, ArmLift
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
@@ -37,7 +37,6 @@ __all__ = [
     "Comparison",
     "ShipDecision",
     "Diagnostics",
-    "Difference",
     "Evaluation",
     "GuardrailResult",
     "JointLift",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from counterrank.errors import ConfigError
-from counterrank.evaluation.arm_checks import CHECK, checks_of, reach, wrong_weights
+from counterrank.evaluation.arm_checks import CHECK, checks_of, wrong_weights
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.lifts import ABTest, ArmLift, Difference, Headline
+from counterrank.evaluation.lifts import ABTest, ArmLift, Headline
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import WARNED, Finding
-from counterrank.inference import AdjustedMean, Looks, check_level
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED
+from counterrank.statistics import Looks, Number, Quantity, check_level
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
@@ -123,18 +124,17 @@ def _baseline(given: str | None, arms: Sequence[str]) -> str:
 def _lift(
     test: PooledTest, source: int, to: int, level: float, looks: Looks, *, top_down: bool
 ) -> ArmLift:
-    n = test.log.n
     plain, pooled = test.plain(source, to), test.pooled(source, to)
     doubts, notes = list(wrong_weights(test, (source, to), looks)), []
     if top_down:
         upper = test.pooled(source, to, top_down=True)
-        away = pooled.minus(upper)
-        if abs(away.value) > reach(away, CHECK, n, looks) + _ROUNDING * pooled.stderr:
+        away = pooled - upper
+        if abs(away.value) > away.half(CHECK, looks) + _ROUNDING * pooled.stderr:
             notes.append(Finding("not-top-down", WARNED, _NOT_TOP_DOWN))
         else:
             pooled = upper
-    one, other = (_interval(mean, level, n, looks) for mean in (plain, pooled))
-    apart = _interval(plain.minus(pooled), CHECK, n, looks, _ROUNDING * one.width)
+    one, other = (mean.number(level, looks) for mean in (plain, pooled))
+    apart = _apart(plain - pooled, looks, _ROUNDING * one.width)
     if not apart.low <= 0.0 <= apart.high:
         doubts.append(Finding("arms-contradict", WARNED, _CONTRADICT))
     # An honest log makes the pooled interval shorter; a longer one is chance, and no reason to change.
@@ -170,8 +170,6 @@ _ALONE = (
 )
 
 
-def _interval(
-    mean: AdjustedMean, level: float, n: int, looks: Looks, rounding: float = 0.0
-) -> Difference:
-    half = reach(mean, level, n, looks) + rounding
-    return Difference(mean.value, mean.stderr, mean.value - half, mean.value + half)
+def _apart(mean: Quantity, looks: Looks, rounding: float) -> Number:
+    found = mean.number(CHECK, looks)
+    return replace(found, low=found.low - rounding, high=found.high + rounding)

@@ -12,8 +12,8 @@ from counterrank.audit import context_cuts
 from counterrank.estimators import can_model
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.inference import AdjustedMean, Looks, critical_value, mean_of, two_sided
 from counterrank.policies import Scored, TeamDraft
+from counterrank.statistics import Looks, critical_value, mean_of, two_sided
 from counterrank.texts import in_percent, listed
 
 #: A check warns beyond 3.3 standard errors: chance does that in one of a thousand tests, so that the
@@ -30,12 +30,6 @@ MISMATCH, MISMATCH_BY_GROUP = 9e-4, 1e-4
 PLANNED = (1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 10, 1 / 20, 1 / 50, 1 / 100)
 
 
-def reach(mean: AdjustedMean, level: float, n: int, looks: Looks) -> float:
-    """Return half the length of an interval: by t for one look, at any time for several."""
-    far = critical_value(level, mean.df) if looks.rows is None else looks.critical(level, n)
-    return far * mean.stderr
-
-
 def wrong_weights(test: PooledTest, pair: Sequence[int], looks: Looks) -> Iterator[Finding]:
     """Warn where the weights of one of two arms do not average one.
 
@@ -43,7 +37,7 @@ def wrong_weights(test: PooledTest, pair: Sequence[int], looks: Looks) -> Iterat
     """
     for index in pair:
         excess = mean_of(test.weights[:, index] - 1.0, test.strata)
-        if abs(excess.value) > reach(excess, CHECK, test.log.n, looks) + _ROUNDING:
+        if abs(excess.value) > excess.half(CHECK, looks) + _ROUNDING:
             yield Finding(
                 "arm-weights",
                 WARNED,

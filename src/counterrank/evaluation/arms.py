@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError, MissingColumnError
@@ -18,10 +17,10 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
-from counterrank.inference import check_level, critical_value
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Json, Record, Result, ResultView, optional
+from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -349,11 +348,18 @@ def _earned_of(part: RankingLog, metric: Metric) -> Earned:
     made = [measured(part, measure) for measure in metric.measures]
     if not isinstance(metric.expression, Ratio):
         return earned_by(made[0])
-    above, below = (one.reward @ one.position_weights for one in made)
-    if not below.mean():
-        return Earned(math.nan, math.nan)
-    value = float(above.mean() / below.mean())
-    return Earned(value, _error(part, (above - value * below) / below.mean()))
+    above, below = _means(part, *made)
+    return _earned(above / below)
+
+
+def _means(part: RankingLog, *measures: RankingLog) -> list[Quantity]:
+    """Return the mean totals of measures of the same rows; their errors count units."""
+    unit = None if part.unit is None else part.bucket
+    return means_of([one.reward @ one.position_weights for one in measures], unit)
+
+
+def _earned(value: Quantity) -> Earned:
+    return Earned(value.value, value.stderr)
 
 
 def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
@@ -410,18 +416,7 @@ def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
 
 def earned_by(part: RankingLog) -> Earned:
     """Return the mean total reward of a ranking; its error counts units where there are any."""
-    totals = part.reward @ part.position_weights
-    value = float(totals.mean())
-    return Earned(value, _error(part, totals - value))
-
-
-def _error(part: RankingLog, scores: Floats) -> float:
-    """Return the standard error of a mean from what each row adds to it, less its mean."""
-    if part.unit is not None:
-        _, group = np.unique(part.bucket, return_inverse=True)
-        scores = np.bincount(group, weights=scores).astype(np.float64)
-    units = len(scores)
-    return math.sqrt(units / max(units - 1, 1) * float(scores @ scores) / part.n**2)
+    return _earned(*_means(part, part))
 
 
 def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation | MetricResult]) -> float:

@@ -1,19 +1,16 @@
 """Estimates beside each other: those that assume less, and those of other targets on the same rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from counterrank.estimators import Estimate, order_path, parse
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.tables import Comparison, OrderPoint
 from counterrank.evaluation.totals import Pairing
-from counterrank.inference import Looks, holm, two_sided
+from counterrank.statistics import ONCE, Looks, Quantity, holm, two_sided
 from counterrank.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
-
-#: One look, planned beforehand.
-ONCE = Looks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def rivals(
         Rival(
             job.name,
             chosen.value - one.value,
-            pairs.stderr_of_difference(own, job),
+            _difference(own, chosen, job, one, pairs).stderr,
             usable(one) and not _contradicted(job, one, plain, pairs),
         )
         for job, one in plain
@@ -80,9 +77,14 @@ def _contradicted(
         if other is not job and parse(other.name).assumes_less(name, length) and usable(one)
     ]
     return any(
-        two_sided(estimate.value - one.value, pairs.stderr_of_difference(job, other)) < SIGNIFICANT
+        two_sided(away.value, away.stderr) < SIGNIFICANT
         for other, one in stricter
+        for away in (_difference(job, estimate, other, one, pairs),)
     )
+
+
+def _difference(job: Job, one: Estimate, other: Job, two: Estimate, pairs: Pairing) -> Quantity:
+    return pairs.by_rows(job, one) - pairs.by_rows(other, two)
 
 
 def usable(estimate: Estimate) -> bool:
@@ -130,20 +132,18 @@ def compare(
         if recommended[job.target] == job.name
     ]
     both = list(combinations(main, 2))
-    rows: list[Comparison] = []
-    for (left, one), (right, two) in both:
-        stderr = pairs.stderr_of_difference(left, right)
-        value, allowed = one.value - two.value, one.allowance + two.allowance
-        # Bonferroni for intervals (Holm has none that are simultaneous), Holm for p-values (never
-        # weaker).
-        half = looks.critical(1 - (1 - level) / len(both), one.n) * stderr
-        ends = value - half - allowed, value + half + allowed
-        rows.append(Comparison(left.target, right.target, value, stderr, *ends, allowed))
-    n = pairs.totals.n
-    p = holm(
-        [
-            looks.p_value(max(abs(row.value) - row.bias_allowance, 0.0), row.stderr, n, level)
-            for row in rows
-        ]
+    found = [_difference(*left, *right, pairs) for left, right in both]
+    p_values = holm([one.p_value(level, looks) for one in found])
+    return tuple(
+        Comparison(
+            left.target, right.target, *_ends(one, level, looks, len(both)), one.allowance, float(p)
+        )
+        for ((left, _), (right, _)), one, p in zip(both, found, p_values, strict=True)
     )
-    return tuple(replace(row, p_value=float(value)) for row, value in zip(rows, p, strict=True))
+
+
+def _ends(
+    one: Quantity, level: float, looks: Looks, family: int
+) -> tuple[float, float, float, float]:
+    number = one.number(level, looks, family)
+    return number.value, number.stderr, number.low, number.high

@@ -16,9 +16,9 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
 from counterrank.evaluation.tables import Detectable, Exploration, RowsNeeded, SamplePlan
-from counterrank.inference import bias_aware_half
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
+from counterrank.statistics import bias_aware_half
 from counterrank.weights.diagnostics import ItemShare, Support
 from counterrank.weights.ratios import numbers, ratios_of
 

@@ -123,6 +123,7 @@ def make_jobs(
             level=options.level,
             seed=options.seed,
             by_unit=first.unit is not None,
+            looks=options.looks,
             tree=tree,
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.

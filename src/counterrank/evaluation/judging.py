@@ -11,8 +11,8 @@ from counterrank.estimators import Estimate, parse
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.tables import MORE_ROWS
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
-from counterrank.inference import holm, two_sided
 from counterrank.messages import say
+from counterrank.statistics import holm, two_sided
 from counterrank.texts import in_percent
 from counterrank.weights.diagnostics import (
     effective_rows,

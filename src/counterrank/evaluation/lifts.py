@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from counterrank.errors import ConfigError
 from counterrank.findings import FAILED, NOTES, Finding
 from counterrank.records import Json, Record, RecordResult, ResultView
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,21 +34,6 @@ class Arm(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference(Record):
-    """A difference per ranking with its standard error and interval."""
-
-    value: float
-    stderr: float
-    low: float
-    high: float
-
-    @property
-    def width(self) -> float:
-        """Length of the interval."""
-        return self.high - self.low
-
-
-@dataclass(frozen=True, slots=True)
 class ArmLift(Record):
     """What an arm earns more than another, per ranking.
 
@@ -60,16 +46,16 @@ class ArmLift(Record):
 
     source: str = field(metadata={"key": "from"})
     to: str
-    plain: Difference
-    pooled: Difference
-    apart: Difference
+    plain: Number
+    pooled: Number
+    apart: Number
     headline: Headline
     saved: float
     shared: float
     notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
 
     @property
-    def lift(self) -> Difference:
+    def lift(self) -> Number:
         """The headline's difference."""
         return self.plain if self.headline == Headline.PLAIN else self.pooled
 

@@ -16,10 +16,10 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Cut, Group
-from counterrank.evaluation.totals import RowTotals, totals_of
+from counterrank.statistics import Sums, sums_of
 from counterrank.weights.diagnostics import TopRows, top_rows_of
 
-Sums = TypeVar("Sums")
+Added = TypeVar("Added")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ class Pass:
             for label, rows in cut.groups(batch):
                 if self.paired:
                     bucket = batch.bucket[rows] if self.by_unit else None
-                    paired[cut.column, label] = totals_of([one[rows] for one in chosen], bucket)
+                    paired[cut.column, label] = sums_of([one[rows] for one in chosen], bucket)
                 key = ("segment", cut.column, label)
                 segments[cut.column, label] = tuple(
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
                     for group in self.main
                 )
-        totals = totals_of(columns, batch.bucket if self.by_unit else None)
+        totals = sums_of(columns, batch.bucket if self.by_unit else None)
         looked = Tallies(()) if self.auditor is None else self.auditor.partial(batch, views)
         state = PassState(
             tuple(states), totals, segments, fingerprint_of(batch) if seen is None else seen,
@@ -102,7 +102,7 @@ class JointPass:
             parts.append(part)
             columns.extend(chosen)
         columns.append(batch.lengths.astype(np.float64))
-        totals = totals_of(columns, batch.bucket if self.passes[0].by_unit else None)
+        totals = sums_of(columns, batch.bucket if self.passes[0].by_unit else None)
         return JointState(tuple(parts), totals)
 
 
@@ -111,7 +111,7 @@ class PassState:
     """The sum over batches of everything an evaluation needs."""
 
     states: tuple[Any, ...]
-    totals: RowTotals
+    totals: Sums
     segments: Mapping[Group, tuple[Any, ...]]
     fingerprint: Fingerprint
     rewards: RewardRange
@@ -120,7 +120,7 @@ class PassState:
     audit: Tallies = field(default_factory=lambda: Tallies(()))
     #: Row totals of the recommended estimates in each segment, what the logger earned first; where
     #: targets are compared with each other.
-    paired: Mapping[Group, RowTotals] = field(default_factory=dict)
+    paired: Mapping[Group, Sums] = field(default_factory=dict)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -143,8 +143,8 @@ def _each(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _merged(
-    left: Mapping[Group, Sums], right: Mapping[Group, Sums], add: Callable[[Sums, Sums], Sums]
-) -> dict[Group, Sums]:
+    left: Mapping[Group, Added], right: Mapping[Group, Added], add: Callable[[Added, Added], Added]
+) -> dict[Group, Added]:
     joined = dict(left)
     for key, sums in right.items():
         joined[key] = add(joined[key], sums) if key in joined else sums
@@ -160,7 +160,7 @@ class JointState:
     """
 
     parts: tuple[PassState, ...]
-    totals: RowTotals
+    totals: Sums
 
     def __add__(self, other: Self) -> Self:
         return type(self)(_each(self.parts, other.parts), self.totals + other.totals)

@@ -21,7 +21,7 @@ from counterrank.estimators import (
     refuse_unserved,
 )
 from counterrank.evaluation.lifts import Arm
-from counterrank.inference import AdjustedMean, Strata, adjusted_mean, mean_of
+from counterrank.statistics import Quantity, Strata, adjusted_mean, mean_of
 
 #: Folds of the prediction from the context.
 _FOLDS = 5
@@ -84,13 +84,13 @@ class PooledTest:
             found.append(Arm(name, int(own.sum()), int(units[index]), mean.value, mean.stderr))
         return tuple(found)
 
-    def plain(self, source: int, to: int) -> AdjustedMean:
+    def plain(self, source: int, to: int) -> Quantity:
         """Return the difference of the two arms' means."""
         coin = (self.strata.arm == to) / self.shares[to]
         other = (self.strata.arm == source) / self.shares[source]
         return mean_of((coin - other) * self.y, self.strata)
 
-    def pooled(self, source: int, to: int, *, top_down: bool = False) -> AdjustedMean:
+    def pooled(self, source: int, to: int, *, top_down: bool = False) -> Quantity:
         """Return the difference of weighted means of all rows, less what controls of mean zero explain.
 
         With `top_down` each place is weighed by the page down to it.

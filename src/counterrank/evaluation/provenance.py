@@ -11,9 +11,9 @@ from numbers import Integral
 
 from counterrank._version import __version__
 from counterrank.errors import ConfigError
-from counterrank.inference import Looks, check_level
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Record, optional
+from counterrank.statistics import Looks, check_level
 
 
 @dataclass(frozen=True, slots=True)

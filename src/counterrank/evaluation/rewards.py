@@ -255,7 +255,7 @@ def judge(
         )
         found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
     groups = group_estimates(
-        state.segments, state.paired, run.main, run.recommended, looks, options.baseline
+        state.segments, state.paired, run.main, run.recommended, options.baseline
     )
     return JudgedReward(
         run,
@@ -265,7 +265,7 @@ def judge(
         verdict(no_better(found, options.baseline)),
         compare(run.jobs, estimates, pairs, run.recommended, options.level, looks),
         groups,
-        segment_table(groups, run.recommended, looks),
+        segment_table(groups, run.recommended),
     )
 
 
@@ -316,7 +316,7 @@ def _sensitivity(
     view = View(run.probe, one.target)
     return curve(
         contributions(view)[1], view.reward, run.probe.position_weights,
-        value=one.value, logged=pairs.totals.column(0).value,
+        value=one.value, logged=pairs.logger.value,
     )  # fmt: skip
 
 
@@ -336,8 +336,8 @@ def _evidence(
     others = lightest if like is None else found[like].moments
     return TargetEvidence(
         estimate=one,
-        logged=pairs.totals.column(0).value,
-        units=pairs.totals.units,
+        logged=pairs.logger.value,
+        units=pairs.sums.units,
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, found, jobs, pairs),
         lifts=[

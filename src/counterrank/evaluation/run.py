@@ -47,7 +47,7 @@ from counterrank.evaluation.several import (
 )
 from counterrank.evaluation.tables import Diagnostics, LogSummary, SamplePlan
 from counterrank.evaluation.weighing import refuse_weights, write_weights
-from counterrank.evaluation.widening import at_any_time, inflated
+from counterrank.evaluation.widening import inflated
 from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (
     SINGLE,
@@ -59,6 +59,7 @@ from counterrank.metrics import (
     refuse_constant,
 )
 from counterrank.options import LEVEL, SEED
+from counterrank.statistics import mean
 from counterrank.texts import suggestion
 from counterrank.weights.diagnostics import Support, weight_report
 
@@ -319,8 +320,8 @@ def _unchanged(batch: RankingLog) -> RankingLog:
 def _refuse_flat(total: JointState, metrics: Metrics) -> None:
     """Raise where a measure was the same in every ranking."""
     for part, measure in zip(total.parts, metrics.measures, strict=True):
-        logged = part.totals.column(0)
-        if part.totals.n > 1 and part.totals.stderr(logged) == 0.0:
+        logged = mean(part.totals, 0)
+        if part.totals.n > 1 and logged.stderr == 0.0:
             raise constant(measure.text, logged.value)
 
 
@@ -337,11 +338,10 @@ def _finish(
     supports = {target: support(first.probe, target) for target in options.targets}
     judged = []
     for run, part, own in zip(runs, total.parts, estimates, strict=True):
-        timed = [at_any_time(one, options.looks) for one in own]
         about = findings if run is first else [
             *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
         ]  # fmt: skip
-        judged.append(judge(run, part, timed, about, supports))
+        judged.append(judge(run, part, own, about, supports))
     all_of = Together.of(dict(zip(metrics.measures, judged, strict=True)), total.totals, options)
     results = metric_results(metrics, all_of)
     rails = guardrail_results(metrics, results, all_of)
@@ -368,14 +368,14 @@ def assemble(
     """Return the finished evaluation of one reward."""
     run, state = judged.run, judged.state
     options, first, totals = run.options, run.first, state.totals
-    logged = totals.column(0)
+    logged = mean(totals, 0)
     summary = LogSummary(
         n=totals.n,
         K=first.K,
         fingerprint=str(state.fingerprint),
         rows_fingerprint=state.fingerprint.of_rows,
         value=logged.value,
-        stderr=totals.stderr(logged),
+        stderr=logged.stderr,
         units=totals.units,
         sequential=options.sequential,
         position_weights=tuple(first.position_weights.tolist()),

@@ -13,10 +13,9 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.jobs import TREE, Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
-from counterrank.evaluation.totals import RowTotals, over, pairing
-from counterrank.evaluation.widening import at_any_time
+from counterrank.evaluation.totals import over, pairing
 from counterrank.findings import FAILED, PASSED
-from counterrank.inference import Looks, benjamini_hochberg, holm
+from counterrank.statistics import Sums, holm
 from counterrank.weights.thresholds import THRESHOLDS
 
 
@@ -91,10 +90,9 @@ Group = tuple[str, str]
 
 def group_estimates(
     states: Mapping[Group, Sequence[Any]],
-    paired: Mapping[Group, RowTotals],
+    paired: Mapping[Group, Sums],
     main: Sequence[Sequence[Job]],
     recommended: Mapping[str, str],
-    looks: Looks,
     baseline: str | None = None,
 ) -> dict[str, dict[Group, Estimate]]:
     """Return the recommended estimates of each target in each group.
@@ -115,12 +113,12 @@ def group_estimates(
                 for target, one in made.items()
             }
         for target, one in made.items():
-            found[target][key] = at_any_time(one, looks)
+            found[target][key] = one
     return found
 
 
 def segment_table(
-    groups: Mapping[str, Mapping[Group, Estimate]], recommended: Mapping[str, str], looks: Looks
+    groups: Mapping[str, Mapping[Group, Estimate]], recommended: Mapping[str, str]
 ) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
@@ -128,9 +126,7 @@ def segment_table(
     `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
     """
     rows = [
-        row
-        for target, found in groups.items()
-        for row in _adjusted(found, recommended[target], looks)
+        row for target, found in groups.items() for row in _adjusted(found, recommended[target])
     ]
 
     def order(row: Segment) -> tuple[str, str, float, str]:
@@ -140,31 +136,27 @@ def segment_table(
     return tuple(sorted(rows, key=order))
 
 
-def _adjusted(groups: Mapping[Group, Estimate], estimator: str, looks: Looks) -> list[Segment]:
+def _adjusted(groups: Mapping[Group, Estimate], estimator: str) -> list[Segment]:
+    from scipy.stats import false_discovery_control
+
     found = list(groups.values())
     raw = [
-        looks.p_value(
-            max(abs(one.lift.value) - one.allowance, 0.0), one.lift.stderr, one.n, one.level
-        )
+        1.0 if one.contrast is None else one.contrast.lift.p_value(one.level, one.looks)
         for one in found
     ]
     rows = []
     for (column, label), one, p, q in zip(
-        groups, found, holm(raw), benjamini_hochberg(raw), strict=True
+        groups, found, holm(raw), false_discovery_control(raw), strict=True
     ):
-        # Wider than the group's own interval by what the number of groups adds to the critical
-        # value.
-        more = looks.critical(1 - (1 - one.level) / len(found), one.n) - looks.critical(
-            one.level, one.n
-        )
+        wide, _ = one.lift_at(one.level, len(found))
         lift = SegmentLift(
             value=one.lift.value,
             stderr=one.lift.stderr,
             low=one.lift.low,
             high=one.lift.high,
             relative=one.lift.relative,
-            adjusted_low=one.lift.low - more * one.lift.stderr,
-            adjusted_high=one.lift.high + more * one.lift.stderr,
+            adjusted_low=wide.low,
+            adjusted_high=wide.high,
             p_value=float(p),
             q_value=float(q),
         )

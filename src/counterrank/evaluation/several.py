@@ -22,12 +22,13 @@ from counterrank.evaluation.tables import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.totals import Pairing, Quantity, RowTotals, pairing
+from counterrank.evaluation.totals import Pairing, pairing
 from counterrank.evaluation.verdict import verdict
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.inference import bias_aware_half, together
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
+from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
+from counterrank.statistics import correlations as correlations_of
 from counterrank.texts import in_percent
 
 #: A denominator whose error is more than these shares of it: a ratio's interval by the delta method
@@ -40,14 +41,14 @@ class Together:
     """All measures with the row totals behind them, and what they are compared with."""
 
     found: Mapping[Measure, JudgedReward]
-    totals: RowTotals
+    totals: Sums
     options: Options
     #: The columns of each measure's recommended estimates in the totals.
     pairs: Mapping[Measure, Pairing]
 
     @classmethod
     def of(
-        cls, found: Mapping[Measure, JudgedReward], totals: RowTotals, options: Options
+        cls, found: Mapping[Measure, JudgedReward], totals: Sums, options: Options
     ) -> "Together":
         """Return the measures with the places of their plans among the columns of the totals."""
         pairs: dict[Measure, Pairing] = {}
@@ -64,10 +65,10 @@ class Together:
         """Return what a target would earn of a measure; the logger where it is None."""
         if measure.function is IMPRESSIONS:
             # Every policy shows as many items as were logged; their number is the last column.
-            return self.totals.column(len(self.totals.sums) - 1)
+            return mean(self.totals, len(self.totals.total) - 1)
         pairs = self.pairs[measure]
         if target is None:
-            return self.totals.column(pairs.logged)
+            return pairs.logger
         return pairs.quantity(*self.found[measure].recommended(target))
 
     def metric(self, metric: Metric, target: str | None) -> Quantity:
@@ -75,13 +76,12 @@ class Together:
         parts = [self.value(measure, target) for measure in metric.measures]
         return parts[0] if len(parts) == 1 else parts[0] / parts[1]
 
-    def lifts(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
-        """Return the absolute and the relative lift of a target over the baseline."""
-        new, base = self.metric(metric, target), self.metric(metric, self.options.baseline)
+    def contrast(self, metric: Metric, target: str) -> Contrast:
+        """Return a target's value of a metric against the baseline's."""
+        new = self.metric(metric, target)
         if target == self.options.baseline:
-            nothing = Quantity(0.0, np.zeros_like(new.gradient))
-            return nothing, nothing
-        return new - base, new.relative_to(base)
+            return Contrast(new, nothing(new), nothing(new))
+        return Contrast.between(new, self.metric(metric, self.options.baseline))
 
     def shaky(self, metric: Metric, target: str) -> float:
         """Return how large the error of a ratio's denominator is, as a share of it; 0 of no ratio."""
@@ -89,35 +89,7 @@ class Together:
             return 0.0
         below = metric.expression.denominator
         parts = [self.value(below, name) for name in (target, self.options.baseline)]
-        return max(
-            self.totals.stderr(one) / abs(one.value) if one.value else math.inf for one in parts
-        )
-
-    def stretch(self, lift: Lift, allowance: float, level: float) -> float:
-        """Return how many times longer a lift's interval is at another level."""
-        halves = [
-            self._half(lift.stderr, allowance, wanted) for wanted in (level, self.options.level)
-        ]
-        return halves[0] / halves[1] if halves[1] > 0 else 1.0
-
-    def _half(self, stderr: float, allowance: float, level: float) -> float:
-        wanted = self.options.looks.level(level, self.totals.n)
-        if wanted < 1.0:
-            return bias_aware_half(stderr, allowance, wanted, max(self.totals.units - 1, 1))
-        # Few rows beside those that the looks are planned for: the level rounds to one, but the width
-        # is known.
-        return allowance + self.options.looks.critical(level, self.totals.n) * stderr
-
-    def wider(self, one: Estimate, level: float) -> tuple[float, float, float, float]:
-        """Return the ends of the lift and of the relative lift at another level."""
-        lift = one.lift
-        factor = self.stretch(lift, one.allowance, level)
-        return (
-            lift.value - factor * (lift.value - lift.low),
-            lift.value + factor * (lift.high - lift.value),
-            lift.relative - factor * (lift.relative - lift.relative_low),
-            lift.relative + factor * (lift.relative_high - lift.relative),
-        )
+        return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
 
 
 def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ...]:
@@ -134,8 +106,7 @@ def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ..
 
 
 def _correlations(metrics: Metrics, all_of: Together, target: str) -> Floats:
-    lifts = [all_of.lifts(metric, target)[0] for metric in metrics.every]
-    return all_of.totals.correlations(lifts)
+    return correlations_of([all_of.contrast(metric, target).lift for metric in metrics.every])
 
 
 def correlations(metrics: Metrics, all_of: Together) -> dict[str, tuple[tuple[float, ...], ...]]:
@@ -153,10 +124,13 @@ def _joint(
     rows = []
     for target in all_of.options.targets:
         one = result.estimate(target)
-        relative = all_of.lifts(metric, target)[1]
-        error = all_of.totals.stderr(relative)
-        ends = all_of.wider(one, levels[target])
-        rows.append(JointLift(target, one.estimator, error, *ends))
+        error = all_of.contrast(metric, target).relative.stderr
+        lift, relative = one.lift_at(levels[target])
+        rows.append(
+            JointLift(
+                target, one.estimator, error, lift.low, lift.high, relative.low, relative.high
+            )
+        )
     return tuple(rows)
 
 
@@ -172,12 +146,12 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
         weakest_of = _weakest(metric, [one.verdict for one in found], all_of)
         return MetricResult(
             metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
-            all_of.totals.stderr(own), estimates, dict(first.run.recommended),
+            own.stderr, estimates, dict(first.run.recommended),
             verdict=weakest_of, skipped=first.run.skipped,
         )  # fmt: skip
     return MetricResult(
         metric.name, metric.name == metrics.primary, metric.text, "page" if first.run.first.page_reward else "position",
-        metric.unit, metric.lower_is_better, own.value, all_of.totals.stderr(own), first.shown,
+        metric.unit, metric.lower_is_better, own.value, own.stderr, first.shown,
         dict(first.run.recommended), verdict=first.verdict, segments=first.segments,
         comparisons=first.comparisons, skipped=first.run.skipped,
     )  # fmt: skip
@@ -186,18 +160,8 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
 def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     """Return the estimate of a ratio: both parts together, by the delta method."""
     _, top = all_of.found[metric.measures[0]].recommended(target)
-    value = all_of.metric(metric, target)
-    n, level = all_of.totals.n, all_of.options.looks.level(all_of.options.level, all_of.totals.n)
-    lift, relative = all_of.lifts(metric, target)
-    error = all_of.totals.stderr(lift)
-    made = Lift(
-        lift.value,
-        error,
-        *all_of.totals.interval(lift, level),
-        (),
-        relative.value,
-        *all_of.totals.interval(relative, level),
-    )
+    contrast, looks = all_of.contrast(metric, target), all_of.options.looks
+    value, level = contrast.value, all_of.options.level
     flags: tuple[str, ...] = ()
     share = all_of.shaky(metric, target)
     if share > NEAR_ZERO:
@@ -209,12 +173,10 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
         text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
-        target=target, estimator=top.estimator, value=value.value,
-        stderr=all_of.totals.stderr(value), by_position=(), ess=top.ess, n=n,
-        level=all_of.options.level, lift=made, flags=flags, allowance=lift.allowance, basis=top.basis,
-        interval_at=lambda wanted: all_of.totals.interval(
-            value, all_of.options.looks.level(wanted, n)
-        ),
+        target=target, estimator=top.estimator, value=value.value, stderr=value.stderr,
+        by_position=(), ess=top.ess, n=all_of.totals.n, level=level,
+        lift=Lift.of(contrast, level, looks, ()), flags=flags, allowance=value.allowance,
+        basis=top.basis, contrast=contrast, looks=looks,
     )  # fmt: skip
     parts = [all_of.found[m].recommended(t)[1] for m in metric.measures
              for t in dict.fromkeys((target, all_of.options.baseline or target))
@@ -270,7 +232,7 @@ def guardrail_results(
         if not rails:
             continue
         level = together(_family(rails, all_of), all_of.options.level)
-        rows += [_judged(rail, target, all_of, level) for rail in rails]
+        rows += [_judged(rail, target, level) for rail in rails]
     return tuple(rows)
 
 
@@ -280,8 +242,8 @@ def _rails(
 ) -> list[_Rail]:  # fmt: skip
     result, metric = by_name[guardrail.metric], metrics.metric(guardrail.metric)
     if not guardrail.by:
-        lifts = all_of.lifts(metric, target)
-        known = lifts[1] if guardrail.relative else lifts[0]
+        found = all_of.contrast(metric, target)
+        known = found.relative if guardrail.relative else found.lift
         return [_Rail(guardrail, result.estimate(target), known, result.verdict.of(target))]
     groups = all_of.found[metric.measures[0]].groups[target]
     return [
@@ -297,28 +259,23 @@ def _family(rails: Sequence[_Rail], all_of: Together) -> Floats:
     known = [index for index, rail in enumerate(rails) if rail.quantity is not None]
     if known:
         every = [rails[index].quantity for index in known]
-        inside = all_of.totals.correlations([one for one in every if one is not None])
+        inside = correlations_of([one for one in every if one is not None])
         found[np.ix_(known, known)] = inside
     return found
 
 
-def _judged(rail: _Rail, target: str, all_of: Together, level: float) -> GuardrailResult:
-    guardrail, lift = rail.guardrail, rail.estimate.lift
-    low, high, relative_low, relative_high = all_of.wider(rail.estimate, level)
-    value, ends = (
-        (lift.relative, (relative_low, relative_high))
-        if guardrail.relative
-        else (lift.value, (low, high))
-    )
+def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
+    guardrail, (lift, relative) = rail.guardrail, rail.estimate.lift_at(level)
+    number = relative if guardrail.relative else lift
     evidence = rail.evidence if rail.estimate.estimable else "insufficient"
     return GuardrailResult(
         expression=guardrail.text,
         target=target,
         # An interval that is not known leaves everything open.
-        status=status_of(guardrail, *ends),
-        lift=value,
-        low=ends[0],
-        high=ends[1],
+        status=status_of(guardrail, number.low, number.high),
+        lift=number.value,
+        low=number.low,
+        high=number.high,
         metric=guardrail.metric,
         limit=guardrail.limit,
         relative=guardrail.relative,
@@ -342,10 +299,10 @@ def decided(
     standings = []
     for target in candidates:
         one = primary.estimate(target)
-        low, far, *_ = all_of.wider(one, level)
-        high = one.lift.high
+        wide, _ = one.lift_at(level)
+        low, high = wide.low, one.lift.high
         if primary.lower_is_better:
-            low, high = -far, -one.lift.low
+            low, high = -wide.high, -one.lift.low
         evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
         standings.append(Standing(target, low, high, evidence))
     return decision(primary.name, standings, guardrails)

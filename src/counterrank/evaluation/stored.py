@@ -8,9 +8,9 @@ from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Lift, PositionValue
 from counterrank.evaluation.tables import Diagnostics, JointLift, LogSummary, MetricResult
 from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding, Keys
-from counterrank.inference import check_level
 from counterrank.messages import Message
 from counterrank.records import Json, value_of
+from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
     from counterrank.evaluation.result import Evaluation
@@ -112,16 +112,6 @@ def _metric(found: Row, whole: Row) -> MetricResult:
 def _estimate(found: Row, lift: Row, n: int) -> Estimate:
     """Return an estimate whose interval is the one that was written."""
     level = check_level(_number(found, "level")) if "level" in found else 0.95
-    ends = _number(found, "low"), _number(found, "high")
-
-    def written(wanted: float) -> tuple[float, float]:
-        if wanted != level:
-            raise ConfigError(
-                f"a stored estimate has its interval at level {level}, not at {wanted}",
-                remedy="evaluate the log again with that level",
-            )
-        return ends
-
     return Estimate(
         target=value_of(str, found.get("target"), "target"),
         estimator=value_of(str, found.get("estimator"), "estimator"),
@@ -136,7 +126,7 @@ def _estimate(found: Row, lift: Row, n: int) -> Estimate:
         lift=Lift.from_dict(lift),
         flags=_flags(found),
         details=value_of(Json, found.get("details") or {}, "details"),
-        interval_at=written,
+        ends=(_number(found, "low"), _number(found, "high")),
         not_estimable=value_of(str, found.get("not_estimable") or "", "not_estimable"),
     )
 

@@ -32,7 +32,6 @@ from counterrank.exploration.result import DetectableLift, ExplorationOption, Ex
 from counterrank.exploration.rewards import PageRewards, Pages, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
-from counterrank.inference import check_level
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED, SHARE
 from counterrank.policies import (
@@ -45,6 +44,7 @@ from counterrank.policies import (
     parse_policy,
     score_table,
 )
+from counterrank.statistics import check_level
 from counterrank.weights.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:

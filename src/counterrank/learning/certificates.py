@@ -9,7 +9,6 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.inference import betting_lower_bound
 from counterrank.learning.guardrails import (
     Certifying,
     GuardrailBound,
@@ -20,6 +19,7 @@ from counterrank.learning.guardrails import (
 from counterrank.learning.paths import Side, Tilted
 from counterrank.learning.result import Certificate, Heaviest, Step
 from counterrank.learning.settings import SETTINGS
+from counterrank.statistics import betting_lower_bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from counterrank.arrays import Bools, Floats
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
-from counterrank.inference import betting_lower_bound
 from counterrank.messages import say
 from counterrank.metrics import Guardrail, Metrics, Ratio, measured
 from counterrank.records import Record, optional
+from counterrank.statistics import betting_lower_bound
 
 
 @dataclass(frozen=True, slots=True)

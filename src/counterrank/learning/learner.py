@@ -22,7 +22,6 @@ from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
-from counterrank.inference import check_level
 from counterrank.learning.boosting import fit_trees
 from counterrank.learning.certificates import Asked, certified, units_of
 from counterrank.learning.checks import (
@@ -44,6 +43,7 @@ from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measur
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.options import LEVEL, SEED
 from counterrank.policies import Policy, cut
+from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions

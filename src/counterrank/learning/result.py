@@ -13,13 +13,13 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
-from counterrank.inference import clustered_variances, critical_value, holm, two_sided
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.messages import say
 from counterrank.policies import cut
 from counterrank.records import Json, Path, Record, Result, ResultView, optional, write_json
+from counterrank.statistics import critical_value, holm, means_of, two_sided
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -382,12 +382,8 @@ def segments_of(
 
 def _mean(gains: Floats, own: Bools, units: tuple[Ints, Floats] | None) -> tuple[int, float, float]:
     """Return the number of rows, their mean gain and its standard error; NaN from one unit."""
-    n = int(own.sum())
-    # A row without a unit is one by itself.
-    unit = np.arange(n) if units is None else np.unique(units[0][own], return_inverse=True)[1]
-    sums = np.bincount(unit, weights=gains[own]).astype(np.float64)
-    (variance,) = clustered_variances(sums[:, None], np.bincount(unit).astype(np.float64))
-    return n, float(gains[own].mean()), float(np.sqrt(variance))
+    (found,) = means_of([gains[own]], None if units is None else units[0][own])
+    return int(own.sum()), found.value, found.stderr
 
 
 def exposure(

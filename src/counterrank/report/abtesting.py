@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from counterrank.evaluation import ABTest, ArmLift, Difference
+    from counterrank.evaluation import ABTest, ArmLift
+    from counterrank.statistics import Number
 
 ARMS = ("arm", "rankings", "units", "earned", "± se")
 LIFTS = ("arm", "reading", "lift", "interval", "± se", "reported")
@@ -74,7 +75,7 @@ def _saving(one: "ArmLift") -> str:
     return "This is the plain difference in means, which rests on nothing but the coin."
 
 
-def reading_of(one: "ArmLift", name: str) -> "Difference":
+def reading_of(one: "ArmLift", name: str) -> "Number":
     """Return one of the two readings of a lift."""
     return one.plain if name == "plain" else one.pooled
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from counterrank.inference import ellipse
 from counterrank.report import where
 from counterrank.report.charts import Axis, Plot, PlotFrame, Point, Row, RowChart, Series, around
 from counterrank.report.numbers import NONE, known, percent, plain
@@ -23,6 +22,7 @@ from counterrank.report.parts import (
     tag,
 )
 from counterrank.report.reading import Reading
+from counterrank.statistics import ellipse
 from counterrank.texts import sentence
 
 if TYPE_CHECKING:

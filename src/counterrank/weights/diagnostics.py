@@ -8,11 +8,11 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
+from counterrank.statistics import clustered_variances, spread
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.kernels import accumulate as kernels
-from counterrank.weights.moments import Moments, spread
+from counterrank.weights.moments import Moments
 from counterrank.weights.thresholds import THRESHOLDS
-from counterrank.weights.variance import clustered_variances
 
 
 def bin_edges() -> Floats:

@@ -7,12 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.kernels import hashing
+from counterrank.statistics import Sums, both, spread, unit_sums
 from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.kernels.accumulate import KINDS, POSITION_SUMS, ROW_SUMS
 
-#: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
-_ROUNDING = 8 * np.finfo(np.float64).eps
 _GRAM_ROWS = 1024
 
 
@@ -47,9 +45,9 @@ class Moments:
             # The one part that does not add; a maximum is as free of order.
             np.maximum(self.peaks, other.peaks),
             self.histogram + other.histogram,
-            _both(self.gram, other.gram),
-            _both(self.buckets, other.buckets),
-            _both(self.earned, other.earned),
+            both(self.gram, other.gram),
+            both(self.buckets, other.buckets),
+            both(self.earned, other.earned),
         )
 
     @property
@@ -72,28 +70,42 @@ class Moments:
         return np.concatenate([self.mean("y"), self.mean("w"), [self.row_mean("base")]])
 
     @property
+    def lean(self) -> bool:
+        """Only products of row totals are known, not those of y and w by position."""
+        return self.gram is None and self.buckets is None
+
+    @property
+    def sums(self) -> Sums:
+        """Sums of the columns y, w, b (2K+1); of lean moments those of T and b."""
+        if not self.lean:
+            return Sums(self.n, self.columns * self.n, self.gram, self.buckets)
+        total, base, _, total2, base2, _, cross = self.rows
+        gram = np.array([[total2, cross], [cross, base2]])
+        return Sums(self.n, np.array([total, base]), gram)
+
+    def variances(self, gradients: Floats) -> Floats:
+        """Return the variances (m,) of combinations (m, 2K+1) of the column means.
+
+        Lean moments know those of single y_k and w_k.
+        """
+        if not self.lean:
+            return np.maximum(self.sums.covariance(gradients).diagonal(), 0.0)
+        if self.n < 2:
+            return np.full(len(gradients), np.nan)
+        y, w = gradients[:, : self.K], gradients[:, self.K : 2 * self.K]
+        each = ((y * y, "yy", "y", "y"), (2 * y * w, "yw", "y", "w"), (w * w, "ww", "w", "w"))
+        terms = [
+            square @ spread(self.mean(ab), self.mean(a) * self.mean(b), self.n)
+            for square, ab, a, b in each
+        ]
+        return np.maximum(sum(terms), 0.0) / self.n
+
+    @property
     def covariance(self) -> Floats:
         """Covariance of the columns y, w, b (2K+1, 2K+1); needs the Gram matrix."""
         if self.gram is None:
             raise ValueError("these moments were made without the Gram matrix")
         return spread(self.gram / self.n, np.outer(self.columns, self.columns), self.n)
-
-
-def _both(one: Floats | None, other: Floats | None) -> Floats | None:
-    """What both parts have, added."""
-    # Half a Gram matrix would pass for a whole one.
-    return None if one is None or other is None else one + other
-
-
-def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
-    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
-
-    >>> spread(np.array(2.0), np.array(1.0), 11).item()
-    1.1
-    """
-    difference = np.asarray(second - squared_mean)
-    noise = _ROUNDING * np.maximum(np.abs(second), np.abs(squared_mean))
-    return np.where(np.abs(difference) <= noise, 0.0, difference) * (n / max(n - 1, 1))
 
 
 def moments_of(
@@ -126,13 +138,8 @@ def moments_of(
     gram = _gram(tall_y, tall_w, base) if full else None
     table, earned = None, None
     if bucket is not None:
-        columns = (*tall_y, *tall_w, base, np.ones(n))
-        table, earned = (
-            np.column_stack([np.bincount(bucket, one, hashing.BUCKETS) for one in part]).astype(
-                float
-            )
-            for part in (columns, tall_r)
-        )
+        table = unit_sums(np.concatenate([tall_y, tall_w, base[None]]), bucket)
+        earned = unit_sums(tall_r, bucket)[:, :-1]
     return _moments(tall_w, alpha, sums, gram, table, earned), sums.totals
 
 

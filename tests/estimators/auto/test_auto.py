@@ -12,9 +12,9 @@ from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.masked import IIPS, RIPS
-from counterrank.inference import bias_aware_half
 from counterrank.policies import PlackettLuce
 from counterrank.research.simulate import random, true_value
+from counterrank.statistics import bias_aware_half
 
 
 def without_distributions(log):

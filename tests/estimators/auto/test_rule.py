@@ -15,7 +15,7 @@ from counterrank.estimators.auto.rule import (
     stderr,
 )
 from counterrank.estimators.auto.state import Summary
-from counterrank.inference import bias_aware_half, bias_aware_value, critical_value
+from counterrank.statistics import bias_aware_half, bias_aware_value, critical_value
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):

@@ -56,7 +56,7 @@ def test_a_wrong_outcome_is_refused(tmp_path: Path, change, message):
 
 def predicted_as(value: float, low: float, high: float, level: float) -> Estimate:
     lift = Lift(0.0, 0.1, -0.2, 0.2)
-    at = {"interval_at": lambda wanted: (low, high)}
+    at = {"ends": (low, high)}
     return Estimate("new", "ips", value, 0.2, (), 100.0, 1000, level, lift, **at)
 
 

@@ -207,7 +207,7 @@ class AutoPlan(Plan[AutoState]):
 
     def decision(self, state: AutoState) -> tuple[Summary, Decision]:
         """Return means and covariances, and the decision of the rule."""
-        if not (np.isfinite(state.products).all() and np.isfinite(state.second).all()):
+        if not (np.isfinite(state.sums.products).all() and np.isfinite(state.second).all()):
             raise EstimatorError(
                 "'auto' overflows: squares of its contributions are no numbers any more. Look for "
                 "logging propensities near zero or rewards of enormous size"

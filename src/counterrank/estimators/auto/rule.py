@@ -10,11 +10,11 @@ from counterrank.arrays import Floats
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import AIMED, MODELS
 from counterrank.estimators.auto.state import AutoState, Summary
-from counterrank.estimators.base import Estimate, Interval, Lift, PositionValue, Workspace
+from counterrank.estimators.base import Estimate, Lift, PositionValue, Workspace
 from counterrank.estimators.names import order_path
-from counterrank.inference import bias_aware_half
 from counterrank.messages import Message
 from counterrank.records import Json
+from counterrank.statistics import Contrast, Known, Quantity
 from counterrank.texts import in_percent
 
 
@@ -154,15 +154,18 @@ def _basis(members: tuple[str, ...], weights: Floats) -> str:
     return members[-max(known)[1]]
 
 
-def stderr(summary: Summary, decision: Decision) -> float:
-    """Return the standard error of the estimate."""
-    return _error(summary, decision, np.concatenate([[0.0], decision.weights]))
-
-
-def _error(summary: Summary, decision: Decision, gradient: Floats, scale: float = 1.0) -> float:
+def contrast_of(summary: Summary, decision: Decision) -> Contrast:
+    """Return the combination of members against the logged reward, with the allowance for bias."""
     T = 1 + len(summary.members)
-    variance = float(gradient @ summary.covariance[:T, :T] @ gradient)
-    return math.sqrt(max(variance + decision.unknown * scale**2, 0.0))
+    sample = Known(summary.n, summary.units, summary.covariance[:T, :T])
+    new = Quantity(
+        sample,
+        float(decision.weights @ summary.value[1:T]),
+        np.concatenate([[0.0], decision.weights]),
+        allowance=decision.allowance,
+        extra=decision.unknown,
+    )
+    return Contrast.between(new, Quantity(sample, float(summary.value[0]), np.eye(T)[0]))
 
 
 def estimate_from(
@@ -170,27 +173,24 @@ def estimate_from(
     details: Json,
 ) -> Estimate:  # fmt: skip
     """Return the estimate with its bias-aware interval."""
-    value, se = _value(summary, decision), stderr(summary, decision)
-
-    def interval_at(level: float) -> Interval:
-        half = bias_aware_half(se, decision.allowance, level, max(summary.units - 1, 1))
-        return value - half, value + half
-
+    contrast, level, looks = contrast_of(summary, decision), workspace.level, workspace.looks
+    value = contrast.value.value
     found = Estimate(
         target=workspace.target,
         estimator="auto",
         value=value,
-        stderr=se,
+        stderr=contrast.value.stderr,
         by_position=_positions(summary, decision, value),
         ess=float(state.mean_weight[0] ** 2 / state.mean_weight[1])
         if state.mean_weight[1] > 0
         else 0.0,
         n=state.n,
-        level=workspace.level,
-        lift=_lift(summary, decision, value, workspace.level),
+        level=level,
+        lift=Lift.of(contrast, level, looks, _lift_by_position(summary, decision, value)),
         flags=(*flags, *_flags(summary, decision)),
         details={**_details(summary, decision), **details},
-        interval_at=interval_at,
+        contrast=contrast,
+        looks=looks,
         allowance=decision.allowance,
         basis=decision.basis,
         weighted=sum(
@@ -216,10 +216,6 @@ def _unknown(summary: Summary) -> str:
     return ""
 
 
-def _value(summary: Summary, decision: Decision) -> float:
-    return float(decision.weights @ summary.value[1 : 1 + len(summary.members)])
-
-
 def _positions(summary: Summary, decision: Decision, value: float) -> tuple[PositionValue, ...]:
     """Return V_k; the difference to the total is spread over positions by their weights.
 
@@ -232,31 +228,21 @@ def _positions(summary: Summary, decision: Decision, value: float) -> tuple[Posi
     return tuple(PositionValue(float(v), float(e)) for v, e in zip(values, errors, strict=True))
 
 
-def _lift(summary: Summary, decision: Decision, value: float, level: float) -> Lift:
-    """Return the paired difference to the logger, and its ratio, with the same allowance for bias."""
-    base, df = float(summary.value[0]), max(summary.units - 1, 1)
-
-    def ends(centre: float, gradient: Floats, scale: float) -> tuple[float, float, float]:
-        se = _error(summary, decision, gradient, scale)
-        half = bias_aware_half(se, decision.allowance * scale, level, df)
-        return se, centre - half, centre + half
-
-    paired = np.concatenate([[-1.0], decision.weights])
-    se, low, high = ends(value - base, paired, 1.0)
-    relative = (np.nan, np.nan, np.nan)
-    if base > 0:
-        # d(V / b) = dV / b - V db / b^2, as for every estimator.
-        ratio = np.concatenate([[-value / base**2], decision.weights / base])
-        relative = (value / base - 1, *ends(value / base - 1, ratio, 1.0 / base)[1:])
-    own = _positions(summary, decision, value)
+def _lift_by_position(
+    summary: Summary, decision: Decision, value: float
+) -> tuple[PositionValue, ...]:
+    """Return the paired differences to the logger by position."""
+    own, paired = (
+        _positions(summary, decision, value),
+        np.concatenate([[-1.0], decision.weights]),
+    )
     spread = np.sqrt(
         np.maximum(np.einsum("c,kcd,d->k", paired, summary.at_covariance, paired), 0.0)
     )
-    by_position = tuple(
+    return tuple(
         PositionValue(one.value - float(r), float(e))
         for one, r, e in zip(own, summary.at[:, 0], spread, strict=True)
     )
-    return Lift(value - base, se, low, high, by_position, *relative)
 
 
 def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The sums that `auto` takes over rows, and the means and covariances that follow from them."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats
 from counterrank.estimators.auto.aim import correction
 from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
+from counterrank.statistics import Sums, spread, sums_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,8 +18,8 @@ class AutoState:
 
     - first (K, 1+J), second (K, 1+J, 1+J): sums and products, at each position, of the reward and the
       members' contributions
-    - total (T,), products (T, T): sums and products of row totals: the logged reward, J members, the
-      own-position member by each of M models, A terms of the aimed step (`aim`), H controls of mean zero
+    - sums: those of T row totals: the logged reward, J members, the own-position member by each of M
+      models, A terms of the aimed step (`aim`), H controls of mean zero
     - mixed (K, 1+J, H): products of contributions at each position with controls
     - weight (J,), square (J,): sums of weights and of their squares over positions
     - slots: number of positions shown
@@ -27,7 +29,6 @@ class AutoState:
     - mean_weight (2,): sum and sum of squares of the rows' mean weight
     - volume (K,): the part of the expected change at each position that is a change in clicks, where
       rewards are amounts
-    - buckets (1024, T+1): totals and counts by unit, or empty
     """
 
     n: int
@@ -35,8 +36,7 @@ class AutoState:
     aims: int
     first: Floats
     second: Floats
-    total: Floats
-    products: Floats
+    sums: Sums
     mixed: Floats
     weight: Floats
     square: Floats
@@ -47,7 +47,6 @@ class AutoState:
     fold_rows: int
     mean_weight: Floats
     volume: Floats
-    buckets: Floats
 
     def __add__(self, other: "AutoState") -> "AutoState":
         added = {
@@ -64,24 +63,15 @@ def summed(
     controls: Floats,
     alpha: Floats,
     bucket: NDArray[np.int64] | None,
-) -> dict[str, Floats]:
+) -> dict[str, Any]:
     """Return the sums of columns (K, 1+J, n), totals (1+J+M+A, n) and controls (H, n) by their names."""
     totals = np.concatenate([totals, controls])
-    table = np.empty((0, len(totals) + 1))
-    if bucket is not None:
-        from counterrank.kernels.hashing import BUCKETS
-
-        table = np.zeros((BUCKETS, len(totals) + 1))
-        np.add.at(table[:, :-1], bucket, totals.T)
-        table[:, -1] = np.bincount(bucket, minlength=BUCKETS)
     return {
         "alpha": alpha,
         "first": columns.sum(axis=2),
         "second": columns @ columns.swapaxes(1, 2),
-        "total": totals.sum(axis=1),
-        "products": totals @ totals.T,
+        "sums": sums_of([*totals], bucket),
         "mixed": columns @ controls.T,
-        "buckets": table,
     }
 
 
@@ -137,11 +127,10 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
     contain the error of the fitted models (delete-a-fold jackknife).
     """
     n, alpha, J = state.n, state.alpha, len(members)
-    at, value = state.first / n, state.total / n
-    scale = 1.0 / max(n - 1, 1)
-    by_row = (state.products / n - np.outer(value, value)) * scale
-    at_covariance = (state.second / n - at[:, :, None] * at[:, None, :]) * scale
-    covariance, units = _clustered(state, value) if len(state.buckets) else (by_row, n)
+    at, value, units = state.first / n, state.sums.total / n, state.sums.units
+    by_row = spread(state.sums.products / n, np.outer(value, value), n) / n
+    at_covariance = spread(state.second / n, at[:, :, None] * at[:, None, :], n) / n
+    covariance = state.sums.covariance(np.eye(len(value))) if units > 1 else by_row
     if state.mixed.shape[2]:
         at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
         value = through @ value
@@ -218,26 +207,17 @@ def with_aim(summary: Summary, aims: int) -> Summary:
     )
 
 
-def _clustered(state: AutoState, value: Floats) -> tuple[Floats, int]:
-    """Return the covariance of means over units (Liang & Zeger 1986), and their number."""
-    used = state.buckets[state.buckets[:, -1] > 0]
-    units = len(used)
-    # The mean is over rows, and units differ in their rows: these are the scores of a ratio of sums.
-    scores = used[:, :-1] - np.outer(used[:, -1], value)
-    return units / max(units - 1, 1) * (scores.T @ scores) / state.n**2, units
-
-
 def _controlled(
-    state: AutoState, at: Floats, at_covariance: Floats, spread: Floats
+    state: AutoState, at: Floats, at_covariance: Floats, covariance: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return means and covariances by position with controls h regressed out, and the same map for totals.
 
-    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `spread` is the
-    covariance of the totals.
+    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `covariance` is
+    that of the totals.
     """
     n, H = state.n, state.mixed.shape[2]
-    T = len(state.total) - H
-    centre, of_h = state.total[T:] / n, spread[T:, T:]
+    T = len(state.sums.total) - H
+    centre, of_h = state.sums.total[T:] / n, covariance[T:, T:]
     mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
     # Controls may be collinear (weights of the same ratios), and their smallest eigenvalues noise.
     inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
@@ -247,5 +227,5 @@ def _controlled(
     cross = mixed @ beta.swapaxes(1, 2) / n
     explained = beta @ of_h @ beta.swapaxes(1, 2) / n
     through = np.eye(T, T + H)
-    through[1:, T:] = -spread[1:T, T:] @ inverse
+    through[1:, T:] = -covariance[1:T, T:] @ inverse
     return at - beta @ centre, at_covariance - cross - cross.swapaxes(1, 2) + explained, through

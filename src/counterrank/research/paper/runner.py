@@ -18,7 +18,6 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, default_threads
 from counterrank.errors import ConfigError
 from counterrank.estimators import AIPS, Estimator, View, Workspace, get_estimator
-from counterrank.inference import normal_interval, variance
 from counterrank.progress import reporter
 from counterrank.research import simulate
 from counterrank.research.paper import figures, results, special
@@ -34,6 +33,7 @@ from counterrank.research.paper.figures import (
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import read_seed, seed_file
 from counterrank.research.simulate import Environment
+from counterrank.statistics import mean
 from counterrank.weights.moments import Moments
 
 
@@ -326,10 +326,8 @@ def _by_formula(state: Moments) -> tuple[float, float, float]:
     A report says instead that there is no evidence. The paper's figures average what the formulas
     give.
     """
-    value = float(state.alpha @ state.mean("y"))
-    gradient = np.concatenate([state.alpha, np.zeros(state.K + 1)])
-    low, high = normal_interval(value, float(np.sqrt(variance(state, gradient))), 0.95)
-    return value, low, high
+    total = mean(replace(state, gram=None, buckets=None).sums, 0)
+    return total.value, *total.interval(0.95)
 
 
 def _estimator(trial: Trial, name: str) -> Estimator:

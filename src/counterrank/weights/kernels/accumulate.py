@@ -264,28 +264,6 @@ def _products(columns: Floats, first: int, stop: int, gram: Floats) -> None:
             gram[a, b] += _dot(columns[a, first:stop], columns[b, first:stop])
 
 
-@vector_helper
-def _absolute(values: Floats) -> float:
-    total = 0.0
-    for i in range(values.shape[0]):
-        total += abs(values[i])
-    return total
-
-
-@jit
-def products(columns: Floats, gram: Floats, absolute: Floats) -> None:
-    """Add sum_i c_ai c_bi of columns (T, n) to gram (T, T), sum_i |c_ai| to absolute (T,)."""
-    width, n = columns.shape
-    for first in range(0, n, BLOCK):
-        stop = min(first + BLOCK, n)
-        _products(columns, first, stop, gram)
-        for a in range(width):
-            absolute[a] += _absolute(columns[a, first:stop])
-    for a in range(width):
-        for b in range(a):
-            gram[b, a] = gram[a, b]
-
-
 @helper
 def _joint(
     rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from counterrank.inference import Strata, adjusted_mean, mean_of
+from counterrank.statistics import Strata, adjusted_mean, mean_of
 
 
 def by_hand(values, arm, unit):
@@ -54,7 +54,7 @@ def test_a_large_unit_counts_as_few():
     strata = Strata.of(np.repeat([0, 1], 100), np.concatenate([unit, 100 + np.arange(100)]))
     values = np.random.default_rng(4).normal(size=200)
     found = mean_of(values, strata)
-    parts = np.array([(found.scores[:51] ** 2).sum(), (found.scores[51:] ** 2).sum()])
+    parts = np.array([(found.gradient[:51] ** 2).sum(), (found.gradient[51:] ** 2).sum()])
     few = 1 / (0.5**2 + 50 * 0.01**2) - 1
     assert found.df == pytest.approx(parts.sum() ** 2 / (parts[0] ** 2 / few + parts[1] ** 2 / 99))
 
@@ -78,14 +78,14 @@ def test_a_control_takes_away_what_it_explains_and_nothing_else():
     assert adjusted_mean(y, more, strata).value == pytest.approx(found.value, rel=1e-9)
     noise = adjusted_mean(y, rng.normal(size=(400, 3)), strata)
     assert noise.stderr < 1.02 * plain.stderr
-    assert adjusted_mean(y, np.ones((400, 1)), strata).scores is not None
+    assert adjusted_mean(y, np.ones((400, 1)), strata).gradient is not None
 
 
 def test_paired_differences_know_that_both_are_of_the_same_rows():
     rng = np.random.default_rng(3)
     arm, y = np.repeat([0, 1], 50), rng.normal(size=100)
     strata = Strata.of(arm, None)
-    both = mean_of(y, strata).minus(mean_of(2 * y, strata))
+    both = mean_of(y, strata) - mean_of(2 * y, strata)
     assert both.value == pytest.approx(-y.mean()) and both.stderr == pytest.approx(
         mean_of(y, strata).stderr
     )

@@ -37,32 +37,12 @@ def coverage_p(ends, truth):
     return held / len(ends), stats.binomtest(held, len(ends), LEVEL).pvalue
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("ips", "t"), ("rips", "t"), ("snips", "t"), ("snrips", "t"), ("cv-rips", "t"),
-        ("rips", "bootstrap"), ("snrips", "poisson"), ("rips", "cressie-read"),
-    ],
-)  # fmt: skip
-def test_intervals_hold_the_truth(logs, name, method):
+@pytest.mark.parametrize("name", ["ips", "rips", "snips", "snrips", "cv-rips"])
+def test_intervals_contain_the_truth(logs, name):
     world, drawn = logs
-    # A bootstrap costs a hundred times the rest: fewer logs.
-    used = drawn[:60] if method in ("bootstrap", "poisson") else drawn
-    by_unit = method in ("bootstrap", "poisson") or None
-    ends = [
-        registry.get(name).estimate(log, "new", by_unit=by_unit, full=True).interval(LEVEL, method)
-        for log in used
-    ]
+    ends = [registry.get(name).estimate(log, "new").interval(LEVEL) for log in drawn]
     share, p = coverage_p(ends, world.truth)
     assert p > ALARM, share
-
-
-def test_bernstein_is_never_too_short(logs):
-    world, drawn = logs
-    share, _ = coverage_p(
-        [cr.IPS().estimate(log, "new").interval(LEVEL, "bernstein") for log in drawn], world.truth
-    )
-    assert share == 1.0
 
 
 @pytest.mark.parametrize("name", ["ips", "snrips"])

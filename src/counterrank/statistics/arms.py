@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
+from counterrank.statistics.quantity import Quantity
+from counterrank.statistics.sums import Known
 
 #: Columns whose spread is below this part of the largest value are constant but for roundings.
 _NOISE = 1e-12
@@ -86,33 +88,19 @@ class Strata:
         return float(each.sum()) ** 2 / total if total > 0 else float(several.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AdjustedMean:
-    """A mean with what each unit adds to its error (U,), and the degrees of freedom of that error."""
-
-    value: float
-    scores: Floats
-    df: float
-
-    @property
-    def stderr(self) -> float:
-        """The standard error."""
-        return math.sqrt(float(self.scores @ self.scores))
-
-    def minus(self, other: AdjustedMean) -> AdjustedMean:
-        """Return the difference of two means of the same rows, with the error of pairs."""
-        return AdjustedMean(
-            self.value - other.value, self.scores - other.scores, min(self.df, other.df)
-        )
+def mean_of(values: Floats, strata: Strata) -> Quantity:
+    """Return the mean of values (n,); its gradient is what each unit adds to its error."""
+    return _quantity(len(values), float(values.mean()), strata.scores(values), strata)
 
 
-def mean_of(values: Floats, strata: Strata) -> AdjustedMean:
-    """Return the mean of values (n,) and its error."""
-    scores = strata.scores(values)
-    return AdjustedMean(float(values.mean()), scores, strata.freedom(scores))
+def _quantity(n: int, value: float, scores: Floats, strata: Strata, fitted: int = 0) -> Quantity:
+    freedom = strata.freedom(scores)
+    if fitted:
+        freedom = max(freedom - fitted, 1.0)
+    return Quantity(Known(n, len(scores)), value, scores, freedom=freedom)
 
 
-def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> AdjustedMean:
+def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
     """Return the mean of values (n,), less the part that controls (n, J) of mean zero explain.
 
     mean(values) - beta' mean(controls) with the beta that leaves the least variance. A control that
@@ -129,15 +117,15 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> AdjustedM
     spread = [strata.scores(column) for column in controls.T]
     size = np.abs(controls).max(axis=0, initial=0.0) / math.sqrt(len(values))
     used = [j for j, one in enumerate(spread) if np.linalg.norm(one) > _NOISE * size[j]]
-    U = len(plain.scores)
+    U = len(plain.gradient)
     if not used or U <= len(used) + 2:
         return plain
     scale = np.array([np.linalg.norm(spread[j]) for j in used])
     design = np.column_stack([spread[j] for j in used]) / scale
-    beta, _, rank, _ = np.linalg.lstsq(design, plain.scores, rcond=1e-8)
+    beta, _, rank, _ = np.linalg.lstsq(design, plain.gradient, rcond=1e-8)
     value = plain.value - float(controls[:, used].mean(axis=0) @ (beta / scale))
     # A unit has pulled the coefficients towards itself, too: by its leverage.
     basis = np.linalg.svd(design, full_matrices=False)[0][:, : int(rank)]
     pulled = (basis**2).sum(axis=1)
-    left = (plain.scores - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
-    return AdjustedMean(value, left, max(strata.freedom(left) - int(rank), 1.0))
+    left = (plain.gradient - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
+    return _quantity(len(values), value, left, strata, int(rank))

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from counterrank.findings import FAILED, PASSED, WARNED
-from counterrank.inference.intervals import betting_lower_bound, bias_aware_half, bias_aware_value
+from counterrank.statistics import betting_lower_bound, bias_aware_half, bias_aware_value
 from counterrank.weights.thresholds import THRESHOLDS
 
 

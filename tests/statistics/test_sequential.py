@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError
-from counterrank.inference import Looks, critical_value
+from counterrank.statistics import Looks, bias_aware_half, critical_value
 
 
 def paths(runs, looks, step, seed):
@@ -82,16 +82,19 @@ def test_an_evaluation_widens_every_interval(log):
 
 
 def test_an_allowance_for_bias_is_not_stretched(log):
-    """Wider by the standard error alone: what is allowed for bias does not grow with the number of
-    looks.
+    """What is allowed for bias does not grow with the number of looks; only the standard error counts
+    more often.
     """
     once, often = (
         cr.evaluate(log, ["new"], estimators=["auto"], sequential=s).estimate()
         for s in (False, 10_000)
     )
-    more = Looks(10_000).critical(0.95, 2000) - critical_value(0.95)
-    grown = (often.lift.high - often.lift.low) - (once.lift.high - once.lift.low)
-    assert grown == pytest.approx(2 * more * once.lift.stderr, rel=1e-6)
+    looks, error, allowed = Looks(10_000), often.lift.stderr, often.allowance
+    assert error == once.lift.stderr and allowed == once.allowance > 0
+    half = bias_aware_half(error, allowed, looks.level(0.95, 2000), 1999)
+    assert often.lift.high - often.lift.value == pytest.approx(half, rel=1e-9)
+    far = looks.critical(0.95, 2000)
+    assert far * error < half < allowed + 1.01 * far * error
 
 
 def test_bad_numbers_of_rows_are_refused(log):

@@ -1,0 +1,175 @@
+"""Sums of columns over rows, which add, and the covariance of their means, by row or by unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.arrays import Floats
+from counterrank.kernels import hashing
+
+#: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+class Sample(Protocol):
+    """Means of columns that were estimated together."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def units(self) -> int:
+        """Number of independent pieces: rows, or buckets of units."""
+
+    def covariance(self, gradients: Floats) -> Floats:
+        """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one unit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Sums of T columns over n rows; `one + other` are the sums of both parts.
+
+    `total` (T,); `gram` (T, T), the sums of products; `by_unit` (1024, T + 1), sums by bucket of units
+    with the number of rows last, where errors are clustered; `absolute` (T,), sums of |x|.
+    """
+
+    n: int
+    total: Floats
+    gram: Floats | None = None
+    by_unit: Floats | None = None
+    absolute: Floats | None = None
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.n + other.n,
+            self.total + other.total,
+            both(self.gram, other.gram),
+            both(self.by_unit, other.by_unit),
+            both(self.absolute, other.absolute),
+        )
+
+    @property
+    def units(self) -> int:
+        """Number of independent pieces: rows, or at most 1024 buckets of units."""
+        return self.n if self.by_unit is None else int(np.count_nonzero(self.by_unit[:, -1]))
+
+    def covariance(self, gradients: Floats) -> Floats:
+        """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one row or unit.
+
+        Rows: G Cov(x) G' / n. Where sums by unit are there, rows of one unit belong together, and
+        `clustered_covariance` applies.
+        """
+        m = len(gradients)
+        if self.units < 2:
+            return np.full((m, m), np.nan)
+        # Columns that do not count may hold no numbers: weights too large to be squared.
+        used = np.flatnonzero(gradients.any(axis=0))
+        some = gradients[:, used]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.by_unit is not None:
+                return clustered_covariance(self.by_unit[:, used] @ some.T, self.by_unit[:, -1])
+            mean, second = self.total[used] / self.n, self.products[np.ix_(used, used)] / self.n
+            found: Floats = some @ spread(second, np.outer(mean, mean), self.n) @ some.T / self.n
+            return found
+
+    @property
+    def products(self) -> Floats:
+        """The Gram matrix, where it was summed."""
+        if self.gram is None:
+            raise ValueError("these sums were made without products")
+        return self.gram
+
+    def effective(self, columns: Sequence[int]) -> float:
+        """Return the least (sum |x|)^2 / sum x^2 of some columns: of even 0/1 numbers, how many are 1."""
+        if self.absolute is None:
+            raise ValueError("these sums were made without absolute values")
+        square, absolute = self.products.diagonal()[[*columns]], self.absolute[[*columns]]
+        return float(
+            np.divide(absolute**2, square, out=np.zeros_like(square), where=square > 0).min()
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Means whose covariance is known.
+
+    `matrix` (T, T); None where gradients are scores of independent units, whose squares add up to the
+    variance.
+    """
+
+    n: int
+    units: int
+    matrix: Floats | None = None
+
+    def covariance(self, gradients: Floats) -> Floats:
+        """Return the covariance (m, m) of combinations (m, T) of the means."""
+        middle = gradients if self.matrix is None else gradients @ self.matrix
+        found: Floats = middle @ gradients.T
+        return found
+
+
+def sums_of(columns: Sequence[Floats], bucket: NDArray[np.int64] | None = None) -> Sums:
+    """Return the sums of columns (n,) of one batch, by unit too where `bucket` (n,) says whose rows they are.
+
+    >>> found = sums_of([np.array([1.0, 3.0])])
+    >>> found.total.tolist(), found.covariance(np.ones((1, 1))).tolist()
+    ([4.0], [[1.0]])
+    """
+    rows = np.stack(columns)  # (T, n)
+    # Weights too large for a number are reported by the estimator they belong to.
+    with np.errstate(over="ignore", invalid="ignore"):
+        table = None if bucket is None else unit_sums(rows, bucket)
+        absolute = np.abs(rows).sum(axis=1)
+        return Sums(rows.shape[1], rows.sum(axis=1), rows @ rows.T, table, absolute)
+
+
+def unit_sums(rows: Floats, bucket: NDArray[np.int64], buckets: int = hashing.BUCKETS) -> Floats:
+    """Return the sums by bucket (buckets, T + 1) of columns (T, n), with the number of rows last."""
+    counted = (*rows, np.ones(len(bucket)))
+    return np.stack([np.bincount(bucket, one, buckets) for one in counted], axis=1).astype(float)
+
+
+def clustered_covariance(sums: Floats, counts: Floats) -> Floats:
+    """Return the covariance (m, m) of means over rows from sums by unit (U, m) and the units' rows (U,).
+
+    With psi_u = sums - rows x means of unit u: U/(U-1) sum_u psi_u psi_u' / n^2 (Liang & Zeger 1986);
+    NaN from one unit.
+
+    >>> clustered_covariance(np.array([[0.0], [4.0]]), np.array([2.0, 2.0])).tolist()
+    [[1.0]]
+    """
+    sums, counts = sums[counts > 0], counts[counts > 0]
+    units, n = len(counts), counts.sum()
+    if units < 2:
+        return np.full((sums.shape[1], sums.shape[1]), np.nan)
+    scores = sums - np.outer(counts, sums.sum(axis=0) / n)
+    found: Floats = scores.T @ scores * (units / (units - 1) / n**2)
+    return found
+
+
+def clustered_variances(sums: Floats, counts: Floats) -> Floats:
+    """Return the variances (m,) of means over rows, the diagonal of `clustered_covariance`."""
+    return np.array([clustered_covariance(one[:, None], counts)[0, 0] for one in sums.T])
+
+
+def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
+    """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
+
+    >>> spread(np.array(2.0), np.array(1.0), 11).item()
+    1.1
+    """
+    difference = np.asarray(second - squared_mean)
+    noise = _ROUNDING * np.maximum(np.abs(second), np.abs(squared_mean))
+    rounding = (np.abs(difference) <= noise) & np.isfinite(difference)
+    return np.where(rounding, 0.0, difference) * (n / max(n - 1, 1))
+
+
+def both(one: Floats | None, other: Floats | None) -> Floats | None:
+    """Return what both parts have, added; half a Gram matrix would pass for a whole one."""
+    return None if one is None or other is None else one + other
