@@ -27,13 +27,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
 #: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a
 #: file.
-MOMENTS, BOUNDS = "tests/weights/test_moments_exact.py", "tests/inference/test_exact_bounds.py"
+MOMENTS, BOUNDS = "tests/weights/test_moments_exact.py", "tests/statistics/test_exact_bounds.py"
+QUANTITY = "tests/statistics/test_quantity.py"
 CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
 PASS = (
     "tests/evaluation/test_pins.py",
     "tests/evaluation/test_trust.py",
     "tests/evaluation/test_run.py",
-    "tests/inference/test_sequential.py",
+    "tests/statistics/test_sequential.py",
     "tests/propensity_models/test_propensities.py",
 )
 #: Each file and the tests that know its formulas.
@@ -55,7 +56,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "weights/moments.py": (
         MOMENTS,
         "tests/weights/test_moments.py",
-        "tests/inference/test_standard_errors.py",
+        "tests/statistics/test_standard_errors.py",
     ),
     "weights/ratios.py": (
         "tests/weights/test_ratios.py",
@@ -78,7 +79,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/contribution.py": (
         "tests/estimators/test_aggregates.py",
         CONTRIBUTION,
-        "tests/inference/test_standard_errors.py",
+        "tests/statistics/test_standard_errors.py",
     ),
     "estimators/masked.py": (
         MASKED,
@@ -96,18 +97,20 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/test_marginal.py",
         "tests/estimators/test_item_groups.py",
     ),
-    "inference/intervals.py": (
-        "tests/inference/test_intervals.py",
-        "tests/inference/test_methods.py",
-        "tests/inference/test_standard_errors.py",
+    "statistics/sums.py": (QUANTITY, "tests/statistics/test_standard_errors.py", MOMENTS),
+    "statistics/quantity.py": (QUANTITY, "tests/statistics/test_methods.py"),
+    "statistics/critical.py": (
         BOUNDS,
-        "tests/learning/test_bounds.py",
-        MOMENTS,
+        "tests/statistics/test_methods.py",
+        "tests/statistics/test_multiplicity.py",
+        "tests/statistics/test_sequential.py",
     ),
-    "inference/multiplicity.py": (
-        "tests/inference/test_multiplicity.py",
-        "tests/inference/test_sequential.py",
+    "statistics/families.py": (
+        "tests/statistics/test_multiplicity.py",
+        "tests/metrics/test_deciding.py",
     ),
+    "statistics/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
+    "statistics/arms.py": ("tests/statistics/test_adjusted.py",),
     "weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
     "weights/diagnostics.py": ("tests/weights/test_diagnostics.py",),
     "evaluation/exploration.py": (
@@ -129,7 +132,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
     "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
     "evaluation/passing.py": PASS,
-    "evaluation/totals.py": ("tests/evaluation/test_totals.py", *PASS),
+    "evaluation/totals.py": (QUANTITY, *PASS),
     "evaluation/segments.py": PASS,
     "evaluation/widening.py": PASS,
     "estimators/auto/rule.py": (
@@ -205,11 +208,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "np.arange(group.max() + 1)",
     ),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
-    (
-        "inference/multiplicity.py",
-        "1.0",
-        "p[order] * count / np.arange(",
-    ),  # the largest is a p-value itself
     ("estimators/auto/members.py", "True", "strict=True"),  # as many squares as orders
     # No member has the first order, nor that of all positions: what is found for them is not read.
     ("estimators/auto/members.py", "1", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
@@ -241,15 +239,15 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "LtE",
         "part = rankings if rankings.m <= _PART",
     ),  # a part of everything is everything
-    ("inference/intervals.py", "60", "_BET_HALVINGS = 60"),
-    ("inference/intervals.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
+    ("statistics/betting.py", "60", "_BET_HALVINGS = 60"),
+    ("statistics/critical.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
     (
-        "inference/intervals.py",
+        "statistics/critical.py",
         "Lt",
         "< check_level(level)",
     ),  # a tie moves the other end by nothing
     (
-        "inference/intervals.py",
+        "estimators/contribution.py",
         "True",
         "hermitian=True",
     ),  # a covariance is symmetric: both ways give its inverse

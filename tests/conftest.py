@@ -34,7 +34,7 @@ LONGEST = (
 LONG = (
     "audit/test_lost_rewards.py", "evaluation/test_arms.py", "evaluation/test_asked_for.py",
     "evaluation/test_trust.py", "exploration/test_optimum.py", "exploration/test_plan.py",
-    "inference/test_coverage.py", "io/test_fuzz.py", "io/test_fuzzer.py", "io/test_hostile.py",
+    "statistics/test_coverage.py", "io/test_fuzz.py", "io/test_fuzzer.py", "io/test_hostile.py",
     "io/test_stores.py", "learning/test_learning.py", "policies/test_contract.py",
     "policies/test_plackett_luce.py", "policies/test_race.py", "research/paper/test_page.py",
     "research/simulate/test_lift_study.py", "research/simulate/test_truth.py",

@@ -10,12 +10,12 @@ from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.rule import (
     Decision,
     MemberStep,
+    contrast_of,
     decide,
     estimate_from,
-    stderr,
 )
 from counterrank.estimators.auto.state import Summary
-from counterrank.statistics import bias_aware_half, bias_aware_value, critical_value
+from counterrank.statistics import ONCE, bias_aware_half, bias_aware_value, critical_value
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):
@@ -93,7 +93,9 @@ def test_every_step_is_taken_from_the_combination_so_far():
         bounds.append((1 - share) * max(abs(d), s) + unsupported[j] * 0.6)
     np.testing.assert_allclose(found.weights, w, rtol=1e-12)
     assert found.allowance == pytest.approx(min(bounds), rel=1e-12)
-    assert stderr(given, found) == pytest.approx(np.sqrt(w @ covariance @ w), rel=1e-12)
+    assert contrast_of(given, found).value.stderr == pytest.approx(
+        np.sqrt(w @ covariance @ w), rel=1e-12
+    )
 
 
 def test_members_whose_weights_never_occurred_are_not_asked():
@@ -143,7 +145,7 @@ def test_models_that_the_log_refutes_do_not_disagree():
 def test_what_lists_leave_unknown_counts_for_what_rests_on_models():
     given = summary([1.0, 1.0, 1.0, 1.0], [0.1, 0.1, 0.1, 1e9], **MODELLED)
     found = decide(given, unknown=0.04)
-    assert stderr(given, found) == pytest.approx(np.sqrt(0.01 + 0.04))
+    assert contrast_of(given, found).value.stderr == pytest.approx(np.sqrt(0.01 + 0.04))
     sure = summary([1.0, 1.0, 1.0, 2.0], [0.1, 0.1, 0.1, 1e-9], **MODELLED)
     assert decide(sure, unknown=0.04).unknown < 0.04 * 0.01
 
@@ -202,7 +204,7 @@ def estimate_of(
     parts = {"given": allowance, "nothing": 0.0}
     decision = Decision(np.array(weights), allowance, parts, steps, "iips")
     state = SimpleNamespace(mean_weight=np.array(mean_weight), n=given.n)
-    workspace = SimpleNamespace(target="new", level=0.9)
+    workspace = SimpleNamespace(target="new", level=0.9, looks=ONCE)
     return estimate_from(state, given, decision, workspace, ("first",), {})
 
 
