@@ -22,7 +22,6 @@ import counterrank as cr
 from counterrank.cli.calls import Call
 from counterrank.errors import CounterrankError
 from counterrank.io import scan_log
-from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import opened
 
 #: Pieces that parsers trip over.
@@ -144,7 +143,6 @@ reward = "reward"
         return cr.load_policy(path).prefix_log_prob(np.array([[0, 1], [1, 0]]))
 
     return [
-        Target("log.toml", config, ReadOptions.from_toml),
         Target("command.toml", config, from_command),
         Target("tree.json", (folder / "tree.json").read_bytes(), tree),
         *(

@@ -540,6 +540,11 @@ class Command:
         """All of its options: the command line, then those of job files and Python alone."""
         return list(dict.fromkeys([*self.on_line, *self.keys.split(), *READING]))
 
+    @property
+    def moved(self) -> list[str]:
+        """Options that had a place on the command line and are read there until the next version."""
+        return [name for name in self.options if name not in self.on_line]
+
     def help_of(self, name: str) -> str:
         """Return what an option means here, with its default."""
         text = self.words.get(name, OPTIONS[name].help)

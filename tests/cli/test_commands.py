@@ -269,32 +269,6 @@ def test_the_help_of_evaluate_tells_of_the_long_format(counterrank):
     assert "the long format, one row a position with columns ranking and position" in told
 
 
-def test_a_word_for_the_reward_is_suggested_where_its_column_has_a_telling_name(
-    counterrank, tmp_path: Path
-):
-    rows = [
-        {"items": [i % 2], "clicked": [i % 3 % 2], "propensity": [0.5], "new": [0.6]}
-        for i in range(40)
-    ]
-    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    call = (
-        "evaluate",
-        "log.jsonl",
-        "--target",
-        "new",
-        "--columns",
-        "action=items,reward=clicked",
-        "--estimators",
-        "ips",
-    )
-    assert "reward_name=clicks" in counterrank(*call, "--html", "r.html").err
-    assert (
-        "reward_name"
-        not in counterrank(*call, "--html", "r.html", "--config", "reward_name=taps").err
-    )
-    assert "reward_name" not in counterrank(*call).err
-
-
 def test_check_advises_in_options_not_in_python(counterrank, tmp_path: Path):
     (tmp_path / "export.csv").write_text("item_1,clicked_1\n3,1\n")
     result = counterrank("check", "export.csv", "--json", "-")

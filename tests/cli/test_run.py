@@ -163,23 +163,11 @@ def test_a_key_and_its_value_stand_for_a_file(counterrank, simulated: Path, tmp_
     wanted = (tmp_path / "r.json").read_text()
     loud = [one for one in call if one != "--quiet"]
     told = counterrank(*loud, "--practical", "0.02", "--segment=behavior")
-    assert told.code == 0 and "write --config practical=0.02" in told.err
+    assert told.code == 0 and "--practical: in a job file, or --config practical=..." in told.err
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["provenance"]["options"] == json.loads(wanted)["provenance"]["options"]
     told = counterrank(*call, "--config", "practcal=0.02")
     assert told.code == 2 and "did you mean 'practical'" in told.err
-
-
-def test_options_that_have_moved_are_read_as_keys():
-    from counterrank.cli.learn import learn
-
-    kept, moved = learn.moved(
-        ["log", "--reward-range", "0,1", "--no-renumber", "--decimal=,", "--out", "p", "--version", "3"]
-    )  # fmt: skip
-    assert kept == ["log", "--out", "p"]
-    assert moved == {
-        "reward_range": '"0,1"', "renumber": "false", "decimal": '","', "version": "3",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -423,15 +423,15 @@ def test_a_logger_in_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_policies_in_toml(tmp_path):
-    from counterrank.io import ReadOptions
+    from counterrank.cli.jobs import Job
 
     (tmp_path / "job.toml").write_text(
         '[log]\ntargets = ["new"]\n[logger]\nkind = "plackett-luce"\ntemperature = 0.7\n'
         '[policies.new]\nkind = "epsilon"\nepsilon = 0.2\n'
     )
-    options = ReadOptions.from_toml(tmp_path / "job.toml")
-    assert options.logger.text == parse_policy(SPECS["propensity"]).text
-    assert options.policies["new"].text == parse_policy(SPECS["new"]).text
+    options = Job.read(str(tmp_path / "job.toml")).values("evaluate")
+    assert options["logger"].text == parse_policy(SPECS["propensity"]).text
+    assert options["policies"]["new"].text == parse_policy(SPECS["new"]).text
 
 
 def test_a_dask_frame_gives_the_numbers_of_the_objects():

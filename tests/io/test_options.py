@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.io import ReadOptions, from_frame, read_log
+from counterrank.io import ReadOptions, from_frame
 
 MAPPED = {
     "items": [[0, 1]],
@@ -80,45 +80,42 @@ def test_options_that_make_no_sense(given, words):
         ReadOptions.of(**given)
 
 
-def test_toml(tmp_path, kit):
+def of_file(path):
+    from counterrank.cli.calls import Call
+
+    return Call.of_line("evaluate", "log.parquet", {"config": (str(path),)})
+
+
+def test_toml(tmp_path):
     path = tmp_path / "log.toml"
     path.write_text(
         'estimators = ["ips"]\n[log]\ntargets = ["new"]\npropensity-kind = "prefix"\n'
         "position_weights = [1, 0.5, 0.25]\n"
         '[log.columns]\naction = "items"\n'
     )
-    options = ReadOptions.from_toml(path, segments="country")
-    assert (
-        options.columns == {"action": "items"}
-        and options.propensity_kind == "prefix"
-        and options.segments == ("country",)
-    )
-    assert options.position_weights == (1, 0.5, 0.25)
-    path.write_text('targets = "new"\n')
-    assert ReadOptions.from_toml(path).targets == ("new",)
+    call = of_file(path)
+    options = ReadOptions.of(**call.reading)
+    assert options.columns == {"action": "items"} and options.propensity_kind == "prefix"
+    assert call.values["position_weights"] == (1, 0.5, 0.25)
+    assert call.values["targets"] == ("new",) and call.values["estimators"] == ("ips",)
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("target = 'new'", "log.toml.*did you mean 'targets'"),
+        ("tragets = 'new'", "log.toml.*did you mean 'targets'"),
         ("a = ", "not valid TOML"),
-        ("log = 3", "must be a table"),
-        ("[log]\ncolumns = 3", "log.toml.*must map names"),
+        ("log = 3", "must name the log"),
+        ("[log]\ncolumns = 3", "log.toml.*'columns' must be a table"),
     ],
 )
 def test_bad_toml(tmp_path, content, words):
     path = tmp_path / "log.toml"
     path.write_text(content)
     with pytest.raises(ConfigError, match=words):
-        ReadOptions.from_toml(path)
+        of_file(path)
     with pytest.raises(ConfigError, match="cannot read"):
-        ReadOptions.from_toml(tmp_path / "none.toml")
-
-
-def test_unknown_keyword_of_read_log(tmp_path):
-    with pytest.raises(ConfigError, match="did you mean 'targets'"):
-        read_log(tmp_path, target="new")
+        of_file(tmp_path / "none.toml")
 
 
 def test_the_package_and_its_command_line_import_nothing_heavy():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from counterrank.cli.jobs import Job
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import ReadOptions, from_frame, read_log, scan_log
 
@@ -142,7 +143,7 @@ def test_decimal_commas_in_a_table_and_in_toml(tmp_path):
     (tmp_path / "log.toml").write_text(
         '[log]\ndecimal = ","\nrenumber = true\nmissing-reward = "zero"\n'
     )
-    options = ReadOptions.from_toml(tmp_path / "log.toml")
+    options = ReadOptions.of(**Job.read(str(tmp_path / "log.toml")).values("evaluate"))
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     with pytest.raises(ConfigError, match="decimal is"):
         ReadOptions.of(decimal=";")

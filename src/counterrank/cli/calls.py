@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +12,7 @@ import click
 from counterrank.cli.console import results_console, write
 from counterrank.cli.jobs import Job, Values, named
 from counterrank.errors import ConfigError
-from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind, Option
+from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind
 
 _REPEATED = (Kind.MANY, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
 _TYPES: dict[Kind, Any] = {
@@ -42,7 +40,8 @@ class Call:
         for text in given.pop("config", ()):
             job = Job.of(text)
             _join(values, job.values(command))
-            log = job.log if log is None else log
+            named_log = job.log
+            log = named_log if log is None else log
             files += [job.name] if job.folder else []
         line = {name: _of_line(name, one) for name, one in given.items() if one not in (None, ())}
         _join(values, line)
@@ -187,6 +186,13 @@ class TableCommand(click.Command):
 
     def call(self, log: str | None, **given: Any) -> None:
         """Run the command with what the command line says."""
+        moved = [name for name in self.spec.moved if given[name] not in (None, ())]
+        if moved and not given.get("quiet"):
+            told = ", ".join(OPTIONS[name].spelled for name in moved)
+            click.echo(
+                f"{told}: in a job file, or --config {moved[0]}=..., from the next version on",
+                err=True,
+            )
         self.body(Call.of_line(str(self.name), log, given))
 
     def option(self, name: str) -> click.Option:
@@ -201,8 +207,13 @@ class TableCommand(click.Command):
         more: Values = {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
         if not switch:
             more |= {"type": kind, "metavar": one.metavar or None}
+        both = (
+            f"{one.spelled}/--no-{one.spelled[2:]}"
+            if switch and name in self.spec.moved
+            else one.spelled
+        )
         return click.Option(
-            [one.spelled, name],
+            [both, name],
             help=self.spec.help_of(name),
             default=None,
             multiple=one.kind in _REPEATED,
@@ -210,23 +221,19 @@ class TableCommand(click.Command):
         )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters with --help and --help-all."""
+        """Return the parameters with --help, --help-all and the options that have moved to job files."""
 
         def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
             if wanted:
-                click.echo(self.help_text(context))
+                context.meta["everything"] = True
+                click.echo(self.get_help(context))
                 context.exit()
 
         everything = click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show,
             help="Show every option and exit.",
         )  # fmt: skip
-        return [*super().get_params(ctx), everything]
-
-    def help_text(self, ctx: click.Context) -> str:
-        """Return the help with every option."""
-        ctx.meta["everything"] = True
-        return self.get_help(ctx)
+        return [*super().get_params(ctx), everything, *map(self.option, self.spec.moved)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options in groups: those for every day, or all of them."""
@@ -250,48 +257,6 @@ class TableCommand(click.Command):
         formatter.write_text(
             f"{rest}{keys} more can be given as --config KEY=VALUE or in a job file."
         )
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; an option that has moved to job files is read as --config."""
-        end = args.index("--") if "--" in args else len(args)
-        kept, moved = self.moved(args[:end])
-        keys = [f"{key}={given}" for key, given in moved.items()]
-        if keys and "--quiet" not in args:
-            told = " ".join(f"--config {shlex.quote(key)}" for key in keys)
-            click.echo(f"these options have moved to job files; write {told}", err=True)
-        return super().parse_args(ctx, [*kept, *(f"--config={key}" for key in keys), *args[end:]])
-
-    def moved(self, args: list[str]) -> tuple[list[str], dict[str, str]]:
-        """Return a command line without the options that are keys of job files alone, and those."""
-        names = [name for name in self.spec.options if name not in self.spec.on_line]
-        moved = {OPTIONS[name].spelled: OPTIONS[name] for name in names}
-        rest, kept = list(reversed(args)), []
-        found: dict[str, list[str]] = {}
-        while rest:
-            arg = rest.pop()
-            word, sign, text = arg.partition("=")
-            option = moved.get(word.replace("--no-", "--", 1))
-            if option is None:
-                kept.append(arg)
-                continue
-            if option.kind is Kind.SWITCH:
-                text = str(not word.startswith("--no-")).lower()
-            elif not sign and (option.bare is None or (rest and not rest[-1].startswith("-"))):
-                if not rest:
-                    raise click.BadOptionUsage(word, f"Option '{word}' requires an argument.")
-                text = rest.pop()
-            elif not sign:
-                text = "true"
-            found.setdefault(option.name, []).append(text)
-        return kept, {name: _toml(OPTIONS[name], texts) for name, texts in found.items()}
-
-
-def _toml(option: Option, texts: list[str]) -> str:
-    """Return what a command line gives for an option as TOML writes it."""
-    if option.kind in _REPEATED:
-        return json.dumps(texts)
-    plain = option.kind in (Kind.SWITCH, Kind.NUMBER, Kind.WHOLE)
-    return texts[-1] if plain or texts[-1] == "true" else json.dumps(texts[-1])
 
 
 def command(name: str, epilog: str) -> Callable[[Callable[[Call], None]], TableCommand]:

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from typing import Any
 
 import click
 
@@ -58,7 +57,6 @@ def evaluate(call: Call) -> None:
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
     call.hand_over(result)
-    _suggest_a_word(call)
     # Last: a job that fails its requirement still has its report.
     required = call.get("require")
     if required == "ship":
@@ -85,34 +83,6 @@ def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--target-lists gives '{name}' twice; write NAME=FILE")
         found[name] = path
     return found
-
-
-#: What people call a reward, by how its column is often called.
-_REWARD_WORDS = {
-    **dict.fromkeys(("click", "clicks", "clicked", "is_click", "is_clicked"), "clicks"),
-    **dict.fromkeys(
-        ("purchase", "purchases", "purchased", "bought", "conversion", "converted"), "purchases"
-    ),
-    **dict.fromkeys(("revenue", "gmv", "sales"), "revenue"),
-}
-
-
-def _suggest_a_word(call: Call) -> None:
-    """Say how the report could speak of clicks, where the reward's column is called so."""
-    if call.quiet or call.get("reward_name") or not call.get("html"):
-        return
-    if word := _reward_word(call.get("columns")):
-        click.echo(
-            f"the report speaks of 'reward'; --config reward_name={word} makes it speak of {word}",
-            err=True,
-        )
-
-
-def _reward_word(columns: Any) -> str | None:
-    """Return a better word than "reward" where the column's name suggests one."""
-    from counterrank.io import columns_of
-
-    return _REWARD_WORDS.get(str(columns_of(columns or {}).get("reward", "")).lower())
 
 
 _CHECK = """Examples:

@@ -11,7 +11,6 @@ from counterrank.io.options import (
     ReadOptions,
     columns_of,
     load_toml,
-    log_table,
     refuse_unread,
 )
 from counterrank.io.outputs import check_outputs
@@ -72,7 +71,6 @@ __all__ = [
     "is_small",
     "is_stream",
     "load_toml",
-    "log_table",
     "numbers",
     "open_source",
     "opened",

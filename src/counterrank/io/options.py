@@ -336,15 +336,6 @@ class ReadOptions:
         values: dict[str, Any] = {key: known[key](key, value) for key, value in given.items()}
         return cls(**values)._checked()
 
-    @classmethod
-    def from_toml(cls, path: str | os.PathLike[str], **more: Any) -> Self:
-        """Return options from the [log] table of a TOML file, or from the whole file when there is none."""
-        table = log_table(path)
-        try:
-            return cls.of(**table | more)
-        except ConfigError as problem:
-            raise ConfigError(f"{os.fspath(path)}: {problem}") from None
-
     def column(self, role: str) -> str | tuple[str, ...]:
         """Return what the data calls a role or target."""
         named = {"unit": self.unit, "behavior": self.behavior}.get(role)
@@ -426,30 +417,6 @@ def refuse_unread(given: Mapping[str, Any]) -> None:
             f"'{names[0]}' says how to read a log, and this one has been read; give it to read_log, "
             "scan_log or from_frame"
         )
-
-
-def log_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the [log] table of a TOML file, or the whole file when there is none, with the names of options."""
-    content = load_toml(path)
-    table = content.get("log", content)
-    if not isinstance(table, dict):
-        raise ConfigError(f"{os.fspath(path)}: 'log' must be a table, [log], got {table!r}")
-    # A file with a [log] table may hold these as tables of their own, beside it.
-    beside = {
-        key: content[key]
-        for key in (
-            "logger",
-            "policies",
-            "items",
-            "where",
-            "rewards",
-            "primary",
-            "guardrails",
-            "baseline",
-        )
-        if key in content and key not in table
-    }
-    return {key.replace("-", "_"): value for key, value in {**table, **beside}.items()}
 
 
 def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
