@@ -5,9 +5,12 @@ come from where these libraries look for them (environment, profiles, roles), ne
 addresses stand in results and messages.
 """
 
+import errno
 import fnmatch
 import os
 import re
+import select
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,6 +32,8 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PARAMETERS = ("region", "endpoint_override", "scheme", "anonymous")
 #: Seconds until a store that does not answer is given up.
 _PATIENCE = 20
+#: The same for a pipe on this machine.
+PIPE_SECONDS = 3.0
 
 
 def is_url(path: PathLike) -> bool:
@@ -290,10 +295,22 @@ def _kept_open(url: str, version: Stamp, environment: tuple[tuple[str, str], ...
     return opened(url)
 
 
+def _opened_at_once(path: str, flags: int) -> int:
+    """Return a descriptor; a pipe that nobody writes to is refused instead of being waited for."""
+    if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.open(path, flags)
+    pipe = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(pipe, True)
+    if not select.select([pipe], [], [], PIPE_SECONDS)[0]:
+        os.close(pipe)
+        raise OSError(errno.EPIPE, "it is a pipe, and nobody writes to it", path)
+    return pipe
+
+
 def read_bytes(path: PathLike) -> bytes:
     """Return the whole content of a small file."""
     if not is_url(path):
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_opened_at_once) as file:
             return file.read()
     with opened(path) as source, clear_errors(path):
         return bytes(source.read())

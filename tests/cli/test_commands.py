@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -338,6 +339,47 @@ def test_a_closed_stdout_is_one_message_and_quiet_needs_none(tmp_path: Path):
         )
         assert done.returncode == code, done.stderr
         assert ("stdout is closed" in done.stderr) == (code == 2)
+
+
+@pytest.mark.parametrize("log, code", [("log.csv", 0), ("nowhere.csv", 2)])
+def test_a_closed_stderr_changes_no_exit_code(tmp_path: Path, log: str, code: int):
+    (tmp_path / "log.csv").write_text(LINES)
+    command = [sys.executable, "-m", "counterrank", "evaluate", log, "--target", "new"]
+    done = subprocess.run(
+        [*command, "--estimators", "ips", "--json", "r.json"],
+        cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300, preexec_fn=lambda: os.close(2),
+    )  # fmt: skip
+    assert done.returncode == code and (tmp_path / "r.json").exists() is (code == 0)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("evaluate", "pipe", "--target", "new"), "is a pipe or a device"),
+        (("check", "pipe"), "is a pipe or a device"),
+        (("run", "pipe"), "nobody writes to it"),
+        (("evaluate", "log.csv", "--target", "new", "--config", "pipe"), "nobody writes to it"),
+        (("evaluate", "log.csv", "--target", "new", "--items", "pipe"), "is a pipe or a device"),
+    ],
+)
+def test_a_pipe_that_nobody_writes_to_is_refused(
+    counterrank, tmp_path, monkeypatch, arguments, said
+):
+    monkeypatch.setattr("counterrank.stores.PIPE_SECONDS", 0.1)
+    (tmp_path / "log.csv").write_text(LINES)
+    os.mkfifo(tmp_path / "pipe")
+    found = counterrank(*arguments)
+    assert found.code == 2 and said in found.err + found.out
+
+
+def test_a_job_can_come_through_a_pipe(counterrank, tmp_path: Path):
+    (tmp_path / "log.csv").write_text(LINES)
+    os.mkfifo(tmp_path / "pipe")
+    text = f"log = '{tmp_path}/log.csv'\ntarget = 'new'\nestimators = 'ips'\njson = '{tmp_path}/r.json'\n"
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(text))
+    writer.start()
+    assert counterrank("run", "pipe").code == 0 and (tmp_path / "r.json").exists()
+    writer.join()
 
 
 def test_a_folder_for_rows_without_a_value_is_a_segment(counterrank, tmp_path: Path):

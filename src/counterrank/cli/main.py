@@ -176,6 +176,8 @@ def run() -> None:
     _end_cleanly_when_told()
     # A daemon may have closed it: Python then has no stdout at all, and --quiet needs none.
     sys.stdout = sys.stdout or _Closed()
+    # Also so that no file that is written takes the number of stderr.
+    sys.stderr = sys.stderr or open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
         # Where stars and minus signs cannot be written a question mark will do.
         if isinstance(stream, io.TextIOWrapper):

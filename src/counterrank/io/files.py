@@ -154,6 +154,10 @@ def expand(
         if not inside:
             raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
     elif where.exists():
+        if not where.is_file():
+            raise LogError(
+                f"{text} is a pipe or a device, and a log is read more than once; write it to a file"
+            )
         # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
         # "day=3" above it says nothing that tells its rows apart.
         return [_file(str(where), format, (), decimal)]

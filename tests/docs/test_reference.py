@@ -1,0 +1,83 @@
+"""The reference pages are what the table of options says, and the table is what commands and functions take."""
+
+import importlib.util
+import inspect
+from pathlib import Path
+
+import click
+import pytest
+
+import counterrank as cr
+from counterrank.cli.main import main
+from counterrank.options import COMMANDS, OPTIONS, READING
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["command-line.md", "job-file.md"])
+def test_the_pages_are_fresh(reference, page):
+    made = reference.PAGES[page]()
+    assert (DOCS / "reference" / page).read_text() == made, "run `python docs/reference.py`"
+
+
+def test_help_shows_at_most_15_options_and_help_all_every_one(capsys):
+    for name, spec in COMMANDS.items():
+        shown = [_options(name, word) for word in ("--help", "--help-all")]
+        assert len(shown[0]) <= 15 and shown[0] <= shown[1]
+        assert shown[1] == {OPTIONS[one].spelled for one in spec.on_line}
+
+
+def _options(name, word):
+    from click.testing import CliRunner
+
+    text = CliRunner().invoke(main, [name, word]).output
+    return {
+        line.split()[0]
+        for line in text.split("Examples:")[0].splitlines()
+        if line.startswith("  --")
+    }
+
+
+def test_all_commands_together_have_at_most_150_options():
+    context = click.Context(main)
+    commands = [main.get_command(context, name) for name in main.list_commands(context)]
+    assert sum(isinstance(one, click.Option) for c in commands for one in c.params) <= 150
+
+
+FUNCTIONS = {
+    "evaluate": cr.evaluate, "validate": cr.validate, "abtest": cr.abtest, "plan": cr.plan,
+    "learn": cr.learn, "curve": cr.position_curve,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_defaults_are_those_of_the_python_functions(command):
+    spec = COMMANDS[command]
+    signature = inspect.signature(FUNCTIONS[command]).parameters
+    for name in spec.options:
+        option = OPTIONS[name]
+        if name in signature and signature[name].default is not inspect.Parameter.empty:
+            default = spec.defaults.get(name, option.default)
+            assert (signature[name].default or None) == (default or None), name
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_every_option_reaches_the_python_function(command):
+    from counterrank.evaluation.run import EvaluateOptions
+    from counterrank.io import OpenOptions
+
+    known = {
+        *inspect.signature(FUNCTIONS[command]).parameters,
+        *(EvaluateOptions if command == "evaluate" else OpenOptions).__annotations__,
+    }
+    wanted = {name for name in COMMANDS[command].options if not OPTIONS[name].local}
+    assert wanted <= known
+    assert {*READING} - {"query", "connection"} <= OpenOptions.__annotations__.keys()
