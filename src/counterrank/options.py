@@ -135,7 +135,7 @@ _TABLE = (
     Option(
         "guardrails",
         "What must not happen to a metric, as a relative lift (with a unit: absolute); 'NAME by COLUMN "
-        ">= -0.02' in every group; repeatable.",
+        ">= -0.02' in every group, 'NAME where COLUMN = VALUE >= -0.02' in one; repeatable.",
         _MANY,
         flag="guardrail",
         metavar="'NAME >= -0.01'",

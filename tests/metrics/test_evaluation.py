@@ -215,9 +215,21 @@ def test_a_stream_says_what_the_log_in_memory_says(data, log, tmp_path):
     assert streamed.decision.targets == whole.decision.targets
 
 
+def test_a_guardrail_of_one_group_is_that_of_the_group(log):
+    every = cr.evaluate(log, ["new"], estimators=["ips"], guardrails="clicks by device >= -0.3")
+    labels = [row.group for row in every.guardrails]
+    assert len(labels) > 1
+    text = f"clicks where device = '{labels[-1]}' >= -0.3"
+    (one,) = cr.evaluate(log, ["new"], estimators=["ips"], guardrails=text).guardrails
+    assert (one.group, one.lift) == (labels[-1], every.guardrails[-1].lift)
+    # One interval instead of several that hold together.
+    assert one.high - one.low < every.guardrails[-1].high - every.guardrails[-1].low
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"guardrails": "clicks where device = 'no such' >= -0.1"}, "no group of this log"),
         ({"rewards": {"x": "clik"}}, "no reward 'clik'.*did you mean 'clicks'"),
         ({"rewards": {"x": "any(clik)"}}, "no reward 'clik'"),
         ({"primary": "nothing"}, "primary metric names 'nothing'"),

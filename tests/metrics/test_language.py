@@ -72,6 +72,15 @@ def test_what_is_no_metric_is_one_error(text):
         ('"add to cart" by "home country" >= 0', "add to cart", "home country", 0.0, "", True),
         ("per click by device >= 0", "per click", "device", 0.0, "", True),
         ("first <= 0.05", "first", "", 0.05, "", False),
+        ("clicks where device = 'mobile' >= -0.02", "clicks", "device", -0.02, "", True),
+        (
+            "clicks where \"home country\" = 'a >= b' <= 1%",
+            "clicks",
+            "home country",
+            0.01,
+            "",
+            False,
+        ),
     ],
 )
 def test_a_guardrail_has_a_metric_a_limit_and_perhaps_a_column(
@@ -85,10 +94,26 @@ def test_a_guardrail_has_a_metric_a_limit_and_perhaps_a_column(
 
 
 @pytest.mark.parametrize(
+    ("text", "only"),
+    [
+        ("a where b = 'c' >= 0", "c"),
+        ("a where b=3 ≥ 0", "3"),
+        ("a where b == 'it is' >= 0", "it is"),
+    ],
+)
+def test_a_guardrail_may_be_about_one_group(text, only):
+    found = parse_guardrail(text)
+    assert (found.metric, found.by, found.only, found.text) == ("a", "b", only, text)
+    assert found.among(["x", only]) == [only]
+    with pytest.raises(ConfigError, match="is about no group of this log.*'b' has x"):
+        found.among(["x"])
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "revenue", "revenue > -0.01", "revenue = 1", "revenue >= ", "revenue >= much", ">= -0.01",
      "revenue by >= -0.01", "by x >= -0.01", "revenue >= -0.01 >= 2", "revenue >= nan", "revenue >= inf",
-     "revenue >= -5", "revenue <= 3"],
+     "revenue >= -5", "revenue <= 3", "revenue where = 'x' >= 0"],
 )  # fmt: skip
 def test_what_is_no_guardrail_is_one_error(text):
     with pytest.raises(ConfigError) as caught:

@@ -145,7 +145,7 @@ def evaluate(  # noqa: PLR0913
         The metric that decides; by default the first.
     guardrails
         What must not happen: "revenue >= -0.01" (a relative lift), "revenue >= -0.05 EUR" (absolute),
-        "clicks by device >= -0.02".
+        "clicks by device >= -0.02" in every group, "clicks where device = 'mobile' >= -0.02" in one.
     baseline
         The policy that lifts are against: the name of a target, or "logger" (the default).
     **more

@@ -246,10 +246,11 @@ def _rails(
         known = found.relative if guardrail.relative else found.lift
         return [_Rail(guardrail, result.estimate(target), known, result.verdict.of(target))]
     groups = all_of.found[metric.measures[0]].groups[target]
+    labels = guardrail.among([label for column, label in groups if column == guardrail.by])
     return [
         _Rail(guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
         for (column, label), one in groups.items()
-        if column == guardrail.by
+        if column == guardrail.by and label in labels
     ]
 
 

@@ -113,18 +113,20 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
         most = float(own.position_weights.sum()) if not own.page_reward else 1.0
         found += [
             WatchedRewards(rail, np.where(rows, earned, 0.0), most, label)
-            for label, rows in _groups(log, rail.by)
+            for label, rows in _groups(log, rail)
         ]
     return found
 
 
-def _groups(log: RankingLog, column: str) -> list[tuple[str, Bools]]:
+def _groups(log: RankingLog, rail: Guardrail) -> list[tuple[str, Bools]]:
+    column = rail.by
     if not column:
         return [("", np.ones(log.n, dtype=bool))]
     if column not in log.columns:
         raise ConfigError(f"there is no column '{column}' to guard by; give it as a segment too")
     labels = as_texts(np.asarray(log.columns[column]))
-    return [(f"{column} = {label}", labels == label) for label in np.unique(labels)]
+    known = rail.among(np.unique(labels).tolist())
+    return [(f"{column} = {label}", labels == label) for label in known]
 
 
 def likely(

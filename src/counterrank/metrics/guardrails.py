@@ -2,20 +2,26 @@
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from counterrank.errors import ConfigError
-from counterrank.texts import in_percent
+from counterrank.texts import in_percent, listed, suggestion
 
 _FORM = (
     "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, in a unit "
-    "of your own), NAME by COLUMN >= -0.02, or <= where less is better"
+    "of your own), NAME by COLUMN >= -0.02, NAME where COLUMN = 'VALUE' >= -0.02, or <= where less is "
+    "better"
+)
+#: One group: what stands before, its column and value (in quotes or not), and what stands behind.
+_GROUP = re.compile(
+    r"(.+)\swhere\s(.+?)==?\s*(?:'([^']*)'|([^\s'<>=]+))\s*([<>\u2264\u2265].*)", re.DOTALL
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """The lift of a metric must not be beyond a limit, in all or in every group of a column.
+    """The lift of a metric must not be beyond a limit, in all, in every group of a column or in one.
 
     `unit` is empty for relative lifts, else what the absolute limit is counted in; `above` says that
     the lift must be at least the limit, not at most.
@@ -27,24 +33,43 @@ class Guardrail:
     above: bool = True
     by: str = ""
     unit: str = ""
+    #: The one group of the column `by` that it is about.
+    only: str = ""
 
     @property
     def relative(self) -> bool:
         """Whether the limit is a share of what the baseline earns."""
         return not self.unit
 
+    def among(self, labels: Sequence[str]) -> Sequence[str]:
+        """Return the groups of its column that it is about; raise where the log has no such group."""
+        if not self.only:
+            return labels
+        if self.only not in labels:
+            raise ConfigError(
+                f"the guardrail '{self.text}' is about no group of this log"
+                f"{suggestion(self.only, labels)}; '{self.by}' has {listed(labels)}"
+            )
+        return [self.only]
+
 
 def parse_guardrail(text: str) -> Guardrail:
     """Return what a guardrail's text means.
 
     >>> parse_guardrail("clicks by device >= -2%")
-    Guardrail(text='clicks by device >= -2%', metric='clicks', limit=-0.02, above=True, by='device', unit='')
+    Guardrail(text='clicks by device >= -2%', metric='clicks', limit=-0.02, above=True, by='device', unit='', only='')
+    >>> parse_guardrail("clicks where device = 'mobile' >= -2%").only
+    'mobile'
 
     Raises
     ------
     ConfigError
         The text is not understood, or its limit forbids nothing.
     """
+    if group := _GROUP.fullmatch(text.strip()):
+        metric, column, quoted, bare, limit = group.groups()
+        found = parse_guardrail(f"{metric} by {column} {limit}")
+        return replace(found, text=text.strip(), only=quoted or bare)
     left, sign, right = _split(text)
     metric, by = _names(left, text)
     limit, unit = _limit(right, text)
