@@ -1,6 +1,6 @@
 """What each part of a model is worth: `auto` with it and without it on the same logs of known truth.
 
-    python -m benchmarks.ablations --part mixture --logs 2
+    python -m benchmarks.ablations --part visibility --logs 2
     python -m benchmarks.ablations --part choice --worlds clicks --rows 2000
 
 Factored worlds are those of `accuracy_study`, click worlds those of `real_rankings` and pages of one
@@ -26,11 +26,7 @@ from counterrank.research.simulate.worlds import parameters
 _IN = "counterrank.models."
 #: What replaces what, by part.
 PARTS: dict[str, tuple[tuple[str, Any], ...]] = {
-    "mixture": ((_IN + "settings.MIXTURE_LONGEST", 1),),
-    "classes": ((_IN + "settings.CLASSES_LONGEST", 1),),
-    "triples": ((_IN + "settings.MOST_TRIPLE", 0),),
-    "tilt": ((_IN + "mixture.search.tilt_step", lambda fit, rows: fit),),
-    "correlation": ((_IN + "settings.LEAST_SHARED", 2.0),),
+    "visibility": ((_IN + "settings.VISIBILITY_LONGEST", 1),),
     "similarity": ((_IN + "clicks.fit.learned", lambda *given: None),),
     "choice": ((_IN + "clicks.amounts.compete", lambda click, shown: False),),
     "logistic": ((_IN + "linear.with_logistic", lambda model, ridge, training: model),),

@@ -38,8 +38,8 @@ from counterrank.models.linear import (
     train,
 )
 from counterrank.models.lists import RepeatedLists, fit_lists
-from counterrank.models.mixture import MixtureModel
 from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
+from counterrank.models.visibility import VisibilityModel
 
 __all__ = [
     "AmountModel",
@@ -58,7 +58,7 @@ __all__ = [
     "ClickModel",
     "LinearModel",
     "ListModel",
-    "MixtureModel",
+    "VisibilityModel",
     "Rankings",
     "RewardModel",
     "Training",

@@ -1,6 +1,6 @@
 """Which reward model a log gets: the one with the least squared error on rows it has not seen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -10,14 +10,14 @@ from counterrank.models import settings
 from counterrank.models.base import squared_loss
 from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, Training, fit_linear
-from counterrank.models.mixture import Frame, MixtureModel, columns, fitted, rows_of
 from counterrank.models.rankings import rankings_of
+from counterrank.models.visibility import Rows, VisibilityModel, columns, fit_visibility
 
-Chosen: TypeAlias = LinearModel | MixtureModel
+Chosen: TypeAlias = LinearModel | VisibilityModel
 
 
 def fit_best(training: Training, *, seed: int = 0) -> Chosen:
-    """Return the linear (or logistic) model or one of whole rankings, whichever predicts unseen rows best."""
+    """Return the linear (or logistic) or the visibility model, whichever predicts unseen rows best."""
     return fit_close(training, seed=seed).models[0]
 
 
@@ -40,21 +40,20 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
 
     How far they disagree says how far to trust any of them.
     """
-    linear = fit_linear(training, seed=seed)
-    layout = training.layout
-    if not 2 <= layout.K <= settings.MIXTURE_LONGEST or columns(layout) > settings.MIXTURE_COLUMNS:
+    linear, layout = fit_linear(training, seed=seed), training.layout
+    # 0/1 rewards do not show which items a user saw: there the model lost to the logistic ridge.
+    wide = columns(layout) > settings.VISIBILITY_COLUMNS
+    if not 2 <= layout.K <= settings.VISIBILITY_LONGEST or wide or training.binary:
         return Close((linear,), np.zeros((1, 1)), 1, None)
-    # The sample's rows keep their folds, so linear and mixture models are compared on the same
-    # unseen rows.
-    sample = training.source.sample(settings.MIXTURE_ROWS, stream(seed, Stream.MIXTURE_ROWS))
-    rows = rows_of(sample, layout.scale, layout.F)
+    # The sample's rows keep their folds, so models are compared on the same unseen rows.
+    sample = training.source.sample(settings.VISIBILITY_ROWS, stream(seed, Stream.VISIBILITY_ROWS))
+    rows = Rows.of(sample, layout.scale, layout.F)
     found: dict[str, Chosen] = {"ridge": linear}
+    found |= fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
     logged = rankings_of(sample)
-    errors = {"ridge": squared_loss(linear, logged, sample.reward, rows.fold)}
-    frame = Frame(layout, linear.draws, linear.seed)
-    for name, model in fitted(rows, frame, long=(training.rows or 0) > settings.LONG_LOG).items():
-        errors[name] = squared_loss(model, logged, sample.reward, rows.fold)
-        found[name] = _described(model, name, layout.F)
+    errors = {
+        name: squared_loss(model, logged, sample.reward, rows.fold) for name, model in found.items()
+    }
     slots = int(rows.present.sum())
     losses = {name: float(one.sum()) / max(slots, 1) for name, one in errors.items()}
     names = sorted(losses, key=lambda name: losses[name])
@@ -65,12 +64,4 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
         np.stack([errors[name] for name in close]),
         slots,
         sample.bucket if sample.unit is not None else None,
-    )
-
-
-def _described(model: MixtureModel, name: str, folds: int) -> MixtureModel:
-    drawn = f"average over {model.draws} drawn rankings per row, own action summed out"
-    mean = "closed form" if model.exact else drawn
-    return replace(
-        model, details={"model": name, "folds": folds, **model.details, "mean_under_target": mean}
     )

@@ -22,9 +22,8 @@ class Stream(IntEnum):
     EXAMINATION_RANKINGS = 16
     NEWTON_ROWS = 17
     COMPARED_ROWS = 18
-    MIXTURE_ROWS = 31
+    VISIBILITY_ROWS = 31
     CLICK_ROWS = 47
-    CLASSES = 53
     TARGET_RANKINGS = 101
     CROSS_FIT_ROWS = 102
     ASKED_ROWS = 103
@@ -34,7 +33,7 @@ class Stream(IntEnum):
 def stream(seed: int, use: Stream) -> np.random.Generator:
     """Return the random numbers of one use.
 
-    >>> float(stream(0, Stream.CLASSES).random()) == float(stream(1, Stream.CLASSES).random())
+    >>> float(stream(0, Stream.CLICK_ROWS).random()) == float(stream(1, Stream.CLICK_ROWS).random())
     False
     """
     return np.random.default_rng([seed, int(use)])

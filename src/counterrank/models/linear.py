@@ -276,6 +276,15 @@ class Training:
         """The sums."""
         return self.prepared.grams
 
+    @property
+    def binary(self) -> bool:
+        """Whether all rewards are 0 or 1."""
+        # r^2 = r for such rewards: the sums rule out most other logs before any row is read again.
+        alike = np.isclose(
+            self.grams.cover[..., 0].sum(), self.grams.square.sum(), rtol=1e-9, atol=0.0
+        )
+        return bool(alike) and not self.source.reduce(_not_binary, label="rewards")
+
 
 def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
@@ -340,11 +349,7 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
 
 def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> LinearModel:
     """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
-    # r^2 = r for 0/1 rewards: the sums rule out most other logs before any row is read again.
-    sums = training.grams.cover[..., 0].sum()
-    if not np.isclose(sums, training.grams.square.sum(), rtol=1e-9, atol=0.0):
-        return model
-    if training.source.reduce(_not_binary, label="rewards"):
+    if not training.binary:
         return model
     coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))

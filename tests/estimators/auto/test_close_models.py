@@ -15,7 +15,7 @@ from counterrank.research import simulate
 
 @pytest.fixture(scope="module")
 def log():
-    env = simulate.random(3, reward="binary", K=4, actions=3, form="paper")
+    env = simulate.random(3, reward="pairwise", K=4, actions=3, form="paper")
     return env.draw(1500, np.random.default_rng(2)).to_log()
 
 

@@ -1,0 +1,174 @@
+"""The visibility model: exact means, normal equations against a naive twin, folds that are left out, and where
+it is chosen.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.data.encoding import ContextMoments
+from counterrank.data.source import MemorySource
+from counterrank.estimators.base import Workspace
+from counterrank.estimators.crossfit import trained
+from counterrank.models import rankings_of
+from counterrank.models.choice import fit_best
+from counterrank.models.visibility import (
+    Rows,
+    VisibilityModel,
+    alternate,
+    by_fold,
+    effect_grams,
+    effects_step,
+    start,
+    visibility_step,
+)
+from counterrank.research import simulate
+
+K, A = 3, 3
+
+
+def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.RankingLog:
+    env = simulate.random(seed, reward=reward, K=5, actions=3, **options)  # type: ignore[arg-type]
+    return env.draw(n, np.random.default_rng(seed)).to_log()
+
+
+def some_model(
+    rng: np.random.Generator, scale: ContextMoments, *, multiply: bool
+) -> VisibilityModel:
+    visible = rng.uniform(0, 2, (K, K)) * (1 - np.eye(K))
+    return VisibilityModel(
+        rng.normal(size=(2, A, 2)),
+        rng.normal(size=(2, K)),
+        0.4 * rng.normal(size=(2, A, A)),
+        visible,
+        scale,
+        multiply,
+    )
+
+
+def naive(model: VisibilityModel, x: np.ndarray, a: tuple[int, ...], fold: int) -> np.ndarray:
+    """The formula, term by term."""
+    out = np.zeros(K)
+    for k, u in enumerate(a):
+        if u < 0:
+            continue
+        own = x @ model.own[fold, u] + model.shift[fold, k]
+        part = sum(
+            model.visible[k, m] * model.pair[fold, u, b]
+            for m, b in enumerate(a)
+            if m != k and b >= 0
+        )
+        out[k] = own * np.exp(part) if model.product else own + part
+    return out
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+@pytest.mark.parametrize("places", [1, K])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_values_and_means_equal_enumeration(multiply, places, ragged):
+    rng = np.random.default_rng(1)
+    action = rng.integers(0, A, (6, K))
+    if ragged:
+        action[::2, 2] = -1
+    p0, p1 = (rng.dirichlet(np.ones(A), (6, places)) for _ in range(2))
+    p0, p1 = (one[:, 0] if places == 1 else one for one in (p0, p1))
+    log = cr.RankingLog(
+        action=action, reward=np.where(action >= 0, 1.0, 0.0), propensity=np.full((6, K), 0.5),
+        context=rng.normal(size=(6, 1)), targets={"new": cr.Propensity("factored", np.full((6, K), 0.5))},
+        dists={"propensity": p0, "new": p1},
+    )  # fmt: skip
+    model = some_model(rng, ContextMoments.of(log), multiply=multiply)
+    fold = np.arange(6) % 2
+    x = model.scale.standardised(log.context)
+    values = model.expected(rankings_of(log), fold)
+    means = model.mean_under(log, "new", fold)
+    wanted = np.broadcast_to(p1[:, None] if places == 1 else p1, (6, K, A))
+    for i in range(6):
+        np.testing.assert_allclose(values[i], naive(model, x[i], tuple(action[i]), fold[i]))
+        mean, shown = np.zeros(K), int((action[i] >= 0).sum())
+        for a in product(range(A), repeat=shown):
+            chance = np.prod([wanted[i, k, u] for k, u in enumerate(a)])
+            mean += chance * naive(model, x[i], (*a, *[-1] * (K - shown)), fold[i])
+        np.testing.assert_allclose(means[i], mean, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+def test_the_gradient_of_the_effects_is_that_of_the_squared_errors(multiply):
+    rng = np.random.default_rng(2)
+    log = log_of("pairwise", n=60)
+    rows = Rows.of(log, ContextMoments.of(log), 2)
+    fit = start(rows, 3, product=multiply)
+    effect = fit.effect + 0.1 * rng.normal(size=fit.effect.shape)
+    fit = replace(fit, effect=effect, visible=rng.uniform(0, 2, (5, 5)) * (1 - np.eye(5)))
+    _, right = effect_grams(fit, rows, rows.fold, 2)
+
+    def squares(fold: int, **changed: np.ndarray) -> float:
+        some = rows.take(rows.fold == fold)
+        return float(((some.reward - replace(fit, **changed).predicted(some)[0]) ** 2).sum())
+
+    for at in ((0, 0), (2, 1), (1, -1)):
+        step = np.zeros(effect.shape)
+        step[at] = 1e-5
+        for fold in range(2):
+            slope = squares(fold, effect=effect + step) - squares(fold, effect=effect - step)
+            flat = np.ravel_multi_index((at[0], at[1] % effect.shape[1]), effect.shape)
+            assert -slope / 4e-5 == pytest.approx(right[fold, flat], rel=1e-5)
+
+
+def test_planted_visibility_is_recovered():
+    rng = np.random.default_rng(1)
+    n, places, actions = 4000, 5, 3
+    far = np.abs(np.arange(places)[:, None] - np.arange(places))
+    sight = np.where(far > 0, 2.0 / np.maximum(far, 1), 0.0)
+    pair, action = rng.normal(size=(actions, actions)), rng.integers(0, actions, (n, places))
+    beside = np.einsum("km,nkm->nk", sight, pair[action[:, :, None], action[:, None, :]])
+    present, fold = np.ones((n, places)), np.arange(n) % 4
+    reward = 0.5 * action + beside + 0.5 * rng.normal(size=(n, places))
+    rows = Rows(np.ones((n, 1)), action, reward, present, fold)
+    fit = alternate(rows, start(rows, actions, product=False))
+    off = far > 0
+    assert np.corrcoef(fit.visible[off], sight[off])[0, 1] > 0.99
+    assert fit.noise == pytest.approx(0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("multiply", [False, True])
+def test_no_step_raises_the_penalised_loss(multiply):
+    log = log_of("multiplicative" if multiply else "pairwise", n=1500)
+    rows = Rows.of(log, ContextMoments.of(log), 2)
+    fit = start(rows, 3, product=multiply)
+    for step in (effects_step, visibility_step, effects_step):
+        # Each step updates its prior afterwards: the parameters alone are judged by the prior before.
+        found = step(fit, rows)
+        if step is effects_step:
+            assert replace(fit, effect=found.effect, shift=found.shift).loss(rows) <= fit.loss(rows)
+        fit = found
+
+
+def test_effects_of_a_fold_do_not_see_it():
+    log = log_of("pairwise", n=1200)
+    rows = Rows.of(log, ContextMoments.of(log), 3)
+    for multiply in (False, True):
+        fit = alternate(rows, start(rows, 3, product=multiply), 1e-2)
+        noisy = np.where(rows.fold[:, None] == 0, rows.reward + 5.0, rows.reward)
+        before, after = by_fold(fit, rows, 3), by_fold(fit, rows._replace(reward=noisy), 3)
+        np.testing.assert_allclose(after[0][0], before[0][0], atol=1e-10)
+        assert np.abs(after[0][1] - before[0][1]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("reward", "wanted"),
+    [("pairwise", "visibility-sum"), ("multiplicative", "visibility-product"), ("binary", "")],
+)
+def test_the_form_of_the_world_is_chosen(reward, wanted):
+    """Seeded; 0/1 rewards have the logistic ridge alone."""
+    log = log_of(reward, seed=5, form="paper")
+    details = fit_best(trained(Workspace(MemorySource(log, threads=1), "new"))).details
+    if not wanted:
+        assert "out_of_fold_mse_of" not in details
+        return
+    assert details["model"] == wanted
+    losses = details["out_of_fold_mse_of"]
+    assert losses[wanted] == min(losses.values()) < losses["ridge"]
