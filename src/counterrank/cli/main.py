@@ -24,6 +24,7 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
+    "init": ("init", "Look at your tables and write a job file that runs."),
     "check": ("evaluate", "Audit a log and its propensities."),
     "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
     "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),

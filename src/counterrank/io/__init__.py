@@ -24,6 +24,7 @@ from counterrank.io.reading import (
     read_log,
     read_part,
 )
+from counterrank.io.roles import EventsGuess, LogGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
 from counterrank.io.schema import resolve
 from counterrank.io.spec import Field, LogSpec
@@ -41,6 +42,11 @@ from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
 __all__ = [
+    "EventsGuess",
+    "LogGuess",
+    "guess_events",
+    "guess_log",
+    "sample_of",
     "Field",
     "FileSource",
     "LogLike",

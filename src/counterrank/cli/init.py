@@ -1,0 +1,122 @@
+"""`counterrank init`: look at a team's tables and write a job that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from counterrank import atomic
+from counterrank.errors import ConfigError
+from counterrank.io import EventsGuess, LogGuess, guess_events, guess_log, sample_of
+
+#: What a terminal may be asked, in this order; elsewhere nothing is.
+QUESTIONS = {
+    "propensity_scores": "Which column has the scores of today's policy?",
+    "action": "Which column has the shown items?",
+    "ranking": "Which column identifies a ranking?",
+}
+
+
+@click.command()
+@click.argument("log", type=click.Path())
+@click.option("--events", type=click.Path(), help="The table of clicks, orders and the like.")
+@click.option(
+    "--out", type=click.Path(), default="job.toml", show_default=True, help="The job to write."
+)
+@click.option("--columns", default="", help="What is known already: ROLE=COLUMN,...")
+def init(log: str, events: str | None, out: str, columns: str) -> None:
+    """Look at LOG and write a job file for `counterrank run`.
+
+    The roles of the columns are guessed from names, types and values; every guess is printed.
+    """
+    given = dict(pair.split("=", 1) for pair in columns.split(",") if "=" in pair)
+    table = sample_of(log)
+    guess = guess_log(table, given)
+    for role, question in QUESTIONS.items():
+        if sys.stdin.isatty() and any(f"{role}=NAME" in one for one in guess.missing):
+            given[role] = click.prompt(question, type=click.Choice(table.column_names))
+            guess = guess_log(table, given)
+    joined = None
+    if events is not None:
+        joined = guess_events(sample_of(events), guess.columns)
+    for note in (*guess.notes, *(joined.notes if joined else ())):
+        click.echo(note)
+    missing = [*guess.missing, *(joined.missing if joined else ())]
+    if not guess.rewards and joined is None:
+        missing.append(
+            "no column looks like a reward, and no events were given (say --events FILE)"
+        )
+    if missing:
+        raise ConfigError("this job cannot be written yet: " + "; ".join(missing))
+    atomic.write_text(out, job_text(log, guess, events, joined, Path(out).parent))
+    click.echo(f"wrote {out}; run it with: counterrank run {out}")
+
+
+def job_text(
+    log: str, guess: LogGuess, events: str | None, joined: EventsGuess | None, folder: Path
+) -> str:
+    """Return a commented job file in TOML."""
+    return "\n".join(_lines(log, guess, events, joined, folder)) + "\n"
+
+
+def _lines(
+    log: str, guess: LogGuess, events: str | None, joined: EventsGuess | None, folder: Path
+) -> Iterator[str]:
+    yield "# Written by `counterrank init`; every line is a guess to be checked."
+    yield f"log = {_path(log, folder)}"
+    yield f"target = {_value(list(guess.targets))}"
+    for key, value in (
+        ("context", [*guess.context]),
+        ("segment", [*guess.segments]),
+        ("time", guess.time),
+    ):
+        if value:
+            yield f"{key} = {_value(value)}"
+    if guess.logger:
+        yield f"logger = {_value(guess.logger)}    # how its scores became rankings"
+    yield 'json = "result.json"'
+    yield 'html = "report.html"'
+    yield ""
+    yield "# Declare what the log cannot show, if it is true:"
+    yield "# target-is-fresh = true     # no target was trained on these rows"
+    if "unit" not in guess.columns:
+        yield "# independent-rows = true    # no two rankings belong to one person"
+    if guess.columns:
+        yield from _table("columns", guess.columns)
+    if guess.policies:
+        yield from _table("policies", guess.policies)
+    if joined is not None and events is not None:
+        yield ""
+        yield "[events]"
+        yield f"path = {_path(events, folder)}"
+        yield f"join = {_value(list(joined.join))}"
+        if joined.time and guess.time:
+            yield f"time = {_value(joined.time)}"
+            yield '# within = "30 minutes"    # events later than this do not count'
+        yield from _table("events.rewards", joined.rewards)
+    elif len(guess.rewards) > 1:
+        yield from _table("rewards", guess.rewards)
+
+
+def _table(name: str, rows: Mapping[str, str]) -> Iterator[str]:
+    yield ""
+    yield f"[{name}]"
+    for key, value in rows.items():
+        yield f"{json.dumps(key) if not key.isidentifier() else key} = {_value(value)}"
+
+
+def _value(value: str | Sequence[str]) -> str:
+    """Return a text or a list of texts as TOML writes it."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _path(path: str, folder: Path) -> str:
+    """Return a path as the job, in its own folder, finds it."""
+    if "://" in path:
+        return _value(path)
+    return _value(Path(os.path.relpath(path, folder)).as_posix())

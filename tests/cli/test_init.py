@@ -1,0 +1,83 @@
+"""`counterrank init`: from tables that nobody described to a job that runs."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import counterrank as cr
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """One row per candidate in arbitrary order, with clicks."""
+    rng = np.random.default_rng(0)
+    n, candidates, shown = 400, 5, 3
+    old = 0.7 * rng.normal(size=(n, candidates))
+    ranking = cr.PlackettLuce(old).sample(shown, np.random.default_rng(1))[:, 0]
+    rows = []
+    for request in range(n):
+        for item in range(candidates):
+            place = np.flatnonzero(ranking[request] == item)
+            rows.append(
+                {
+                    "request_id": f"r{request}",
+                    "user_id": f"u{request % 150}",
+                    "device": ["mobile", "desktop"][request % 2],
+                    "item_id": f"i{item}",
+                    "position": int(place[0]) + 1 if len(place) else None,
+                    "clicked": float(rng.random() < 0.1 + 0.1 * item) if len(place) else None,
+                    "prod_score": old[request, item],
+                    "new_score": old[request, item] + 0.2 * item,
+                }
+            )
+    rng.shuffle(rows)
+    path = tmp_path / "impressions.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_the_job_runs(shop, tmp_path, counterrank):
+    done = counterrank("init", shop, "--out", tmp_path / "job.toml")
+    assert done.code == 0, done.out + done.err
+    assert "scores of today's policy: prod_score" in done.out + done.err
+    assert counterrank("run", "job.toml").code == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["log"]["n"] == 400 and result["lift"][0]["target"] == "new"
+
+
+def test_the_same_job_from_csv(shop, tmp_path, counterrank):
+    table = pq.read_table(shop)
+    pyarrow.csv.write_csv(table, tmp_path / "impressions.csv")
+    texts = []
+    for path in (shop, tmp_path / "impressions.csv"):
+        assert counterrank("init", path, "--out", tmp_path / "job.toml").code == 0
+        texts.append((tmp_path / "job.toml").read_text().replace(path.name, "LOG"))
+    assert texts[0] == texts[1]
+
+
+def test_what_cannot_be_guessed_is_said_and_nothing_is_written(shop, tmp_path, counterrank):
+    table = pq.read_table(shop)
+    names = {"prod_score": "score_a", "new_score": "score_b"}
+    pq.write_table(table.rename_columns([names.get(n, n) for n in table.column_names]), shop)
+    done = counterrank("init", shop, "--out", tmp_path / "job.toml")
+    assert done.code == 2 and "score_a, score_b" in done.out + done.err
+    assert not (tmp_path / "job.toml").exists()
+    told = counterrank(
+        "init", shop, "--out", tmp_path / "job.toml", "--columns", "propensity_scores=score_a"
+    )
+    assert told.code == 0 and (tmp_path / "job.toml").exists()
+
+
+def test_a_log_of_simulate_says_its_policies(counterrank):
+    assert (
+        counterrank(
+            "simulate", "--preset", "random", "--n", 500, "--k", 3, "--out", "log.parquet"
+        ).code
+        == 0
+    )
+    assert counterrank("init", "log.parquet").code == 0
+    assert counterrank("run", "job.toml").code == 0
