@@ -33,7 +33,8 @@ def test_evidence_is_no_better_than_that_on_the_baseline(log):
 
 
 def test_a_plan_for_a_lift_over_a_policy_allows_for_the_bias_of_both(log):
-    result = cr.evaluate(log, ["new", "old"], estimators=["auto"], baseline="old", audit=False)
+    estimators = [cr.Auto(allowance=0.01)]
+    result = cr.evaluate(log, ["new", "old"], estimators=estimators, baseline="old", audit=False)
     both = result.estimate("new").allowance + result.estimate("old").allowance
     assert result.estimate("old").allowance > 0 and set(result.planning) == {"new"}
     assert result.planning["new"].allowance_relative == pytest.approx(both / result.log.value)

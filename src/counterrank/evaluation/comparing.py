@@ -54,15 +54,20 @@ def rivals(
         if job.target == chosen.target and parse(job.name).plain and job is not own
     ]
 
-    return [
-        Rival(
-            job.name,
-            chosen.value - one.value,
-            _difference(own, chosen, job, one, pairs).stderr,
-            usable(one) and not _contradicted(job, one, plain, pairs),
-        )
+    apart = [
+        (job, one, _difference(own, chosen, job, one, pairs))
         for job, one in plain
         if parse(job.name).assumes_less(basis, length)
+    ]
+    return [
+        # An interval is contradicted by what is far from its centre.
+        Rival(
+            job.name,
+            away.value + away.shift,
+            away.stderr,
+            usable(one) and not _contradicted(job, one, plain, pairs),
+        )
+        for job, one, away in apart
     ]
 
 

@@ -100,7 +100,7 @@ class Quantity:
             value=ratio,
             gradient=(self.gradient - ratio * other.gradient) / below,
             allowance=(self.allowance + abs(ratio) * other.allowance) / abs(below),
-            extra=(self.extra + ratio**2 * other.extra) / below**2,
+            extra=(self.extra + ratio**2 * other.extra) / below / below,
             shift=(self.shift - ratio * other.shift) / below,
         )
 

@@ -26,6 +26,8 @@ from counterrank.policies import Policy
 
 #: Number of sums: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3
+#: Variance of log ratios that is rounding: policies with probabilities alike to a millionth.
+FLAT = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,13 @@ def correction(sums: Floats) -> Floats:
     correction = g d / v for g = mean(t e), v = mean(t h), d = mean(E_target h - h). The coefficients
     are its derivatives, and sum to the correction itself because it is of degree one.
 
+    Log ratios that do not vary tell nothing, and there is no correction.
+
     >>> float(correction(np.array([0.5, 2.0, 4.0])) @ [0.5, 2.0, 4.0])
     1.0
     """
     g, v, d = sums
-    if not v > 0.0:
+    if not v > FLAT:
         return np.zeros(SUMS)
     return np.array([d / v, -g * d / v**2, g / v])
 

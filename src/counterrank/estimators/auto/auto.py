@@ -14,6 +14,7 @@ from counterrank.estimators.auto.members import (
     Rough,
     calibration,
     corrected,
+    covered,
     members_of,
     tails_of,
     weights_of,
@@ -77,14 +78,11 @@ class AutoPlan(Plan[AutoState]):
         columns, totals = self._contributions(near.batch, weights, look)
         aim = self._aim(near, look)
         shown = near.batch.action >= 0
-        sums = {
-            name: np.array([(w * shown).sum(), ((w * shown) ** 2).sum()]) / self.rate
-            for name, w in weights.items()
-        }
+        sums = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
         controls = self._controls(view)
         if rows is not None:
             rough = self._rough(view)
-            sums |= {name: np.array([w.sum(), (w**2).sum()]) for name, w in rough.richer.items()}
+            sums |= {name: float((w**2).sum()) for name, w in rough.richer.items()}
             columns, totals = rough.corrected(columns, totals, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
             asked, aim = aim, np.zeros((len(aim), batch.n))
@@ -104,9 +102,8 @@ class AutoPlan(Plan[AutoState]):
                 np.ascontiguousarray(columns), np.concatenate([totals, aim]), controls, batch.position_weights,
                 batch.bucket if self.workspace.by_unit else None,
             ),
-            weight=np.array([sums[name][0] for name in self.members]),
-            square=np.array([sums[name][1] for name in self.members]),
-            slots=float(shown.sum()) / self.rate,
+            square=np.array([sums[name] for name in self.members]),
+            covered=covered(weights.get("iips"), near.ratios, self.limit) / self.rate,
             tails=tails_of(part, self.members, self._draws(part)),
             ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
@@ -225,9 +222,9 @@ class AutoPlan(Plan[AutoState]):
         return estimate_from(state, summary, decision, self.workspace, self.flags, details)
 
     def combination(self, state: AutoState) -> Floats:
-        """Return how the estimate combines the row totals of the members and of the aimed step."""
+        """Return how the interval's centre combines the row totals of members and aimed step."""
         summary, decision = self.decision(state)
-        return decision.weights @ summary.terms
+        return decision.centre @ summary.terms
 
 
 def _nothing(batch: RankingLog) -> Outlook:
@@ -239,9 +236,10 @@ def _nothing(batch: RankingLog) -> Outlook:
 class Auto(Estimator):
     """The average of several cross-fitted reward models, corrected by weights as far as the log supports them.
 
-    The interval is centred on the estimate and allows for a stated bias (`docs/auto.md`):
-    `allowance` sets it, in the unit of the value; by default it follows from how far the models
-    disagree and how much the target changes. Without whole distributions or policies to draw from:
+    The estimate is shrunk towards the models, its interval is not, so that the two need not have the
+    same centre (`docs/auto.md`). The interval allows for a stated bias: `allowance` sets it, in the
+    unit of the value; by default it follows from how far the models disagree and how much the target
+    changes. Without whole distributions or policies to draw from:
     weights and mean-zero controls only.
 
     >>> import numpy as np, counterrank as cr

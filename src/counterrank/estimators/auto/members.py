@@ -21,6 +21,7 @@ rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second t
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING
@@ -71,6 +72,24 @@ def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, 
             out[name] = ratios.full()
         else:
             out[name] = ratios.ordered(whole, orders[name])
+    return out
+
+
+def covered(weights: Floats | None, ratios: Ratios, limit: float) -> Floats:
+    """Return sums and numbers of cut weights (2, 2): of single items, and of three neighbours.
+
+    Whole weights have a mean of one; what is missing of it is the share of the target that the log
+    does not reach. Neighbours stand for all threes of a page, and only independent positions have
+    weights of them.
+    """
+    shown, out = ratios.batch.action >= 0, np.zeros((2, 2))
+    if weights is not None:
+        out[0] = (weights * shown).sum(), shown.sum()
+    if ratios.kind == "factored":
+        width = min(ratios.rho.shape[1], 3)
+        within = sliding_window_view(shown, width, axis=1).all(axis=2)
+        product = sliding_window_view(ratios.rho, width, axis=1).prod(axis=2)
+        out[1] = np.minimum(product, limit)[within].sum(), within.sum()
     return out
 
 

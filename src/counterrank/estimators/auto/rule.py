@@ -1,7 +1,7 @@
 """The rule of `auto`: a pure function of means and covariances, and the `Estimate` that it makes."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,30 +23,42 @@ class MemberStep:
     """A step from the estimate so far towards a member that relies more on the data.
 
     `difference` is that of the member to the estimate so far, with its `stderr`. The estimate moves by
-    `share` of the difference; `bound` is the bias that remains possible.
+    `share` of the difference.
     """
 
     member: str
     difference: float
     stderr: float
     share: float
-    bound: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The combination of members (J,) that is the estimate, and the bias its interval allows for.
+    """The estimate and the centre of its interval: combinations of members (J,).
 
-    `parts` are the sources of the allowance; `unknown` is a variance in addition to that of the members;
-    `basis` is the member with the largest weight.
+    The interval has the error of the centre, `unknown` is a variance beside that of the members.
+    `parts` are the sources of the bias that it has room for. `steps` are those of the estimate.
     """
 
     weights: Floats
-    allowance: float
+    centre: Floats
     parts: dict[str, float]
-    steps: tuple[MemberStep, ...]
-    basis: str
     unknown: float = 0.0
+    steps: tuple[MemberStep, ...] = ()
+
+    @classmethod
+    def at(
+        cls, summary: Summary, centre: Floats, parts: dict[str, float], unknown: float = 0.0
+    ) -> "Decision":
+        """Return the decision whose estimate is the centre; whole rankings know what lists do not."""
+        known = [exact(summary, name) for name in summary.members]
+        left = unknown * (1.0 - float(centre[known].sum())) ** 2
+        return cls(centre, centre, {name: part for name, part in parts.items() if part > 0}, left)
+
+    @property
+    def allowance(self) -> float:
+        """The bias that the interval has room for: the squares of its sources add."""
+        return math.sqrt(sum(part**2 for part in self.parts.values()))
 
 
 def decide(
@@ -55,50 +67,75 @@ def decide(
     unknown: float = 0.0,
     counted: NDArray[np.bool_] | None = None,
 ) -> Decision:
-    """Return the combination of members that the evidence supports.
+    """Return the estimate, the centre of its interval and the bias that the interval allows for.
 
-    The estimate starts at the first member. Each further member relies more on the data and less on the
-    models. Its difference d to the estimate so far, with standard error s, is evidence on the bias of
-    that estimate. A difference within two standard errors counts as chance, and the estimate stays.
-    Beyond, the estimate moves by f d with f = 1 - (2 s / d)^2, which is nearly all of d where the
-    evidence is strong. The bias that remains possible is (1 - f) max(|d|, s): the part of the difference
-    that was not taken, or the standard error where that is larger, because the log could not have shown
-    a smaller bias.
+    The estimate is shrunk, the interval is not. The estimate starts at the first member and moves only
+    where the log contradicts it (`moved`), because most differences are chance. The interval starts at
+    the first member that corrects the models in the direction of the target, whether that correction is
+    chance or not, and goes on by the same steps: no shorter interval contains the truth whatever the
+    bias in that direction is. It allows for the bias that no correction sees (`allowed`). Weights of
+    whole rankings need no allowance: where their interval is shorter, it is the interval.
 
-    Where lists repeat, the log also gives the variance u of the change that the means of lists do not
-    know (`unknown`). Whole rankings measure this change with variance s^2, so f is at least u / (u + s^2)
-    for them. `counted` (M,) are the models whose disagreement counts, by default all.
+    `unknown` is the variance of the change that the means of repeated lists leave unknown. `counted`
+    (M,) are the models whose disagreement counts, by default all.
     """
     J = len(summary.members)
-    weights = np.zeros(J)
-    weights[0] = 1.0
-    steps = []
-    modelled = MODELS in summary.members
-    for j in range(1, J):
+    first = next((j for j in range(1, J) if summary.seen[j]), 0)
+    weights, steps = moved(summary, 0, unknown)
+    centre, _ = moved(summary, first, unknown)
+    if allowance is None:
+        models = summary.models if counted is None else summary.models[counted]
+        found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
+        found += [
+            # Of what the logger never shows nothing was measured.
+            Decision.at(summary, np.eye(J)[j], {"never shown": float(missing) * summary.change})
+            for j, missing in enumerate(summary.unsupported)
+            if summary.seen[j] and exact(summary, summary.members[j])
+        ]
+    else:
+        found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
+    half, best = min(((_half(summary, one), -j) for j, one in enumerate(found)))
+    chosen = found[-best]
+    # An estimate beyond the end of its interval goes back to the end.
+    away = weights - chosen.centre
+    gap = abs(float(away @ summary.value[1 : 1 + J]))
+    inside = min(1.0, half / gap) if gap > 0.0 else 1.0
+    return replace(chosen, weights=chosen.centre + inside * away, steps=tuple(steps))
+
+
+def _half(summary: Summary, decision: Decision) -> float:
+    """Return half the length of the 95 % interval of the lift."""
+    return contrast_of(summary, decision).lift.half(0.95)
+
+
+def moved(summary: Summary, start: int, unknown: float) -> tuple[Floats, list[MemberStep]]:
+    """Return the combination of members that evidence supports, from a member on, and its steps.
+
+    Each further member relies more on the data and less on the models. Its difference d to the
+    combination so far, with standard error s, is evidence on the bias of that combination. A
+    difference within two standard errors counts as chance. Beyond, the combination moves by f d with
+    f = 1 - (2 s / d)^2, which is nearly all of d where the evidence is strong.
+
+    Where lists repeat, the log gives the variance u of the change that their means do not know.
+    Whole rankings measure this change with variance s^2, so f is at least u / (u + s^2) for them.
+    """
+    J = len(summary.members)
+    weights, steps = np.eye(J)[start], []
+    for j in range(start + 1, J):
         # Own-position weights depend on the own item only; models depend on the rest of the page too.
-        blind = modelled and summary.members[j] == "iips" and not exact(summary, "iips")
-        if blind or not summary.seen[j]:
+        blind = MODELS in summary.members and summary.members[j] == "iips"
+        whole = exact(summary, summary.members[j])
+        if (blind and not whole) or not summary.seen[j]:
             continue
         # The difference to the combination so far, not to the last member: the combination may already
         # contain a part of this member.
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
         s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
-        share = taken(d, s)
-        if exact(summary, summary.members[j]):
-            share = max(share, weighed(unknown, s))
-        # Items that the logger never shows have no weight, and cut weights are too small. For that
-        # share of the target the change is not measured.
-        missing = summary.alone if summary.members[j] == "iips" else float(summary.unsupported[j])
-        bound = (1 - share) * max(abs(d), s) + missing * summary.change
-        steps.append(MemberStep(summary.members[j], d, s, share, bound))
+        share = max(taken(d, s), weighed(unknown, s) if whole else 0.0)
+        steps.append(MemberStep(summary.members[j], d, s, share))
         weights = weights + share * move
-    models = summary.models if counted is None else summary.models[counted]
-    parts = allowed(summary, steps, models) if allowance is None else {"given": float(allowance)}
-    whole = math.sqrt(sum(part**2 for part in parts.values()))
-    rests = 1.0 - sum(weights[j] for j in range(J) if exact(summary, summary.members[j]))
-    basis = _basis(summary.members, weights)
-    return Decision(weights, whole, parts, tuple(steps), basis, unknown * rests**2)
+    return weights, steps
 
 
 def taken(difference: float, stderr: float) -> float:
@@ -125,45 +162,44 @@ def exact(summary: Summary, member: str) -> bool:
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
-def allowed(summary: Summary, steps: list[MemberStep], models: Floats) -> dict[str, float]:
-    """Return the possible sources of bias; their squares add.
+def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
+    """Return the sources of a bias that no correction sees; their squares add.
 
-    The first step bounds the error of the models in the direction of the target. Weights of whole
-    rankings make no assumption, so the bias that they leave possible is a bound of the total.
+    `first` is the member that corrects the start. Where there is none, all of the expected change may
+    be wrong.
     """
-    if exact(summary, summary.members[0]):
+    if exact(summary, summary.members[first]):
         return {}
-    whole = [step.bound for step in steps if exact(summary, step.member)]
-    aimed = steps[0].bound if steps else summary.change
-    parts = {"what the log leaves open": aimed}
+    parts = {"nothing corrects the models": 0.0 if first else summary.change}
     if len(models):
         parts["models disagree"] = float(np.ptp(models)) / 2
         # Where the logger shows nothing, the change that the models expect may be entirely wrong.
-        parts["rests on the models alone"] = summary.alone * summary.change
-    total = math.sqrt(sum(part**2 for part in parts.values()))
-    if whole and whole[0] < total:
-        return {"what whole rankings leave open": whole[0]}
-    return {name: part for name, part in parts.items() if part > 0}
+        parts["rests on the models alone"] = max(summary.alone, summary.jointly) * summary.change
+    return parts
 
 
-def _basis(members: tuple[str, ...], weights: Floats) -> str:
-    """Return the member with the largest share, among those that have weights."""
+def _basis(summary: Summary, decision: Decision) -> str:
+    """Return the member with the largest share in the interval's centre, among those with weights."""
     known = [
-        (abs(float(w)), -j) for j, w in enumerate(weights) if members[j] not in (MODELS, AIMED)
+        (abs(float(w)), -j)
+        for j, w in enumerate(decision.centre)
+        if summary.members[j] not in (MODELS, AIMED)
     ]
-    return members[-max(known)[1]]
+    return summary.members[-max(known)[1]]
 
 
 def contrast_of(summary: Summary, decision: Decision) -> Contrast:
-    """Return the combination of members against the logged reward, with the allowance for bias."""
+    """Return the estimate against the logged reward, with the interval that the decision makes."""
     T = 1 + len(summary.members)
     sample = Known(summary.n, summary.units, summary.covariance[:T, :T])
+    value, centre = (float(w @ summary.value[1:T]) for w in (decision.weights, decision.centre))
     new = Quantity(
         sample,
-        float(decision.weights @ summary.value[1:T]),
-        np.concatenate([[0.0], decision.weights]),
+        value,
+        np.concatenate([[0.0], decision.centre]),
         allowance=decision.allowance,
         extra=decision.unknown,
+        shift=centre - value,
     )
     return Contrast.between(new, Quantity(sample, float(summary.value[0]), np.eye(T)[0]))
 
@@ -174,28 +210,27 @@ def estimate_from(
 ) -> Estimate:  # fmt: skip
     """Return the estimate with its bias-aware interval."""
     contrast, level, looks = contrast_of(summary, decision), workspace.level, workspace.looks
-    value = contrast.value.value
     found = Estimate(
         target=workspace.target,
         estimator="auto",
-        value=value,
+        value=contrast.value.value,
         stderr=contrast.value.stderr,
-        by_position=_positions(summary, decision, value),
+        by_position=_positions(summary, decision, lift=False),
         ess=float(state.mean_weight[0] ** 2 / state.mean_weight[1])
         if state.mean_weight[1] > 0
         else 0.0,
         n=state.n,
         level=level,
-        lift=Lift.of(contrast, level, looks, _lift_by_position(summary, decision, value)),
+        lift=Lift.of(contrast, level, looks, _positions(summary, decision, lift=True)),
         flags=(*flags, *_flags(summary, decision)),
         details={**_details(summary, decision), **details},
         contrast=contrast,
         looks=looks,
         allowance=decision.allowance,
-        basis=decision.basis,
+        basis=_basis(summary, decision),
         weighted=sum(
             abs(float(w))
-            for name, w in zip(summary.members, decision.weights, strict=True)
+            for name, w in zip(summary.members, decision.centre, strict=True)
             if name not in (MODELS, AIMED)
         ),
     )
@@ -216,33 +251,33 @@ def _unknown(summary: Summary) -> str:
     return ""
 
 
-def _positions(summary: Summary, decision: Decision, value: float) -> tuple[PositionValue, ...]:
-    """Return V_k; the difference to the total is spread over positions by their weights.
+def _positions(summary: Summary, decision: Decision, *, lift: bool) -> tuple[PositionValue, ...]:
+    """Return V_k, or its difference to the logger's; what is of the page is spread over positions.
 
-    Row totals use surprises along click histories, which have no value at a single position.
+    Row totals use surprises along click histories, and the aimed step corrects the page: neither has a
+    value at a single position. Shares of the positions are in proportion to their weights, and so is
+    the error of the aimed step.
     """
-    alpha, w = summary.alpha, np.concatenate([[0.0], decision.weights])
-    values = summary.at @ w
-    values = values + (value - float(alpha @ values)) * alpha / max(float(alpha @ alpha), 1e-300)
-    errors = np.sqrt(np.maximum(np.einsum("c,kcd,d->k", w, summary.at_covariance, w), 0.0))
+    alpha, away = summary.alpha, -1.0 if lift else 0.0
+    share = alpha / max(float(alpha @ alpha), 1e-300)
+    own = summary.at[:, 1:] @ decision.weights
+    rest = float(decision.weights @ summary.value[1 : len(decision.weights) + 1]) - float(
+        alpha @ own
+    )
+    values = own + rest * share + away * summary.at[:, 0]
+    w = np.concatenate([[away], decision.centre])
+    variance = np.einsum("c,kcd,d->k", w, summary.at_covariance, w) + share**2 * _aimed(summary, w)
+    errors = np.sqrt(np.maximum(variance, 0.0))
     return tuple(PositionValue(float(v), float(e)) for v, e in zip(values, errors, strict=True))
 
 
-def _lift_by_position(
-    summary: Summary, decision: Decision, value: float
-) -> tuple[PositionValue, ...]:
-    """Return the paired differences to the logger by position."""
-    own, paired = (
-        _positions(summary, decision, value),
-        np.concatenate([[-1.0], decision.weights]),
-    )
-    spread = np.sqrt(
-        np.maximum(np.einsum("c,kcd,d->k", paired, summary.at_covariance, paired), 0.0)
-    )
-    return tuple(
-        PositionValue(one.value - float(r), float(e))
-        for one, r, e in zip(own, summary.at[:, 0], spread, strict=True)
-    )
+def _aimed(summary: Summary, combination: Floats) -> float:
+    """Return the variance that the aimed step adds to the page in a combination (1+J,)."""
+    if AIMED not in summary.members:
+        return 0.0
+    step = np.zeros(1 + len(summary.members))
+    step[[1, 2]] = combination[2] * np.array([-1.0, 1.0])
+    return float(step @ summary.covariance[: len(step), : len(step)] @ step)
 
 
 def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
@@ -284,7 +319,7 @@ class MemberRow:
 
 
 def _details(summary: Summary, decision: Decision) -> Json:
-    J = len(summary.members)
+    J, basis = len(summary.members), _basis(summary, decision)
     errors = np.sqrt(np.maximum(np.diag(summary.covariance), 0.0))
     table = [
         MemberRow(
@@ -301,15 +336,15 @@ def _details(summary: Summary, decision: Decision) -> Json:
         "members": [asdict(row) for row in table],
         "combination": {row.member: row.share for row in table if abs(row.share) > 1e-9},
         "models": [float(v) for v in summary.value[1 + J :]],
-        "interval_base": decision.basis,
+        "interval_base": basis,
+        "centre": {n: float(w) for n, w in zip(summary.members, decision.centre, strict=True) if w},
         "bias_allowance": decision.allowance,
         "allowance_from": decision.parts,
         "model_alone_share": summary.alone,
         "order_path": _order_path(summary, table),
-        "why": _why(decision),
+        "why": _why(decision, basis),
         "steps": [
-            {"towards": s.member, "difference": s.difference, "difference_stderr": s.stderr, "share": s.share,
-             "allowance": s.bound}
+            {"towards": s.member, "difference": s.difference, "difference_stderr": s.stderr, "share": s.share}
             for s in decision.steps
         ],
     }  # fmt: skip
@@ -329,7 +364,7 @@ def _order_path(summary: Summary, table: list[MemberRow]) -> list[dict[str, floa
     ]
 
 
-def _why(decision: Decision) -> str:
+def _why(decision: Decision, basis: str) -> str:
     moved = [
         f"{step.member} ({in_percent(step.share, 0)})"
         for step in decision.steps
@@ -337,6 +372,5 @@ def _why(decision: Decision) -> str:
     ]
     way = "moved towards " + ", then ".join(moved) if moved else "no richer weights moved it"
     return (
-        f"{way}; the interval rests on '{decision.basis}' and allows for a bias of "
-        f"{decision.allowance:.3g}"
+        f"{way}; the interval rests on '{basis}' and allows for a bias of {decision.allowance:.3g}"
     )

@@ -21,8 +21,8 @@ class AutoState:
     - sums: those of T row totals: the logged reward, J members, the own-position member by each of M
       models, A terms of the aimed step (`aim`), H controls of mean zero
     - mixed (K, 1+J, H): products of contributions at each position with controls
-    - weight (J,), square (J,): sums of weights and of their squares over positions
-    - slots: number of positions shown
+    - square (J,): sums of squared weights over positions
+    - covered (2, 2): sums and numbers of cut weights, of single items and of three neighbours
     - tails: mean squares of weights that follow from the policies
     - ratio (K,): sums of rho_k^2, where positions are independent
     - folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows
@@ -38,9 +38,8 @@ class AutoState:
     second: Floats
     sums: Sums
     mixed: Floats
-    weight: Floats
     square: Floats
-    slots: float
+    covered: Floats
     tails: Tails
     ratio: Floats
     folds: Floats
@@ -86,6 +85,8 @@ class Summary:
     - unsupported (J,): share of the target's mass that a member's weights cannot reach
     - alone: share of the target that rests on the reward models alone: 1 - mean cut weight of own
       positions, or the share without support where these weights are not known
+    - jointly: the same share of the target's threes of neighbouring items, where positions are
+      independent: models know effects of two items, and what they lack begins with three
     - terms (J, C): each member as a combination of the row totals of a `Part`
     - volume (K,): the change in clicks at each position; the rest of the change is one in amounts
     """
@@ -102,6 +103,7 @@ class Summary:
     seen: NDArray[np.bool_]
     unsupported: Floats
     alone: float
+    jointly: float
     terms: Floats
     volume: Floats
 
@@ -161,14 +163,23 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
         covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
     unsupported = tails.unsupported / max(tails.rows, 1)
-    alone = float(unsupported.max(initial=0.0)) if modelled else 0.0
-    if modelled and "iips" in members:
-        alone = 1.0 - float(state.weight[members.index("iips")]) / max(state.slots, 1.0)
+    alone, jointly = (_uncovered(*part) if modelled else 0.0 for part in state.covered)
+    if modelled and not state.covered[0, 1]:
+        alone = float(unsupported.max(initial=0.0))
     found = Summary(
         members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
-        max(alone, 0.0), np.eye(J), state.volume / n,
+        alone, jointly, np.eye(J), state.volume / n,
     )  # fmt: skip
     return with_aim(found, state.aims) if state.aims else found
+
+
+def _uncovered(weight: float, count: float) -> float:
+    """Return how much of the target cut weights leave out: whole ones have a mean of one.
+
+    >>> _uncovered(6.0, 8.0), _uncovered(0.0, 0.0)
+    (0.25, 0.0)
+    """
+    return max(1.0 - float(weight) / float(count), 0.0) if count else 0.0
 
 
 def with_aim(summary: Summary, aims: int) -> Summary:
@@ -199,9 +210,11 @@ def with_aim(summary: Summary, aims: int) -> Summary:
         at=summary.at[:, places],
         at_covariance=summary.at_covariance[:, places][:, :, places],
         inflation=summary.inflation[again],
-        seen=summary.seen[again],
+        # Equal log ratios tell nothing: the step is not there.
+        seen=np.concatenate([summary.seen[:1], [bool(coefficients.any())], summary.seen[1:]]),
         unsupported=summary.unsupported[again],
         alone=summary.alone,
+        jointly=summary.jointly,
         terms=own,
         volume=summary.volume,
     )
