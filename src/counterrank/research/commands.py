@@ -12,8 +12,13 @@ import click
 from counterrank.cli.console import results_console, seed_option, showing_progress
 from counterrank.research.paper import FIGURES
 
-#: Options whose name differs from that of the parameter; worlds call their actions items.
-_NAMES = {"rewards": "reward", "logging_": "logging", "target_kind": "target"}
+#: What --set takes, and the words that it may be.
+_MORE = {
+    "reward": ("pairwise", "binary", "triple", "multiplicative"),
+    "logging": ("factored", "plackett-luce"),
+    "logger": ("plackett-luce", "epsilon", "swap", "mixture"),
+    "target": ("near", "far", "blind", "top"),
+}
 _WORLDS = ("search", "feed", "shop")
 
 
@@ -70,17 +75,6 @@ _EPILOG = """Example:
     "--actions", type=click.IntRange(min=2), help="Number of actions, or of items in the catalogue."
 )
 @click.option(
-    "--rewards",
-    type=click.Choice(["pairwise", "binary", "triple", "multiplicative"]),
-    help="Reward model.",
-)
-@click.option(
-    "--logging",
-    "logging_",
-    type=click.Choice(["factored", "plackett-luce"]),
-    help="Kind of logging policy.",
-)
-@click.option(
     "--candidates",
     type=click.IntRange(min=1),
     help="search, feed, shop: items a request chooses from.",
@@ -91,15 +85,13 @@ _EPILOG = """Example:
     help="search, feed, shop: how users click.",
 )
 @click.option(
-    "--logger",
-    type=click.Choice(["plackett-luce", "epsilon", "swap", "mixture"]),
-    help="search, feed, shop: how the logging policy explores.",
-)
-@click.option(
-    "--target-kind",
-    type=click.Choice(["near", "far", "blind", "top"]),
-    help="search, feed, shop: the new policy is near the old one, sharper, of scores that say "
-    "nothing, or a top list.",
+    "--set",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="More of the world; repeatable. published, paper, random: reward=pairwise|binary|triple|"
+    "multiplicative, logging=factored|plackett-luce. search, feed, shop: logger=plackett-luce|epsilon|"
+    "swap|mixture, target=near|far|blind|top.",
 )
 def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
     """Write a simulated log with a target policy `new`.
@@ -110,7 +102,13 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     from counterrank.research import simulate as worlds
 
     check_outputs([], {"--out": out})
-    given = {_NAMES.get(name, name): value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    for text in given.pop("more"):
+        name, _, value = text.partition("=")
+        if value not in _MORE.get(name, ()):
+            known = "; ".join(f"{one}={'|'.join(words)}" for one, words in _MORE.items())
+            raise click.UsageError(f"--set {text} is not understood; known: {known}")
+        given[name] = value
     environment: worlds.Environment | worlds.World
     if preset in _WORLDS:
         given |= {"K": k} if k is not None else {}
