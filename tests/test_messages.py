@@ -12,25 +12,28 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank import messages
+from counterrank.audit import CHECKS, REWARD_FINDINGS
 from counterrank.cli.main import main
 from counterrank.errors import LogError, UnknownNameError
+from counterrank.evaluation.judging import CHECKS as JUDGED
+from counterrank.findings import TITLES
 from counterrank.messages import Message, code_of, for_command, has, say
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(cr.__file__).parent
 
 
-def codes_in_source() -> set[str]:
-    """Every code of a `Message(...)` in the source, also one given by a constant of `messages`."""
+def codes_in_source(kind: str) -> set[str]:
+    """Every code of a `Message(...)` or `Finding(...)` in the source, also one given by a constant."""
     found = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Message"):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == kind):
                 continue
             code = node.args[0]
-            if isinstance(code, ast.Constant):
+            if isinstance(code, ast.Constant) and code.value:
                 found.add(code.value)
-            elif isinstance(code, ast.Name) and code.id.isupper():
+            elif isinstance(code, ast.Name) and hasattr(messages, code.id):
                 found.add(getattr(messages, code.id))
     return found
 
@@ -39,7 +42,13 @@ def test_every_code_is_listed_in_the_documentation_and_none_that_is_gone():
     page = (ROOT / "docs" / "messages.md").read_text()
     listed = set(re.findall(r"^\| `([a-z0-9-]+)` \|", page, flags=re.M))
     by_name = {"pbm", "click-model"}  # named after their estimators
-    assert listed == codes_in_source() | by_name
+    assert listed == codes_in_source("Message") | by_name | set(TITLES)
+
+
+def test_every_check_has_a_title():
+    checks = {check.__name__.replace("_", "-") for check in JUDGED}
+    known = {check.name for check in CHECKS} | set(REWARD_FINDINGS) | checks
+    assert codes_in_source("Finding") | known <= set(TITLES)
 
 
 def test_a_message_is_its_words_and_keeps_its_code_when_it_travels():

@@ -188,8 +188,10 @@ ESTIMATORS_SKIPPED = Keys(
 )
 #: The notes of an A/B test.
 NOTES = Keys(
-    {"code": "code", "text": "text", "status": "status", "remedy": "help", "fatal": "fatal"}
-)
+    {"code": "code", "text": "text", "status": "status", "remedy": "help", "cause": "cause",
+     "fatal": "fatal"},
+    frozenset({"remedy", "cause", "fatal"}),
+)  # fmt: skip
 
 
 def worst(statuses: Iterable[Outcome]) -> Outcome:
@@ -209,7 +211,6 @@ TITLES: dict[str, str] = {
     "logged-propensities": "Propensities are logged",
     "exploration": "The logger explores",
     "propensity-kind": "What the propensities mean",
-    "replacement": "Items repeat or not, as the propensities say",
     "scores": "Shown items fit the logger's scores",
     "mean-weight": "Weights average 1",
     "mean-weight-by-group": "Weights average 1 in every group",
@@ -218,13 +219,34 @@ TITLES: dict[str, str] = {
     "rounding": "Propensities have enough digits",
     "target-differs": "The target differs from the logger",
     "candidates": "Shown items were candidates",
-    "consistency": "Propensities and distributions agree",
     "calibration": "Propensities fit what was shown",
     "drift": "Rewards stay alike over time",
     "duplicates": "No row is repeated",
     "rewards": "Rewards vary",
     "units": "Enough independent rows or units",
     "context": "No value of the context is missing",
+    "lost-rewards": "Rewards were not lost on their way",
+    "inverse-propensity": "Propensities are not too small",
+    "propensity-vs-distribution": "Propensities and distributions agree",
+    "repeated-items": "Items repeat as independent draws do",
+    "rewards-by-position": "No position lost its rewards",
+    "rewards-by-stretch": "No stretch of rows lost its rewards",
+    "rewards-by-item": "No items lost their rewards",
+    "rewards-by-neighbour": "Rewards stand at their own item",
+    "rewards-by-magnitude": "Amounts of an item are of one size",
+    "rewards-by-level": "No group of rows lost its rewards",
+    "rewards-by-day": "No day lost its rewards",
+    "rewards-by-level-and-day": "No group lost its rewards from a day on",
+    "rewards-by-category": "No category of items lost its rewards",
+    "rewards-by-popularity": "Popular items have their rewards",
+    "rewards-counted-twice": "Rewards are counted once",
+    "rewards-capped": "Amounts are not capped",
+    "rewards-in-other-units": "Amounts are in one unit",
+    "rewards-by-visit": "Rewards belong to the page they stand at",
+    "lift-by-halves": "The lift is the same in both halves of the log",
+    "target-scores": "The target's scores belong to their rows",
+    "user-column": "Rows of one user are known to belong together",
+    "denominator-near-zero": "The denominator of a ratio is known",
     "estimable": "There is an estimate",
     "model-alone": "The estimate can be checked by weights",
     "ess": "Enough effective rows",

@@ -12,9 +12,8 @@ from typing import Self
 
 from counterrank.options import spelled
 
-#: The command that messages are written for; None in Python. Of the process, because rows are read in
-#: threads, which would not see a context of the caller.
-_command: str | None = None
+#: The command that messages are written for; None in Python. Threads that read rows take it with them.
+_COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
 
 
 class Message(str):
@@ -77,8 +76,9 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     ...     say("--logger", "top"), say("--decimal", ",")
     ('--logger top', '--config decimal=,')
     """
-    command = spelled(option, value, _command or "")
-    if _command is not None:
+    written_for = _COMMAND.get()
+    command = spelled(option, value, written_for or "")
+    if written_for is not None:
         return command
     key = option.lstrip("-").replace("-", "_")
     return f"{command} ({python or f'{key}={value!r}'} in Python)"
@@ -87,12 +87,11 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
 @contextmanager
 def for_command(name: str) -> Iterator[None]:
     """Write messages for a command: options are not spelled for Python as well."""
-    global _command
-    before, _command = _command, name
+    token = _COMMAND.set(name)
     try:
         yield
     finally:
-        _command = before
+        _COMMAND.reset(token)
 
 
 _ROW_NAME: ContextVar[Callable[[int], str] | None] = ContextVar("row_name", default=None)

@@ -59,7 +59,7 @@ def test_a_wrong_temperature_is_found_and_said(temperature, word):
 
 
 def test_a_small_distance_is_a_warning():
-    (found,) = findings(log_of(*world(said="plackett-luce:temperature=0.95")))
+    (found,) = findings(log_of(*world(said="plackett-luce:temperature=0.94")))
     assert found.status == "warned"
 
 

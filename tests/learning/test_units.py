@@ -9,8 +9,8 @@ import pytest
 from tests.learning.conftest import clicks_log, learn
 
 import counterrank as cr
+from counterrank.data.copies import copies_of
 from counterrank.errors import LogError
-from counterrank.learning.copies import copies_of
 
 
 def users_log(seed: int, users: int, rows: int, *, known: bool) -> cr.RankingLog:

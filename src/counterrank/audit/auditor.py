@@ -5,13 +5,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterrank.audit import groups, propensities, rewards, rows, scores
+from counterrank.audit import (
+    amounts,
+    groups,
+    item_rates,
+    propensities,
+    reward_rates,
+    rewards,
+    rows,
+    scores,
+    visits,
+)
 from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.findings import SKIPPED, Finding
 
+#: Checks of one reward; what they find speaks of that reward, all else of the log.
+OF_REWARDS: tuple[Check, ...] = (
+    rewards.LostRewards(),
+    reward_rates.RewardRates(),
+    item_rates.ItemRates(),
+    amounts.Amounts(),
+    visits.OtherPage(),
+)
+REWARD_FINDINGS = (
+    *rewards.FINDINGS,
+    *reward_rates.FINDINGS,
+    *item_rates.FINDINGS,
+    *amounts.FINDINGS,
+    visits.OtherPage.name,
+)
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
     rows.Logged(),
@@ -22,7 +47,8 @@ VITAL: tuple[Check, ...] = (
     groups.Weights(),
     groups.GroupWeights(),
     rows.Robots(),
-    rewards.LostRewards(),
+    rows.Duplicates(),
+    *OF_REWARDS,
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
@@ -33,14 +59,10 @@ FURTHER: tuple[Check, ...] = (
     propensities.Consistency(),
     propensities.Calibration(),
     rows.Drift(),
-    rows.Duplicates(),
     rows.RewardsCheck(),
     rows.Units(),
     rows.Context(),
 )
-#: Checks of one reward of several; their findings are `REWARD_FINDINGS`.
-OF_REWARDS: tuple[Check, ...] = (rewards.LostRewards(),)
-REWARD_FINDINGS = rewards.FINDINGS
 #: A new check is a class and its name in one of the two.
 CHECKS = (*VITAL, *FURTHER)
 #: Rows from which quantiles of context columns are taken.
@@ -54,8 +76,8 @@ _WITHOUT_PROPENSITIES = (
     rows.Units,
     rows.Robots,
     rows.Context,
-    rewards.LostRewards,
     scores.Scores,
+    *map(type, OF_REWARDS),
 )
 
 

@@ -6,13 +6,14 @@ leave the overall mean at 1 and move the means of groups. One pass, additive, at
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
+from counterrank.audit.conditions import without
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     Check,
@@ -25,7 +26,7 @@ from counterrank.audit.findings import (
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
-from counterrank.data.columns import column_of, interval_names
+from counterrank.data.columns import interval_names
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
@@ -35,7 +36,7 @@ from counterrank.policies import Policy
 from counterrank.statistics import clustered_variances
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
-from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
+from counterrank.weights.thresholds import LIMITING, SIGNIFICANT, THRESHOLDS
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests.
@@ -270,8 +271,8 @@ def groups_tested(
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all rows (4, K).
 
-    A group must be off 1 and off the mean of all rows: an unseen tail lowers both means, and where
-    one group is wrong the others are off the common mean, not off 1. Its variance is the larger of
+    A group is compared with 1. One below 1 must be below the mean of all rows as well, because an
+    unseen tail lowers both. Its variance is the larger of
     its own and the common one, times the design effect of units: a group without large weights has
     a small mean and a small variance at once, and would else be called low. Means of right-skewed
     weights exceed the normal law's upper tail; there the gamma law with the weights' skewness is
@@ -288,7 +289,8 @@ def groups_tested(
         mean = first / count
         spread = np.maximum(np.maximum(second / count - mean**2, 0.0), common) * design
         near, far = mean - centre, mean - 1.0
-        off = np.where(near * far > 0, np.where(np.abs(near) < np.abs(far), near, far), 0.0)
+        low = np.where(near < 0, np.maximum(near, far), 0.0)
+        off = np.where(far > 0, far, low)
         off = np.where(np.abs(off) < 1e-9, 0.0, off)
         z = np.where(off == 0, 0.0, off / np.sqrt(spread / count))
         shape = (
@@ -303,7 +305,7 @@ def groups_tested(
 
 
 def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
-    """Bonferroni over every group, position, column and target of the log: one false alarm in a hundred logs."""
+    """Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs."""
     families = _families(tally, subject)
     results = {}
     for (name, kind), groups in sorted(families.items()):
@@ -320,6 +322,11 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
         _group_finding(name, kind, names, table, found, tests=tests, subject=subject)
         for (name, kind), (names, table, found) in results.items()
     ]
+    # Where one target alone is off, its probabilities are wrong and not the log.
+    blamed = {name for (name, _), one in zip(results, findings, strict=True) if one.blamed}
+    if len(blamed) == 1 < len(subject.targets):
+        (alone,) = blamed
+        findings = [replace(one, target=alone) if one.blamed else one for one in findings]
     missing = (
         "no context, time column or segment to look at"
         if subject.targets
@@ -367,7 +374,7 @@ def _group_finding(
             SKIPPED,
             f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test",
         )
-    low = np.nan_to_num(p, nan=1.0) * tests <= SIGNIFICANT
+    low = np.nan_to_num(p, nan=1.0) * tests <= LIMITING
     bad = [g for g in range(len(labels)) if low[g].any()]
     if not bad:
         return Finding(
@@ -394,32 +401,14 @@ def _group_finding(
         "that was not logged"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
+    where = without(kind, [labels[one] for one in worst], subject)
+    quoted = f'"{where}"'
+    condition = f": {say('--where', quoted, f'where={quoted}')}" if where else ""
     return Finding(
         check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
-        remedies=(f"leave these groups out{_without(kind, [labels[one] for one in worst], subject)}, or "
-        "log the policy that really ran there",),
+        remedies=(f"leave these groups out{condition}, or log the policy that really ran there",),
+        where=where,
     )  # fmt: skip
-
-
-#: More groups than this make no condition that people would write.
-_NAMED = 3
-
-
-def _without(kind: str, labels: list[str], subject: Subject) -> str:
-    """Return the condition that leaves groups out, where their labels are values of the column."""
-    column = subject.time if kind == "day" else kind
-    if column is None or len(labels) > _NAMED or any("'" in label for label in labels):
-        return ""
-    try:
-        known = set(column_of(subject.first, column).astype(str).tolist())
-    except CounterrankError:
-        return ""
-    known |= {label for cut in subject.cuts if cut.column == column for label in cut.labels}
-    if not known.issuperset(labels):
-        return ""
-    condition = " and ".join(f"{column} != '{label}'" for label in labels)
-    quoted = f'"{condition}"'
-    return f": {say('--where', quoted, quoted)}"
 
 
 def _by_unit(batch: RankingLog, w: Floats) -> Floats:
@@ -588,13 +577,14 @@ def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
     for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
     if subject.time is not None:
-        yield "day", *_coded(days_of(batch, subject.time))
+        yield "day", *coded(days_of(batch, subject.time))
     for segment in subject.segments:
         if segment.column not in {cut.column for cut in subject.cuts}:
-            yield segment.column, *_coded(segment.labels(batch))
+            yield segment.column, *coded(segment.labels(batch))
 
 
-def _coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
+def coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
+    """Return the different labels, and the place of each row's among them (n,)."""
     names, codes = np.unique(labels, return_inverse=True)
     return [str(name) for name in names], np.asarray(codes).reshape(-1)
 

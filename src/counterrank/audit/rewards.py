@@ -54,7 +54,7 @@ class LostRewards(Check):
         rows = np.bincount(block, minlength=len(blocks))
         hits = np.bincount(block, any_reward, len(blocks))
         last = np.arange(batch.K) == batch.lengths[:, None] - 1
-        rate = _rates(subject.first)
+        rate = position_rates(subject.first)
         return Tally(
             parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
             sums={
@@ -96,7 +96,7 @@ def _lost(check: str, found: str, cause: str, remedy: str) -> Finding:
     return Finding(check, FAILED, found, (remedy,), cause=cause)
 
 
-def _rates(first: RankingLog) -> Floats:
+def position_rates(first: RankingLog) -> Floats:
     """Return about how often each position is rewarded (K,), from the first rows; never 0."""
     used = np.arange(first.K) < first.lengths[:, None]
     hits, shown = ((first.reward != 0) & used).sum(axis=0), used.sum(axis=0)

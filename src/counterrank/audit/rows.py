@@ -17,6 +17,7 @@ from counterrank.audit.findings import (
     examples_at,
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
+from counterrank.data.copies import Copies, RowHashes, page_hashes
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
@@ -115,6 +116,8 @@ class Drift(Check):
 
 #: Hashes of the lists of a log without propensities are kept up to this many.
 ALL_HASHES = 2_000_000
+#: Rows whose hashes are compared; copies are kept together.
+HASHED_ROWS = 32_768
 #: Of a log of unknown length every sixteenth hash is kept: duplicates have equal hashes, so none is
 #: split.
 _THIN = np.uint64(16)
@@ -125,32 +128,57 @@ RECURRING = 0.01
 
 
 class Duplicates(Check):
-    """Rankings that occur twice, where something tells rankings apart."""
+    """Rankings that occur twice: with the same ids, or with new ones."""
 
     name = "duplicates"
-    most = SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Collect a hash of the whole row, and one of what identifies it (context, unit, other columns)."""
-        hashes = hashing.RowHashes(batch.n)
-        identified = _absorb_identity(hashes, batch)
+        """Collect hashes of some rows; those that show and earned the same are kept together."""
+        page = page_hashes(batch)
+        thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
+        rows = np.flatnonzero(page % thin == 0)
+        some = batch.take(rows)
+        hashes = hashing.RowHashes(len(rows))
+        identified = _absorb_identity(hashes, some)
         key = hashes.values
-        hashes.absorb(batch.lengths, batch.action, batch.reward)
-        whole = hashes.values
-        kept = np.ones(batch.n, bool)
-        if subject.n is None:
-            kept = whole % _THIN == 0
-        rows = np.flatnonzero(kept)
+        hashes.absorb(some.lengths, some.action, some.reward)
+        found = RowHashes.of(some)
+        lists = {f"without {name}": words for name, words in found.keys.items()}
         return Tally(
             sums={"identified": np.array([int(identified)])},
-            lists={"whole": whole[rows], "key": key[rows], "row": rows + batch.start},
-        )
+            lists={
+                "whole": hashes.values, "key": key, "row": rows + batch.start, "shown": found.shown,
+                "owner": found.owner, "chance": found.chance, **lists,
+            },
+        )  # fmt: skip
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn from 1 in 1000, fail from 1 in 20; without identity equal rows are no evidence."""
-        whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
-        if not len(whole):
+        """Warn from 1 in 1000 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
+        if not len(tally.lists["whole"]):
             return self.skipped("too few rankings to look for duplicates")
+        copied = self._copies(tally)
+        if copied is not None:
+            but = "" if copied.column is None else f" in all but {copied.column}"
+            return self.finds(
+                FAILED if copied.share > 0.05 else WARNED,
+                f"{in_percent(copied.share)} of rankings equal another one{but}, far more than the logger's "
+                "probabilities allow",
+                cause="rows were delivered twice or multiplied by a join, under new ids",
+                remedy="drop repeated rows: they make intervals too short",
+            )
+        return self._same_ids(tally)
+
+    def _copies(self, tally: Tally) -> Copies | None:
+        keys = {
+            n.removeprefix("without "): w
+            for n, w in tally.lists.items()
+            if n.startswith("without ")
+        }
+        shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
+        return RowHashes(shown, owner, chance, keys).worst(0.01)
+
+    def _same_ids(self, tally: Tally) -> list[Finding]:
+        whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
         repeats = len(whole) - _distinct(whole)
         share = repeats / len(whole)
         # A context of a few categories repeats by nature: equal rows are evidence only where keys

@@ -9,7 +9,7 @@ from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import say
 from counterrank.policies import Scored, candidate_fit, parse_policy
 from counterrank.texts import in_percent
-from counterrank.weights.thresholds import SIGNIFICANT
+from counterrank.weights.thresholds import LIMITING
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000
@@ -147,7 +147,7 @@ class Scores(Check):
             observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested
         )
         rank = int(np.abs(z).argmax())
-        if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > SIGNIFICANT:
+        if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > LIMITING:
             return []
         # Halved: a choice that moved is missing at one rank and too many at another.
         moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())

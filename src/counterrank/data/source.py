@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
@@ -138,7 +139,7 @@ def map_in_order(
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(function, item))
+                waiting.append(pool.submit(copy_context().run, function, item))
                 # A batch that waits in this frame would be one more in memory.
                 del item
                 if len(waiting) > threads:

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
+from counterrank.data.copies import copies_of
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.certificates import summed, units_of
-from counterrank.learning.copies import copies_of
 from counterrank.learning.paths import DrawnValues, Draws, Side, check_joint, draw
 from counterrank.learning.policy import sampler_of
 from counterrank.learning.settings import SETTINGS

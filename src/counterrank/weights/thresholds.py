@@ -95,3 +95,6 @@ THRESHOLDS = {
 POSITION_ESS = 100.0
 #: Significance of E[w] = 1 and of disagreement.
 SIGNIFICANT = 0.01
+#: Significance of a finding of the audit that limits the verdict, over all its tests: with a dozen checks,
+#: one healthy log in a hundred loses its level.
+LIMITING = 0.001

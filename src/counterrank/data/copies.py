@@ -5,6 +5,7 @@ Rows that agree far more often were delivered twice, or multiplied by a join. A 
 column, so each column of the context is left out in turn.
 """
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,21 +34,69 @@ class Copies:
     column: str | None
 
 
-def copies_of(log: RankingLog) -> Copies | None:
-    """Return the worst case of copies, None where rows repeat no more than chance lets them.
+@dataclass(frozen=True, slots=True)
+class RowHashes:
+    """Hashes of rows (n,), blind to ids: what was shown and earned, whose row it is, what was known before.
 
-    With units, rows of one unit may be equal: they count as one piece of evidence anyway.
+    Numbers are rounded first: copies that went through another format differ in their last digits.
     """
-    shown, chance = _hash(log.lengths, log.action, log.reward), _chances(log)
-    unit = np.arange(log.n) if log.unit is None else np.unique(log.unit, return_inverse=True)[1]
-    owner = np.asarray(hashing.mixed(np.asarray(unit).reshape(-1).astype(np.uint64)))
-    found = None
-    for column, key in _keys(log):
-        share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
-        most = max(_SHARE, found.share if found else 0.0)
-        if share > most and share > _TIMES * _by_chance(key, chance):
-            found = Copies(share, column)
-    return found
+
+    shown: Words
+    owner: Words
+    #: How likely each row's page was, or 1 where that is not known.
+    chance: Floats
+    #: By the column that is left out; "" for none.
+    keys: dict[str, Words]
+
+    @classmethod
+    def of(cls, log: RankingLog) -> "RowHashes":
+        """Return the hashes of a log, or of a batch of it."""
+        unit: NDArray[np.generic] = np.arange(log.start, log.start + log.n)
+        if log.unit is not None:
+            unit = log.unit if log.unit.dtype.kind in "iu" else _texts(log.unit)
+        owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
+        keys = {column or "": key for column, key in _keys(log)}
+        return cls(page_hashes(log), owner, _chances(log), keys)
+
+    def worst(self, least: float = _SHARE) -> Copies | None:
+        """Return the worst case of copies, None where rows repeat no more than chance lets them.
+
+        With units, rows of one unit may be equal: they count as one piece of evidence anyway.
+        """
+        found = None
+        for column, key in self.keys.items():
+            share = _repeated(np.asarray(hashing.mixed(key + self.shown)), self.owner)
+            most = max(least, found.share if found else 0.0)
+            if share > most and share > _TIMES * _by_chance(key, self.chance):
+                found = Copies(share, column or None)
+        return found
+
+
+def copies_of(log: RankingLog) -> Copies | None:
+    """Return the worst case of copies in a log, None where rows repeat no more than chance lets them."""
+    return RowHashes.of(log).worst()
+
+
+def page_hashes(log: RankingLog) -> Words:
+    """Return a hash of what each row showed and earned (n,): equal for copies."""
+    return _hash(log.lengths, log.action, log.reward)
+
+
+def _texts(values: NDArray[np.generic]) -> NDArray[np.int64]:
+    return np.fromiter(
+        (zlib.crc32(str(value).encode()) for value in values.tolist()), np.int64, len(values)
+    )
+
+
+def _rounded(values: Floats) -> Floats:
+    """Return values rounded to about four digits, and to no less than 1e-5.
+
+    >>> _rounded(np.array([1.2345678, 1.2345679, 1.24])).round(4).tolist()
+    [1.2346, 1.2346, 1.24]
+    """
+    step = np.maximum(np.exp2(np.frexp(values)[1] - 14.0), 1e-5)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(values), np.rint(values / step) * step, values)
 
 
 def _repeated(whole: Words, owner: Words) -> float:
@@ -75,7 +124,7 @@ def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
     parts: dict[str, Words] = {}
     if log.context is not None:
         for j, name in enumerate(log.context_names):
-            parts[name] = _hash(None, np.ascontiguousarray(log.context[:, j : j + 1]))
+            parts[name] = _hash(None, _rounded(np.ascontiguousarray(log.context[:, j : j + 1])))
     scores = _scores(log)
     if scores is not None:
         parts["the logger's scores"] = scores
@@ -93,13 +142,15 @@ def _scores(log: RankingLog) -> Words | None:
     logger = log.propensity
     if isinstance(logger, Scored):
         sets = logger.candidates
-        parts = [sets.dense(values, 0.0) for values in (sets.items, logger.scores)]
+        if sets.n != log.n:
+            return None
+        parts = [sets.dense(values, 0.0) for values in (sets.items, _rounded(logger.scores))]
         return _hash(sets.counts, *parts)
     table = getattr(logger, "scores", None) if isinstance(logger, Policy) else None
     table = log.dists.get(LOGGING) if table is None else table
     if not isinstance(table, np.ndarray) or len(table) != log.n:
         return None
-    return _hash(None, np.ascontiguousarray(table.reshape(log.n, -1), dtype=np.float64))
+    return _hash(None, _rounded(np.ascontiguousarray(table.reshape(log.n, -1), dtype=np.float64)))
 
 
 def _chances(log: RankingLog) -> Floats:

@@ -1,0 +1,358 @@
+"""Errors of pipelines with a known truth: which of them the audit and the verdict see.
+
+    python -m benchmarks.pipeline_errors [--rows 6000] [--seeds 2] [--healthy 2] [--only NAME,NAME]
+
+A simulated shop: users with a device, a country and tastes; items with a category, a price and a
+popularity; days; a Plackett-Luce logger on candidates with scores. Each error changes the table that a
+healthy pipeline would have written. The table shows, for each error, in how many logs a check that limits
+the verdict speaks, and for healthy logs of several kinds how often one does so in vain.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+import counterrank as cr
+from counterrank.audit import Audit
+from counterrank.evaluation.verdict import of_audit
+
+Columns = dict[str, np.ndarray]
+DAYS = np.datetime64("2026-11-01") + np.arange(14)
+DEVICES, COUNTRIES = np.array(["desktop", "mobile", "tablet"]), np.array(["DE", "FR", "IT", "PL"])
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What a shop is like; the defaults are the ordinary one."""
+
+    rows: int = 6000
+    K: int = 5
+    items: int = 120
+    candidates: int = 16
+    users: int = 1500
+    categories: int = 6
+    #: Standard deviations, in logits or scores.
+    quality: float = 0.6
+    taste: float = 0.5
+    category: float = 0.2
+    device: float = 0.15
+    logger_noise: float = 0.7
+    target_noise: float = 0.5
+    weekend: float = 0.1
+    #: Clicks of an item on the first position, and how they fall.
+    base: float = -1.6
+    decay: float = 0.75
+    scale: float = 0.8
+    #: A target that sorts by its scores.
+    sharp: bool = False
+    #: How much tastes change in the course of the log, towards what the target likes.
+    trend: float = 0.0
+
+
+@dataclass(frozen=True)
+class World:
+    """A log as columns of arrays, and what made it."""
+
+    shop: Shop
+    columns: Columns
+    #: (n, C) candidates and both scores; (n, C) logits of a click at the first position.
+    items: np.ndarray
+    scores: np.ndarray
+    new: np.ndarray
+    logit: np.ndarray
+    price: np.ndarray
+    category: np.ndarray
+    #: Options that the error makes the user give.
+    options: dict[str, object] = field(default_factory=dict)
+
+    def table(self) -> pa.Table:
+        """Return the log as a table with list columns."""
+        lists = {"candidates": self.items, "propensity_scores": self.scores, "new_scores": self.new}
+        lists |= {
+            "z_price": self.price[self.items],
+            "z_category": self.category[self.items].astype(str),
+        }
+        found: dict[str, pa.Array] = {}
+        for name, values in {**self.columns, **lists}.items():
+            if isinstance(values, np.ndarray) and values.ndim == 2:
+                found[name] = pa.array(values.tolist())
+            else:
+                found[name] = pa.array(values)
+        return pa.table(found)
+
+    def log(self) -> cr.RankingLog:
+        """Return the log as a user would read it."""
+        unit = {} if "independent_rows" in self.options else {"columns": {"unit": "user"}}
+        return cr.RankingLog.from_frame(
+            self.table(), logger="plackett-luce", policies={"new": "top" if self.shop.sharp else "plackett-luce"},
+            context=["x_device", "x_country", "x_age"], **unit,
+        )  # fmt: skip
+
+    def changed(self, **columns: np.ndarray) -> "World":
+        return replace(self, columns={**self.columns, **columns})
+
+    def rows(self, kept: np.ndarray) -> "World":
+        """Return the world of some rows, in this order."""
+        return replace(
+            self, columns={name: values[kept] for name, values in self.columns.items()},
+            items=self.items[kept], scores=self.scores[kept], new=self.new[kept], logit=self.logit[kept],
+        )  # fmt: skip
+
+
+def shop_world(shop: Shop, seed: int) -> World:
+    """Return a healthy log of a shop."""
+    rng = np.random.default_rng(seed)
+    n, C, K, A = shop.rows, shop.candidates, shop.K, shop.items
+    category = rng.integers(shop.categories, size=A)
+    price = np.round(np.exp(rng.normal(3.0, 0.7, A)), 2)
+    quality = (
+        rng.normal(0, shop.quality, A) + rng.normal(0, shop.category, shop.categories)[category]
+    )
+    user = rng.integers(shop.users, size=n)
+    taste = rng.normal(0, shop.taste, (shop.users, shop.categories))
+    device, country = rng.integers(3, size=shop.users), rng.integers(4, size=shop.users)
+    age = rng.normal(size=shop.users)
+    by_device, by_country = rng.normal(0, shop.device, 3), rng.normal(0, shop.device, 4)
+    day = np.sort(rng.integers(len(DAYS), size=n))
+    # The better known, the more often a candidate.
+    shares = np.exp(0.5 * rng.normal(size=A))
+    keys = rng.random((n, A)) ** (1 / shares)
+    items = np.argsort(-keys, axis=1)[:, :C]
+    relevance = quality[items] + np.take_along_axis(taste[user], category[items], axis=1)
+    rising = rng.normal(size=A)
+    moment = np.linspace(-1, 1, n)[:, None]
+    logit = relevance + shop.trend * moment * rising[items]
+    logit = logit + (shop.base + by_device[device[user]] + by_country[country[user]])[:, None]
+    logit = logit + (shop.weekend * (day % 7 >= 5))[:, None]
+    scores = shop.scale * (relevance + shop.logger_noise * rng.normal(size=(n, C)))
+    new = 1.2 * shop.scale * (relevance + shop.target_noise * rng.normal(size=(n, C)))
+    new = new + shop.trend * rising[items]
+    order = np.argsort(-(scores + rng.gumbel(size=(n, C))), axis=1)[:, :K]
+    seen = shop.decay ** np.arange(K)
+    chance = seen / (1 + np.exp(-np.take_along_axis(logit, order, axis=1)))
+    click = (rng.random((n, K)) < chance).astype(float)
+    bought = click * (rng.random((n, K)) < 0.4)
+    action = np.take_along_axis(items, order, axis=1)
+    columns: Columns = {
+        "request": np.arange(n), "user": user, "session": user * 1000 + day // 2, "day": DAYS[day],
+        "x_device": DEVICES[device[user]], "x_country": COUNTRIES[country[user]], "x_age": age[user],
+        "action": action, "reward": click, "revenue": bought * price[action],
+    }  # fmt: skip
+    return World(shop, columns, items, scores, new, logit, price, category)
+
+
+def previous_request(world: World, rng: np.random.Generator, share: float = 1.0) -> World:
+    """Write a user's clicks to the request before."""
+    user, reward = world.columns["user"], world.columns["reward"]
+    order = np.lexsort((np.arange(len(user)), user))
+    same = user[order[1:]] == user[order[:-1]]
+    before, after = order[:-1][same], order[1:][same]
+    moved = rng.random(len(before)) < share
+    found = reward.copy()
+    found[after[moved]] = 0.0
+    found[before[moved]] = reward[after[moved]]
+    return world.changed(reward=found)
+
+
+def fewer_clicks(world: World, rng: np.random.Generator, rows: np.ndarray, kept: float) -> World:
+    """Lose a part of the clicks in some rows, or cells."""
+    reward = world.columns["reward"]
+    rows = np.broadcast_to(rows[:, None] if rows.ndim == 1 else rows, reward.shape)
+    lost = rows & (rng.random(reward.shape) >= kept)
+    return world.changed(reward=np.where(lost, 0.0, reward))
+
+
+def copies(world: World, rng: np.random.Generator, times: int, noise: float = 0.0) -> World:
+    """Repeat every row with new ids."""
+    n = len(world.items)
+    found = world.rows(np.tile(np.arange(n), times))
+    user = found.columns["user"] + np.repeat(np.arange(times), n) * 10_000_000
+    found = found.changed(user=user, request=np.arange(times * n))
+    if not noise:
+        return found
+    return replace(
+        found,
+        scores=found.scores + noise * rng.normal(size=found.scores.shape),
+        new=found.new + noise * rng.normal(size=found.new.shape),
+    )
+
+
+def _mobile(world: World) -> np.ndarray:
+    return world.columns["x_device"] == "mobile"
+
+
+def _late(world: World) -> np.ndarray:
+    return world.columns["day"] >= np.datetime64("2026-11-10")
+
+
+def _popular(world: World) -> np.ndarray:
+    action = world.columns["action"]
+    shown = np.bincount(action.ravel(), minlength=world.shop.items)
+    return np.isin(action, np.argsort(-shown)[: world.shop.items // 10])
+
+
+def _of_category(world: World) -> np.ndarray:
+    return world.category[world.columns["action"]] == 0
+
+
+def other_request(world: World, rng: np.random.Generator, share: float = 0.3) -> World:
+    n = len(world.new)
+    wrong = np.flatnonzero(rng.random(n) < share)
+    new = world.new.copy()
+    new[wrong] = world.new[rng.permutation(wrong)]
+    return replace(world, new=new)
+
+
+def filled(world: World, rng: np.random.Generator, share: float = 0.2) -> World:
+    return replace(world, new=np.where(rng.random(world.new.shape) < share, 0.0, world.new))
+
+
+def as_revenue(world: World) -> World:
+    return world.changed(reward=world.columns["revenue"])
+
+
+def capped(world: World, rng: np.random.Generator) -> World:
+    reward = world.columns["revenue"]
+    return world.changed(reward=np.minimum(reward, np.quantile(reward[reward > 0], 0.8)))
+
+
+def other_units(world: World, rng: np.random.Generator, cells: np.ndarray, factor: float) -> World:
+    reward = world.columns["revenue"]
+    return world.changed(reward=np.where(cells, factor, 1.0) * reward)
+
+
+def fewer_pages(world: World, rng: np.random.Generator) -> World:
+    kept = world.columns["reward"].any(axis=1) | (rng.random(len(world.items)) < 0.5)
+    return world.rows(np.flatnonzero(kept))
+
+
+def fewer_candidates(world: World, rng: np.random.Generator) -> World:
+    """Leave out half of the candidates that were not shown."""
+    C, K = world.shop.candidates, world.shop.K
+    shown = (world.items[:, :, None] == world.columns["action"][:, None, :]).any(axis=2)
+    keys = np.where(shown, -1.0, rng.random(world.items.shape))
+    kept = np.sort(np.argsort(keys, axis=1)[:, : K + (C - K) // 2], axis=1)
+    names = ("items", "scores", "new", "logit")
+    parts = {name: np.take_along_axis(getattr(world, name), kept, axis=1) for name in names}
+    return replace(world, **parts)
+
+
+def bad_day(world: World, rng: np.random.Generator) -> World:
+    """On one day the logger ran with other scores than those that were logged."""
+    on = world.columns["day"] == np.datetime64("2026-11-06")
+    scores = world.scores.copy()
+    scores[on] = scores[on][:, ::-1]
+    return replace(world, scores=scores)
+
+
+def _some(world: World, rng: np.random.Generator, share: float) -> np.ndarray:
+    return np.broadcast_to((rng.random(len(world.items)) < share)[:, None], world.columns["action"].shape)  # fmt: skip
+
+
+def _some_items(world: World, rng: np.random.Generator, share: float) -> np.ndarray:
+    return (rng.random(world.shop.items) < share)[world.columns["action"]]
+
+
+def doubled(world: World, cells: np.ndarray) -> World:
+    return world.changed(reward=np.where(cells, 2.0, 1.0) * world.columns["reward"])
+
+
+Error = Callable[[World, np.random.Generator], World]
+ERRORS: dict[str, Error] = {
+    "clicks of the previous request, all": lambda w, r: previous_request(w, r),
+    "clicks of the previous request, 30 %": lambda w, r: previous_request(w, r, 0.3),
+    "no clicks from mobile": lambda w, r: fewer_clicks(w, r, _mobile(w), 0.0),
+    "no clicks from mobile, from a day on": lambda w, r: fewer_clicks(w, r, _mobile(w) & _late(w), 0.0),
+    "half of the clicks from mobile": lambda w, r: fewer_clicks(w, r, _mobile(w), 0.5),
+    "half from mobile, from a day on": lambda w, r: fewer_clicks(w, r, _mobile(w) & _late(w), 0.5),
+    "a category without half of its clicks": lambda w, r: fewer_clicks(w, r, _of_category(w), 0.5),
+    "popular items without half of theirs": lambda w, r: fewer_clicks(w, r, _popular(w), 0.5),
+    "a category counted twice": lambda w, r: doubled(w, _of_category(w)),
+    "popular items counted twice": lambda w, r: doubled(w, _popular(w)),
+    "all rows twice, new ids": lambda w, r: copies(w, r, 2),
+    "all rows three times, scores + 1e-7": lambda w, r: copies(w, r, 3, 1e-7),
+    "all rows twice, independent rows": lambda w, r: replace(copies(w, r, 2), options={"independent_rows": True}),
+    "false independent rows": lambda w, r: replace(w, options={"independent_rows": True}),
+    "new scores of another request, 30 %": lambda w, r: other_request(w, r),
+    "missing new scores as 0": lambda w, r: filled(w, r),
+    "revenue capped": lambda w, r: capped(w, r),
+    "cents in 20 % of the rows": lambda w, r: other_units(w, r, _some(w, r, 0.2), 100.0),
+    "cents for 20 % of the items": lambda w, r: other_units(w, r, _some_items(w, r, 0.2), 100.0),
+    "tenfold in 20 % of the rows": lambda w, r: other_units(w, r, _some(w, r, 0.2), 10.0),
+    "half of the clickless pages lost": lambda w, r: fewer_pages(w, r),
+    "half of the other candidates lost": lambda w, r: fewer_candidates(w, r),
+    "scores logged times 1.3": lambda w, r: replace(w, scores=1.3 * w.scores),
+    "other scores on one day": lambda w, r: bad_day(w, r),
+}  # fmt: skip
+#: Errors that need a shop of their own.
+SHOPS: dict[str, Shop] = {"tastes drift towards the target": Shop(trend=0.8)}
+HEALTHY: dict[str, Shop] = {
+    "ordinary": Shop(),
+    "few items": Shop(items=30, candidates=12, users=3000),
+    "large differences between devices": Shop(device=0.25, category=0.3),
+    "homogeneous items": Shop(quality=0.05, taste=0.1, category=0.0),
+    "strong personalisation": Shop(taste=1.2, logger_noise=0.3),
+    "sorted target": Shop(sharp=True, K=3, scale=1.2),
+    "many visits each": Shop(users=300),
+    "rare clicks": Shop(base=-3.2),
+    "weekends": Shop(weekend=0.4),
+    "weak target": Shop(target_noise=2.0),
+}
+
+
+def audited(world: World) -> Audit:
+    """Return the audit of a world's log."""
+    return cr.audit_log(world.log(), ["new"], time="day")
+
+
+def limiting(audit: Audit) -> list[str]:
+    """Return the codes of findings with which no verdict is reliable."""
+    return sorted({one.code for one in of_audit(audit, "new")})
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--healthy", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    names = [one for one in given.only.split(",") if one]
+    print(f"{'error':45} seen  checks")
+    for name in [*ERRORS, *SHOPS]:
+        if names and not any(one in name for one in names):
+            continue
+        found = []
+        for seed in range(given.first, given.first + given.seeds):
+            world = shop_world(replace(SHOPS.get(name, Shop()), rows=given.rows), seed)
+            if name in ERRORS:
+                world = ERRORS[name](world, np.random.default_rng(seed + 1))
+            found.append(limiting(audited(world)))
+        codes = sorted({code for one in found for code in one})
+        print(f"{name:45} {sum(map(bool, found))}/{len(found)}  {', '.join(codes)}", flush=True)
+    print()
+    lost = total = 0
+    for name, shop in HEALTHY.items():
+        if names and not any(one in name for one in names):
+            continue
+        found = [limiting(audited(shop_world(replace(shop, rows=given.rows), 100 + seed)))
+                 for seed in range(given.first, given.first + given.healthy)]  # fmt: skip
+        lost, total = lost + sum(map(bool, found)), total + len(found)
+        codes = sorted({code for one in found for code in one})
+        print(
+            f"healthy, {name:36} {sum(map(bool, found))}/{len(found)}  {', '.join(codes)}",
+            flush=True,
+        )
+    if total:
+        print(f"\nhealthy logs with a finding that limits the verdict: {lost} of {total}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Amounts of money: capped at one value, or in another unit for some rows or items."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from counterrank.arrays import Floats, Ints
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.texts import in_percent
+
+FINDINGS = CAPPED, UNITS = "rewards-capped", "rewards-in-other-units"
+#: Amounts at the maximum: so many, and this share of all.
+AT_MAXIMUM, SHARE = 10, 0.01
+#: Items with two amounts that are 10, 100 or 1,000 times apart, and items that are so far from others.
+WITH_BOTH, FAR_ITEMS = 5, 3
+#: Amounts that are kept of a batch.
+KEPT = 4096
+
+
+class Amounts(Check):
+    """Amounts have no mass at their maximum and come in one unit."""
+
+    name = CAPPED
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Keep positive amounts with their items, and what features say of them."""
+        paid = subject.used(batch) & (batch.reward > 0)
+        values = batch.reward[paid][:KEPT]
+        # Clicks and counts are no amounts.
+        if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
+            return Tally()
+        lists = {"amount": values, "item": batch.action[paid][:KEPT]}
+        names = batch.item_feature_names
+        numbers = [n for n, name in enumerate(names) if name not in batch.categories_of_items]
+        if numbers:
+            features = batch.features_of(batch.action)[paid][:KEPT]
+            lists |= {f"feature {names[n]}": features[:, n] for n in numbers}
+        return Tally(lists=lists)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return a finding of each kind."""
+        if not tally.lists:  # clicks and counts, of which there is nothing to say
+            return []
+        if len(tally.lists["amount"]) < 200:
+            return self.skipped("too few amounts")
+        amount, item = tally.lists["amount"], tally.lists["item"]
+        features = {k: v for k, v in tally.lists.items() if k.startswith("feature ")}
+        found = [
+            *_capped(amount, item),
+            *_two_units(amount, item),
+            *_units_of_items(amount, item, features),
+        ]
+        return found or [Finding(CAPPED, PASSED, "amounts have no mass at the largest one")]
+
+
+def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
+    """Yield where many different items have the one largest amount."""
+    top = float(amount.max())
+    at_top = amount == top
+    if at_top.sum() < max(AT_MAXIMUM, SHARE * len(amount)):
+        return
+    values, back = np.unique(amount, return_inverse=True)
+    pairs = np.unique(np.stack([back.reshape(-1), item]), axis=1)[0]
+    items_of = np.bincount(pairs, minlength=len(values))
+    others = int(items_of[:-1].max(initial=1))
+    times = np.bincount(back.reshape(-1))
+    # Prices that several items share come again below the largest one; a cap does not.
+    if items_of[-1] >= max(4, 3 * others) or (
+        items_of[-1] >= 4 and times[-1] > 5 * times[:-1].max(initial=1)
+    ):
+        yield Finding(
+            CAPPED,
+            WARNED,
+            f"{in_percent(float(at_top.mean()))} of the amounts are exactly {top:g}, the largest, of "
+            f"{int(items_of[-1]):,} different items",
+            ("use the amounts as they were, or name a metric that is meant to be capped",),
+            cause="amounts were capped; a policy that sells dearer things looks worse than it is",
+        )  # fmt: skip
+
+
+def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
+    """Yield where several items have amounts that are exactly 10, 100 or 1,000 times apart."""
+    pairs = np.unique(np.stack([item.astype(float), amount]), axis=1)
+    if pairs.shape[1] > 20 * len(np.unique(item)):
+        return  # amounts vary freely: `rewards-by-magnitude` compares their sizes
+    known = {(int(i), f"{v:.6g}") for i, v in pairs.T.tolist()}
+    for factor in (10, 100, 1000):
+        both = {i for i, v in pairs.T.tolist() if (int(i), f"{v * factor:.6g}") in known}
+        if len(both) >= WITH_BOTH and len(both) >= 0.02 * len(np.unique(item)):
+            yield _other_units(
+                f"{len(both):,} items have amounts that are exactly {factor:,} times apart"
+            )
+            return
+
+
+def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> Iterator[Finding]:
+    """Yield where amounts of some items are powers of ten away from a feature that fits the others.
+
+    Without such a feature: where they are two or three decades above all others.
+    """
+    ids, back = np.unique(item, return_inverse=True)
+    back = back.reshape(-1)
+    order = np.lexsort((amount, back))
+    starts = np.searchsorted(back[order], np.arange(len(ids)))
+    counts = np.bincount(back)
+    middle = order[starts + counts // 2]
+    for name, values in features.items():
+        far = _off_by_decades(amount[middle], values[middle])
+        if far >= FAR_ITEMS:
+            what = name.removeprefix("feature ")
+            yield _other_units(
+                f"amounts of {far:,} items are powers of ten away from what {what} says"
+            )
+            return
+    logs = np.sort(np.log10(amount[middle]))
+    if len(logs) < 20:
+        return
+    gaps = np.diff(logs)
+    at = int(gaps[FAR_ITEMS - 1 : len(gaps) - FAR_ITEMS + 1].argmax()) + FAR_ITEMS - 1
+    apart = float(logs[at + 1 :].mean() - logs[: at + 1].mean())
+    decades = min((2, 3), key=lambda one: abs(apart - one))
+    if gaps[at] > 0.4 and gaps[at] > 8 * np.median(gaps) and abs(apart - decades) < 0.3:
+        fewer = min(at + 1, len(logs) - at - 1)
+        text = f"amounts of {fewer:,} items are about {10**decades:,} times away from all others"
+        yield _other_units(text)
+
+
+def _off_by_decades(amount: Floats, feature: Floats) -> int:
+    """Return how many amounts are powers of ten away from a feature that fits the others."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log10(amount / feature)
+    ratio = ratio[np.isfinite(ratio)]
+    if len(ratio) < 10:
+        return 0
+    off = ratio - np.median(ratio)
+    decades = np.rint(off)
+    fits = np.median(np.abs(off)) < 0.02
+    return int(((decades != 0) & (np.abs(off - decades) < 0.02)).sum()) if fits else 0
+
+
+def _other_units(text: str) -> Finding:
+    return Finding(
+        UNITS,
+        FAILED,
+        text,
+        ("bring all amounts to one unit",),
+        cause="cents in some rows and whole units in others, or two currencies",
+    )

@@ -1,0 +1,63 @@
+"""Conditions that leave out what is wrong: groups of rows, days, and groups from a day on."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date, timedelta
+
+from counterrank.audit.findings import Subject
+from counterrank.audit.rows import days_of
+from counterrank.data.columns import column_of
+from counterrank.errors import CounterrankError
+
+#: More groups than this make no condition that people would write.
+_NAMED = 3
+
+
+def without(kind: str, labels: Sequence[str], subject: Subject) -> str:
+    """Return the condition that leaves groups out, where their labels are values of the column."""
+    if kind == "day":
+        return without_days(labels, subject)
+    if len(labels) > _NAMED or any("'" in label for label in labels):
+        return ""
+    known = {label for cut in subject.cuts if cut.column == kind for label in cut.labels}
+    with suppress(CounterrankError):
+        known |= set(column_of(subject.first, kind).astype(str).tolist())
+    if not known.issuperset(labels):
+        return ""
+    return " and ".join(f"{kind} != '{label}'" for label in labels)
+
+
+def without_days(days: Sequence[str], subject: Subject) -> str:
+    """Return the condition that leaves days out, whether the column has days or moments."""
+    if subject.time is None or len(days) > _NAMED:
+        return ""
+    values = column_of(subject.first, subject.time)
+    if set(values[:100].astype(str).tolist()) <= {*_days_of_first(subject)}:
+        return " and ".join(f"{subject.time} != '{day}'" for day in days)
+    spans = [_next_day(day) for day in days]
+    if values.dtype.kind in "iuf" or None in spans:
+        return ""
+    return " and ".join(
+        f"({subject.time} < '{day}' or {subject.time} >= '{after}')"
+        for day, after in zip(days, spans, strict=True)
+    )
+
+
+def _days_of_first(subject: Subject) -> list[str]:
+    assert subject.time is not None
+    return [str(day) for day in days_of(subject.first, subject.time).tolist()]
+
+
+def _next_day(day: str) -> str | None:
+    try:
+        return str(date.fromisoformat(day) + timedelta(days=1))
+    except ValueError:
+        return None
+
+
+def without_both(column: str, label: str, day: str, subject: Subject, *, onwards: bool) -> str:
+    """Return the condition that leaves out a group from a day on, or on one day."""
+    level, other_days = without(column, [label], subject), without_days([day], subject)
+    if not level or not other_days or subject.time is None:
+        return ""
+    return f"{level} or {subject.time} < '{day}'" if onwards else f"{level} or {other_days}"

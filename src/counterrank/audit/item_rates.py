@@ -1,0 +1,200 @@
+"""Rewards by kind of item: categories and popular items with a part of their rewards, or counted twice."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.audit.rewards import position_rates
+from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.inference import two_sided
+from counterrank.messages import REWARD_PER_RANKING
+from counterrank.policies import Scored
+from counterrank.texts import in_percent
+
+FINDINGS = KIND, POPULAR, TWICE = (
+    "rewards-by-category",
+    "rewards-by-popularity",
+    "rewards-counted-twice",
+)
+#: Items are counted in so many bins; shown scores fall into so many groups.
+BINS, DECILES = 4096, 10
+#: False alarms per log, Bonferroni over what is tested.
+CHANCE = 1e-4
+#: A category is apart at this factor from others that are alike within the second one.
+APART, ALIKE = 1.7, 1.35
+#: Popular items are compared with as many that come after them: at this factor fewer rewards, and from
+#: this many items on.
+FEWER, FEWEST = 0.75, 5
+#: Rewards of an item none of which is 1, by chance, and of all such items.
+NONE_IS_ONE, SEVERAL = 1e-6, 20
+
+
+class ItemRates(Check):
+    """No kind of items lost a part of its rewards, or has them counted twice.
+
+    Expected rewards are those of the position and, where the logger ranks by scores, of its score: a
+    logger that knows what is liked explains most of how items differ.
+    """
+
+    name = KIND
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum expected and observed rewards by item and by category, each by group of scores."""
+        used = subject.used(batch)
+        hit = (batch.reward != 0) & used
+        expected = np.broadcast_to(position_rates(subject.first), hit.shape)
+        score = _score_groups(batch, subject)
+        at = np.where(used, batch.action, 0) % BINS
+        sums = {"items": _by(at, score, expected, hit, used, BINS)}
+        names = batch.item_feature_names
+        labels = batch.categories_of_items
+        if labels:
+            features = batch.features_of(batch.action)
+            for name, known in labels.items():
+                codes = features[:, :, names.index(name)]
+                inside = used & ~np.isnan(codes)
+                code = np.where(inside, codes, 0).astype(np.int64)
+                sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
+        paid = hit & (batch.reward > 0)
+        values, items = batch.reward[paid], at[paid]
+        for name, rows in (
+            ("positive", values > 0),
+            ("ones", values == 1),
+            ("even", values % 2 == 0),
+        ):
+            sums[name] = np.bincount(items[rows], minlength=BINS).astype(float)
+        sums["whole"] = np.array([(values % 1 == 0).sum(), len(values)], dtype=float)
+        return Tally(sums=sums)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return a finding of each kind."""
+        if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
+            return self.skipped("there is one reward a page")
+        factor = _by_score(tally.sums["items"])
+        found = [*_counted_twice(tally), *_popular(tally.sums["items"], factor)]
+        kinds = [name for name in tally.sums if name.startswith("kind ")]
+        for name in kinds:
+            labels = subject.first.categories_of_items[name.removeprefix("kind ")]
+            found += _categories(name, labels, tally.sums[name], factor, len(kinds))
+        return found or [Finding(KIND, PASSED, "no kind of items lost its rewards")]
+
+
+def _score_groups(batch: RankingLog, subject: Subject) -> Ints:
+    """Return the group of the logger's score of each shown item (n, K); 0 without scores."""
+    logger, first = batch.propensity, subject.first.propensity
+    if not isinstance(logger, Scored) or not isinstance(first, Scored):
+        return np.zeros(batch.action.shape, np.int64)
+    finite = first.scores[np.isfinite(first.scores)]
+    edges = np.quantile(finite, np.arange(1, DECILES) / DECILES)
+    sets = logger.candidates
+    if sets.n != batch.n:
+        return np.zeros(batch.action.shape, np.int64)
+    places = sets.locate(batch.action)
+    scores = logger.scores[np.where(places < 0, 0, sets.offsets[:-1, None] + places)]
+    return np.searchsorted(edges, scores)
+
+
+def _by(code: Ints, score: Ints, expected: Floats, hit: Bools, used: Bools, size: int) -> Floats:
+    """Return expected and observed rewards by code and group of scores (2, size, DECILES)."""
+    cells = (code * DECILES + score)[used]
+    parts = [np.bincount(cells, values[used], size * DECILES) for values in (expected, hit)]
+    return np.stack(parts).astype(float).reshape(2, size, DECILES)
+
+
+def _by_score(items: Floats) -> Floats:
+    """Return by what factor rewards of each group of scores differ from those by position (DECILES,)."""
+    expected, observed = items.sum(axis=1)
+    overall = observed.sum() / max(expected.sum(), 1e-300)
+    # Ten expected rewards at the overall rate keep small groups calm.
+    factor: Floats = (observed + 10 * overall) / (expected + 10)
+    return factor
+
+
+def _categories(
+    name: str, labels: tuple[str, ...], table: Floats, factor: Floats, kinds: int
+) -> Iterator[Finding]:
+    """Yield the category that stands apart from others that are alike."""
+    expected, observed = table[0] @ factor, table[1].sum(axis=1)
+    known = np.flatnonzero(expected >= 50)
+    if len(known) < 3:
+        return
+    logs = np.log((observed[known] + 0.5) / expected[known])
+    for place, at in enumerate(known):
+        others = np.delete(logs, place)
+        off = float(logs[place] - np.median(others))
+        gap = float(np.abs(logs[place] - others).min())
+        same_side = bool((others > logs[place]).all() or (others < logs[place]).all())
+        error = math.sqrt(1 / expected[at] + 1 / expected.sum()) * 1.5
+        alike = float(np.ptp(others)) < math.log(ALIKE)
+        if (
+            same_side
+            and alike
+            and gap > math.log(APART)
+            and two_sided(off, error) * len(known) * kinds <= CHANCE
+        ):
+            yield Finding(
+                KIND,
+                WARNED,
+                f"items of {name.removeprefix('kind ')} {labels[at]} have {in_percent(math.exp(off), 0)} of the "
+                "rewards of others at their positions and scores",
+                ("check how rewards of these items are tracked; if they are right, all is well",),
+                cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
+            )  # fmt: skip
+            return
+
+
+def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
+    """Yield where the items that are shown most have fewer rewards than those after them."""
+    shown, expected, observed = items[0].sum(axis=1), items[0] @ factor, items[1].sum(axis=1)
+    order = np.argsort(-shown, kind="stable")
+    order = order[expected[order] >= 5]
+    sizes = [size for size in (5, 8, 12, 20, 30, 50, 80) if FEWEST <= size <= len(order) // 2]
+    for size in sizes:
+        rates = [
+            _ratio(expected[part], observed[part])
+            for part in (order[:size], order[size : 2 * size])
+        ]
+        (top, error), (after, other) = rates
+        p = two_sided(top - after, math.hypot(error, other))
+        if top - after < math.log(FEWER) and p * len(sizes) <= CHANCE * 10:
+            yield Finding(
+                POPULAR,
+                WARNED,
+                f"the {size} items that are shown most have {in_percent(math.exp(top - after), 0)} of the rewards of "
+                "the items after them",
+                ("check how rewards of the most popular items are counted",),
+                cause="rewards of popular items were cut, thinned or deduplicated",
+            )  # fmt: skip
+            return
+
+
+def _ratio(expected: Floats, observed: Floats) -> tuple[float, float]:
+    """Return the log of observed over expected rewards, and its error by items, which differ."""
+    ratio = max(float(observed.sum()), 0.5) / float(expected.sum())
+    spread = float(((observed - ratio * expected) ** 2).sum()) * len(expected) / (len(expected) - 1)
+    return math.log(ratio), math.sqrt(spread) / (ratio * float(expected.sum()))
+
+
+def _counted_twice(tally: Tally) -> Iterator[Finding]:
+    """Yield where rewards of some items are even numbers only, and those of others mostly one."""
+    whole, paid = tally.sums["whole"]
+    positive, ones, even = (tally.sums[name].astype(float) for name in ("positive", "ones", "even"))
+    if paid < 100 or whole < paid or ones.sum() < 0.3 * paid:
+        return
+    suspects = (ones == 0) & (even == positive) & (positive > 0)
+    share = ones.sum() / max(positive[~suspects].sum(), 1.0)
+    surely = suspects & (positive * math.log(max(1 - share, 1e-3)) < math.log(NONE_IS_ONE))
+    if positive[surely].sum() >= SEVERAL:
+        yield Finding(
+            TWICE,
+            FAILED,
+            f"all {positive[surely].sum():,.0f} rewards of {int(surely.sum()):,} items are even, and "
+            "those of others are mostly 1",
+            ("count each reward of these items once",),
+            cause="events of some items are delivered twice",
+        )  # fmt: skip
