@@ -10,9 +10,9 @@ from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
 from counterrank.audit.rewards import position_rates
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
-from counterrank.inference import two_sided
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Scored
+from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
 FINDINGS = KIND, POPULAR, TWICE = (

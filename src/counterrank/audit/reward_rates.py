@@ -16,7 +16,7 @@ from counterrank.audit.groups import coded
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
-from counterrank.inference import two_sided
+from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH = (
