@@ -1,24 +1,39 @@
-"""`reproduce` refuses what it cannot do with one message."""
+"""`reproduce` refuses what it cannot do with one message, and runs estimators of others."""
+
+import pytest
 
 
-def test_bad_ways_to_grow_a_tree_end_with_one_message(tmp_path, counterrank):
-    for line, told in (
-        (["toy", "--algorithm", "text"], "figure 'toy' has no AIPS with the oracle"),
-        (["data-size", "--split-on", "length"], "'length' is no column to split on"),
-    ):
-        found = counterrank("reproduce", *line, "--out", str(tmp_path))
-        assert found.code == 2
-        assert told in found.err and "Traceback" not in found.err
-
-
-def test_bad_real_logs_end_with_one_message(tmp_path, counterrank):
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (["toy", "--estimators", "ips"], "figure 'toy' has no estimators to choose from"),
+        (["data-size", "--estimators", "aips (oracle, split on length)"], "'length' is no column"),
+        (["data-size", "--estimators", "nothing"], "there is no estimator 'nothing'"),
+        (["data-size", "--with", "json:dumps"], "'json:dumps' is a function, not a counterrank"),
+        (["data-size", "--with", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
+        (["data-size", "--behavior-mse", "best"], "there is no MSE estimate 'best'"),
+        (["data-size", "--behavior-candidates", "no.json"], "neither a set (default"),
+        (["real-world", "--log", "no.csv"], "neither the columns of search"),
+        (["real-world", "--log", "gone.csv"], "cannot be read as CSV"),
+        (["toy", "--log", "no.csv"], "--log goes with the figure real-world"),
+    ],
+)
+def test_bad_ways_end_with_one_message(tmp_path, counterrank, line, told):
     (tmp_path / "no.csv").write_text("a,b\n1,2\n")
-    for line, told in (
-        (["real-world", "--log", str(tmp_path / "no.csv")], "neither the columns of search"),
-        (["real-world", "--log", str(tmp_path / "gone.csv")], "cannot be read as CSV"),
-        (["toy", "--log", str(tmp_path / "no.csv")], "--log goes alone, with the figure"),
-    ):
-        found = counterrank("reproduce", *line, "--out", str(tmp_path / "out"))
-        assert found.code == 2
-        assert told in found.err and "Traceback" not in found.err
-        assert not (tmp_path / "out").exists()
+    found = counterrank("reproduce", *line, "--out", str(tmp_path / "out"))
+    assert found.code == 2
+    assert told in found.err and "Traceback" not in found.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_estimator_of_ones_own_stands_beside_the_others(tmp_path, counterrank):
+    text = "import counterrank as cr\nMine = cr.IPS(aggregate='ratio', name='mine')\n"
+    (tmp_path / "own_estimators.py").write_text(text)
+    done = counterrank(
+        "reproduce", "real-world", "--seeds", "2", "--out", "out", "--jobs", "1", "--estimators",
+        "ips, aips", "--behavior-mse", "pairs,su", "--with", "own_estimators:Mine",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    for name in ("ips", "aips (pairs)", "aips (su)", "mine"):
+        assert f"| {name} |" in done.out
+    assert (tmp_path / "out" / "page.html").exists()

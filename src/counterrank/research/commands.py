@@ -1,6 +1,9 @@
 """The laboratory's commands: the demo, a simulated log, the paper's figures, compiling ahead."""
 
+import os
+import re
 import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -134,7 +137,7 @@ def _tell(lines: Iterable[str]) -> None:
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
 
-FIGURE "all" makes every figure and a page of them; "page" makes the page from the results that are there.
+FIGURE "all" makes every figure; "page" makes page.md and page.html from the results that are there.
 
 \b
 [{"|".join([*FIGURES, "all"])}]
@@ -142,9 +145,15 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
 \b
 {chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
 
-"aips (true)" and "aips (oracle)" choose among the paper's behaviours; "aips" is the tree from the log alone, as
-`evaluate` runs it, with the default candidates.
+"aips (true)" knows each row's behaviour; "aips (oracle)" grows the paper's trees, told the true bias with an error, in
+forms such as "aips (oracle .1, text, split on norm)"; "aips" is the tree from the log alone, as `evaluate` runs it.
 """
+
+
+def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Split at commas that stand outside of brackets."""
+    parts = (part for text in given for part in re.split(r",(?![^(]*\))", text))
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 @click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
@@ -165,81 +174,69 @@ FIGURE "all" makes every figure and a page of them; "page" makes the page from t
     type=click.Choice(["published", "paper", "random"]),
     default="published",
     show_default=True,
+    help="The world: of the paper's code, of its text, or drawn afresh for each seed.",
 )
 @click.option(
-    "--estimators", multiple=True, help="Only this estimator of the figure; repeat for more."
-)
-@click.option(
-    "--algorithm",
-    type=click.Choice(["text", "code"]),
-    default="code",
-    show_default=True,
-    help="How AIPS with the oracle grows its trees: as Algorithm 1 is printed, or as the figures "
-    "were made. Both may go to one folder, side by side.",
-)
-@click.option(
-    "--split-on",
-    "columns",
+    "--estimators",
     multiple=True,
-    metavar="COLUMN",
-    help="Let these trees split on more than the context: norm, its length, or the weights of a "
-    "direction, such as 1,-1,0,0,0. Repeat for more.",
+    callback=_listed,
+    help="These instead of the figure's own, any that `counterrank estimators` lists.",
 )
 @click.option(
-    "--into",
-    type=click.Path(dir_okay=False),
-    help="page: the file to write instead of one in --out.",
+    "--with",
+    "extra",
+    multiple=True,
+    callback=_listed,
+    metavar="MODULE:NAME",
+    help="An estimator of your own beside them, by its import path.",
+)
+@click.option(
+    "--behavior-candidates",
+    "candidates",
+    metavar="FILE|SET",
+    help="Behaviour models that the trees of aips and aips-pairs choose from.",
+)
+@click.option(
+    "--behavior-mse",
+    "mse",
+    multiple=True,
+    callback=_listed,
+    metavar="pairs,pasif,su",
+    help="What these trees minimise; each is an estimator of its own.",
 )
 @click.option(
     "--log",
+    "logs",
+    multiple=True,
     type=click.Path(),
     help="real-world: a CSV file of real search sessions (query, region, doc_1.., click_1..) or "
-    "news pages in random order (user, device, age, interest, click, topic_1.., pref_1..).",
-)
-@click.option(
-    "--log-a", type=click.Path(), help="real-world: the log of the policy that collected the data."
-)
-@click.option(
-    "--log-b", type=click.Path(), help="real-world: the log of the policy to evaluate, to judge by."
+    "news pages in random order (user, device, age, interest, click, topic_1.., pref_1..); given "
+    "twice, the log of the policy that collected the data and that of the other policy.",
 )
 @click.option(
     "--target",
     default="new",
     show_default=True,
-    help="real-world: B's probabilities, a column of log A.",
+    help="real-world: the other policy's probabilities, a column of the first log.",
 )
-def reproduce(
-    figure: str,
-    log: str | None,
-    log_a: str | None,
-    log_b: str | None,
-    target: str,
-    **options: Any,
-) -> None:
+def reproduce(figure: str, logs: tuple[str, ...], target: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
-    into = options.pop("into")
-    options["oracle"] = paper.OracleForm(
-        algorithm=options.pop("algorithm"), columns=options.pop("columns")
-    )
-    if into is not None and figure != "page":
-        raise click.UsageError("--into goes with page")
+    names = ("estimators", "extra", "candidates", "mse")
+    who = paper.Contenders(**{name: options.pop(name) for name in names})
     if figure == "page":
-        _tell(paper.write_page(Path(options["out"]), into and Path(into), preset=options["preset"]))
+        _tell(paper.write_page(Path(options["out"]), options["preset"]))
         return
-    if (log_a is None) != (log_b is None) or (log_a and figure != "real-world"):
-        raise click.UsageError("--log-a and --log-b go together, with the figure real-world")
-    if log and (log_a or figure != "real-world"):
-        raise click.UsageError("--log goes alone, with the figure real-world")
-    if log_a and log_b:
-        options["logs"] = (log_a, log_b, target)
-    elif log:
-        options["logs"] = (log,)
-
+    if logs and (figure != "real-world" or len(logs) > 2):
+        raise click.UsageError("--log goes with the figure real-world, once or twice")
+    if len(logs) == 2:
+        logs = (*logs, target)
+    # What the caller's own folder has can be imported, as with `python -m`.
+    sys.path.insert(0, os.getcwd())
     try:
         with showing_progress():
-            _tell(paper.reproduce(figure, **options))
+            _tell(paper.reproduce(figure, logs=logs, contenders=who, **options))
     except KeyboardInterrupt:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from counterrank.errors import ConfigError
+from counterrank.research.bench import methods, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.algorithm1 import (
     PartitionGrower,
@@ -17,7 +18,7 @@ from counterrank.research.paper.columns import column, norm, with_columns
 from counterrank.research.paper.figures import OracleForm
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
-from counterrank.research.paper.runner import draw_trial, grown, run_trial
+from counterrank.research.paper.runner import draw_trial
 from counterrank.research.simulate import published
 from counterrank.weights.ratios import ratios_of
 
@@ -27,7 +28,7 @@ RUNS = 40
 def one_run(env, n, seed):
     run = replay_run(env, n, seed)
     log = run.log.to_log()
-    chosen = PublishedOracle(env, seed, (), run).assignment(log, RandomGrowth().noise)
+    chosen = PublishedOracle(env, seed, (), run).assignment(log, OracleForm())
     return float((chosen.weights(log, ratios_of(log, "new")) * log.reward).sum(axis=1).mean())
 
 
@@ -142,15 +143,13 @@ def test_the_listing_is_followed_line_by_line():
 
 def test_text_and_code_stand_side_by_side():
     form = OracleForm(noise=0.5, algorithm="text", columns=("norm", "1,-1,0,0,0"))
-    assert OracleForm.of(form.name) == form and OracleForm.of("aips (true)") is None
+    name = "aips (oracle .5, text, split on norm, split on 1,-1,0,0,0)"
+    assert OracleForm.of(name) == form and OracleForm.of("aips (true)") is None
     assert OracleForm.of("aips (oracle, cached)") == OracleForm(cached=True)
-    experiment = grown(figures.get("noise-behavior"), OracleForm(algorithm="text"))
-    assert experiment.estimators[3] == "aips (oracle .1, text)"
-    assert experiment.pictures[1][1] == ("ips", "iips", "rips", "aips (oracle .1, text)")
     assert value_in_print("data-size", "mse", "aips (oracle, text)", 1000) == 0.0476
     trial = draw_trial("published", figures.Setting(n=400, K=4), 3)
     names = ("aips (oracle)", "aips (oracle, text)", "aips (oracle, text, split on norm)")
-    values = [row["value"] for row in run_trial(trial, names)]
+    values = [row["value"] for row in run_trial(trial, methods(names))]
     assert len(set(values)) == 3 and np.isfinite(values).all()
 
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterrank.research.bench import methods, run_trial
 from counterrank.research.paper.algorithm1 import (
     PartitionGrower,
     PublishedOracle,
     RandomGrowth,
     logged_contributions,
 )
-from counterrank.research.paper.figures import Setting
+from counterrank.research.paper.figures import OracleForm, Setting
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
-from counterrank.research.paper.runner import draw_trial, run_trial
+from counterrank.research.paper.runner import draw_trial
 from counterrank.research.simulate import preset, published
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
@@ -169,7 +170,7 @@ def test_the_published_runs_have_the_published_error():
     estimates, truths = [], []
     for seed in range(300):
         drawn = draw_trial("published", Setting(n=1000), seed)
-        estimates.append(run_trial(drawn, ("aips (oracle)",))[0]["value"])
+        estimates.append(run_trial(drawn, methods(["aips (oracle)"]))[0]["value"])
         truths.append(drawn.truth)
     errors = np.array(estimates) / np.mean(truths) - 1
     found = {
@@ -195,7 +196,7 @@ def test_other_fresh_rows_give_the_same_distribution():
             run = replay_run(env, 1000, 1000 + seed)
             log = run.log if replayed else env.draw(1000, np.random.default_rng([seed, 3]))
             oracle = PublishedOracle(env, seed, tuple(run.value()), run if replayed else None)
-            weights = oracle.assignment(log.to_log(), 0.3)
+            weights = oracle.assignment(log.to_log(), OracleForm())
             y = logged_contributions(log.to_log(), env.masks)
             rows = np.arange(1000)
             found[replayed].append(sum(y[k][weights.choice[:, k], rows].mean() for k in range(8)))
@@ -215,13 +216,13 @@ def test_cached_runs_are_told_the_same():
 
 def test_noise_levels_share_one_view():
     drawn = draw_trial("published", Setting(n=400, K=4), 3)
-    rows = run_trial(drawn, ("aips (oracle)", "aips (oracle .1)", "aips (oracle .3)"))
+    rows = run_trial(drawn, methods(["aips (oracle)", "aips (oracle .1)", "aips (oracle .3)"]))
     assert rows[0]["value"] == rows[2]["value"] != rows[1]["value"]
 
 
 def test_other_worlds_have_an_oracle():
     env = preset("random", K=4, actions=4, seed=3, form="paper")
     log = env.draw(400, np.random.default_rng(0)).to_log()
-    found = PublishedOracle(env, 3, (0.5, 0.5, 0.5, 0.5)).assignment(log, 0.3)
+    found = PublishedOracle(env, 3, (0.5, 0.5, 0.5, 0.5)).assignment(log, OracleForm())
     assert found.choice.shape == (400, 4)
     assert len(np.unique(found.choice)) > 1

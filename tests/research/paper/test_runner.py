@@ -12,18 +12,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
+from counterrank.research.bench import methods, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
-from counterrank.research.paper.results import read_rows, seed_file
-from counterrank.research.paper.runner import draw_trial, run_seeds, run_trial, seeds_to_run
+from counterrank.research.paper.results import read_rows, seed_file, styles
+from counterrank.research.paper.runner import draw_trial, run_seeds, seeds_to_run
 
 SMALL = Experiment(
     name="small",
-    about="small",
+    pictures=(figures.Picture("Figure 0", "small"),),
     parameter="n",
     values=(300, 600),
     estimators=("ips", "iips", "rips", "aips (true)"),
 )
+METHODS = methods(SMALL.estimators)
+
+
+def run_small(seeds, folder, jobs=1):
+    run_seeds(SMALL, "published", seeds_to_run(METHODS, "published", seeds, folder), folder, METHODS,
+              jobs=jobs)  # fmt: skip
 
 
 def contents(folder: Path, seeds: range) -> list[dict]:
@@ -44,32 +51,32 @@ def test_every_figure_is_in_the_table():
 
 
 def test_the_number_of_workers_does_not_matter(tmp_path):
-    run_seeds(SMALL, "published", range(4), tmp_path / "one", jobs=1)
-    run_seeds(SMALL, "published", range(4), tmp_path / "two", jobs=2)
+    run_small(range(4), tmp_path / "one")
+    run_small(range(4), tmp_path / "two", jobs=2)
     assert contents(tmp_path / "one", range(4)) == contents(tmp_path / "two", range(4))
 
 
 def test_a_second_run_only_does_what_is_missing(tmp_path):
-    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    run_small(range(3), tmp_path)
     stamps = {seed: seed_file(tmp_path, "published", seed).stat().st_mtime_ns for seed in range(3)}
     expected = contents(tmp_path, range(3))
     seed_file(tmp_path, "published", 1).unlink()
-    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    run_small(range(3), tmp_path)
     assert contents(tmp_path, range(3)) == expected
     assert seed_file(tmp_path, "published", 0).stat().st_mtime_ns == stamps[0]
     assert seed_file(tmp_path, "published", 1).stat().st_mtime_ns > stamps[1]
 
 
 def test_a_seed_of_which_only_part_of_a_file_is_left_is_done_anew(tmp_path):
-    run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+    run_small(range(3), tmp_path)
     expected = contents(tmp_path, range(3))
     whole = seed_file(tmp_path, "published", 1).read_bytes()
     for left in (whole[: len(whole) // 2], b""):
         seed_file(tmp_path, "published", 1).write_bytes(left)
         with pytest.raises(ConfigError, match="seed-000001.parquet cannot be read as results"):
             read_rows(tmp_path, "published", range(3))
-        assert seeds_to_run(SMALL, "published", range(3), tmp_path) == [1]
-        run_seeds(SMALL, "published", range(3), tmp_path, jobs=1)
+        assert seeds_to_run(METHODS, "published", range(3), tmp_path) == [1]
+        run_small(range(3), tmp_path)
         assert contents(tmp_path, range(3)) == expected
 
 
@@ -102,10 +109,10 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 
     run_seed, done = runner.run_seed, []
 
-    def interrupted(experiment, preset, seed, folder):
+    def interrupted(experiment, preset, seed, folder, some):
         if len(done) == 1:
             raise KeyboardInterrupt
-        run_seed(experiment, preset, seed, folder)
+        run_seed(experiment, preset, seed, folder, some)
         done.append(seed)
 
     monkeypatch.setattr(runner, "run_seed", interrupted)
@@ -122,7 +129,7 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 def test_a_formula_without_any_weight_gives_zero():
     """At epsilon = 0 run 1 logs no ranking that the target shows: IPS is a mean of zeros."""
     trial = draw_trial("published", Setting(epsilon=0.0), 1)
-    ips, rips, iips = run_trial(trial, ("ips", "rips", "iips"))
+    ips, rips, iips = run_trial(trial, methods(["ips", "rips", "iips"]))
     assert (ips["value"], ips["low"], ips["high"]) == (0.0, 0.0, 0.0)
     ratios = trial.log.targets["new"].values / trial.log.propensity.values
     weights = np.cumprod(ratios, axis=1)
@@ -137,7 +144,24 @@ def test_a_formula_without_any_weight_gives_zero():
 def test_noise_figures_have_the_classic_estimators_in_pictures_of_their_own():
     experiment = figures.get("noise-data-size")
     assert experiment.estimators[:3] == ("ips", "iips", "rips")
-    drawn = dict(experiment.pictures)
-    assert drawn[""] == experiment.estimators[3:]
-    assert drawn["-small"] == ("ips", "iips", "rips", "aips (oracle .1)")
-    assert drawn["-large"][-1] == "aips (oracle .5)"
+    drawn = {picture.number: picture.estimators for picture in experiment.pictures}
+    assert drawn["Figure 12"] == experiment.estimators[3:]
+    assert drawn["Figure 15"] == ("ips", "iips", "rips", "aips (oracle .1)")
+    assert drawn["Figure 18"][-1] == "aips (oracle .5)"
+
+
+def test_every_figure_and_table_with_results_stands_once_and_in_order():
+    found = [p.number for name in FIGURES for p in figures.get(name).pictures]
+    assert len(found) == len(set(found))
+    wanted = [*range(2, 8), *range(9, 21)]
+    assert sorted(found) == sorted(
+        [*(f"Figure {i}" for i in wanted), "Table 2", "Table 3", "Table 4"]
+    )
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_estimators_of_a_picture_look_alike(name):
+    experiment = figures.get(name)
+    for picture in experiment.pictures:
+        looks = styles(picture.estimators or experiment.estimators)
+        assert len({colour for colour, _ in looks.values()}) == len(looks)

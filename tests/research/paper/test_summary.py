@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
+from counterrank.errors import ConfigError
 from counterrank.research.paper import figures, special
 from counterrank.research.paper.results import (
-    accuracy_table,
+    paired_table,
     published,
+    published_seconds,
     published_table,
-    summarise,
+    runtime_tables,
 )
-from counterrank.research.paper.times import published_seconds, runtime_table
+from counterrank.research.paper.runner import tables
+from counterrank.research.summary import paired, summarise
 
 
 def rows(values, truth):
@@ -83,24 +86,24 @@ def test_published_values_are_found_where_they_exist():
     assert published("slate-size", "mse", "ips", 14) == 0.959
     assert published("slate-size", "variance", "ips", 5) is None
     assert published("epsilon", "mse", "ips", 0.0) is None
-    assert published_seconds("n", "aips", 8000) == (167.2, 2.556)
+    assert published_seconds("n", "aips", 8000) == [167.2, 2.556]
     assert published_seconds("K", "aips", 8000) is None
 
 
 def test_run_times_are_means_with_deviations_beside_the_published():
     """Two seeds of .1 and .3 s, each after .1 s of drawing: mean .3 with the data, deviation .1414."""
-    seconds = np.array([0.1, 0.3, 1.1, 1.3])
     found = {
         "x": np.full(4, 4.0),
         "estimator": np.array(["ips", "ips", "aips (oracle)", "aips (oracle)"]),
-        "seconds": seconds,
+        "seconds": np.array([0.1, 0.3, 1.1, 1.3]),
         "drawing": np.full(4, 0.1),
     }
-    table = runtime_table(figures.get("runtime-slate-size"), found, compare=True)
-    assert "| ips | 0.3000 (± 0.1414) |\n| published ips | 2.313 (± 0.021) |" in table
-    assert "| relative | 4.33 |\n| published relative | 29.78 |" in table  # 1.3 / .3
-    assert "| ips | 0.2000 (± 0.1414) |" in table.partition("the estimate alone")[2]
-    ours = runtime_table(figures.get("runtime-slate-size"), found, compare=False)
+    experiment = figures.get("runtime-slate-size")
+    whole, alone = (t.markdown() for t in runtime_tables(experiment, found, compare=True))
+    assert "| ips | 0.3000 (± 0.1414) |\n| published ips | 2.313 (± 0.021) |" in whole
+    assert "| relative | 4.33 |\n| published relative | 29.78 |" in whole  # 1.3 / .3
+    assert "| ips | 0.2000 (± 0.1414) |" in alone
+    ours, _ = (t.markdown() for t in runtime_tables(experiment, found, compare=False))
     assert "published" not in ours and "relative" in ours
 
 
@@ -119,22 +122,49 @@ def test_cvar_of_everything_is_the_mean():
 
 
 def test_a_bootstrap_trial_judges_by_the_other_log():
-    log_a, value_b, target = special.ab_pair()
-    assert (log_a.n, log_a.K, target) == (1979, 6, "new")
-    found = special.ab_trial(log_a, value_b, target, ("ips", "iips"), seed=0)
-    assert [row["estimator"] for row in found] == ["ips", "iips"]
-    for row in found:
-        assert row["error"] == pytest.approx((row["value"] - value_b) ** 2)
-    assert found != special.ab_trial(log_a, value_b, target, ("ips", "iips"), seed=1)
+    pair, target = special.ab_pair()
+    assert (pair.log.n, pair.log.K, target) == (1979, 6, "new")
+    first, second = (special.ab_trial((), seed) for seed in (0, 1))
+    assert first.truth == second.truth == pair.value
+    assert (first.log.action != second.log.action).any() and first.log.n == 1979
 
 
 def test_published_values_stand_beside_ours_only_in_the_published_world():
-    found = summarise(
-        {**rows([3.0, 5.0], [2.0, 2.0]), "x": np.array([1000.0, 1000.0])}, common_truth=True
-    )
+    of_seeds = {**rows([3.0, 5.0], [2.0, 2.0]), "x": np.array([1000.0, 1000.0])}
     experiment = figures.get("data-size")
-    assert "1.25 (1.18, x1.06)" in accuracy_table(experiment, found, compare=True)
-    assert "(" not in accuracy_table(experiment, found, compare=False)
-    of_seeds = {**rows([3.0, 5.0], [2.0, 2.0]), "x": np.full(2, found[0].x)}
-    assert "1.25 (1.18, x1.06)" in special.figure_table(experiment, of_seeds, "published")
-    assert "(" not in special.figure_table(experiment, of_seeds, "paper")
+    for preset, told in (("published", "1.25 (1.18, x1.06)"), ("paper", "1.25 |")):
+        mse, *_ = (table.markdown() for table in tables(experiment, of_seeds, preset))
+        assert told in mse
+
+
+def test_pairs_are_of_the_same_seeds():
+    """Relative squared errors .25 and 2.25 against 1 and 4 on the seeds that both have."""
+    one, two = rows([3.0, 5.0], [2.0, 2.0]), rows([4.0, 6.0, 9.0], [2.0, 2.0, 2.0])
+    both = {key: np.concatenate([one[key], two[key]]) for key in one}
+    both["estimator"] = np.array(["mine"] * 2 + ["ips"] * 3)
+    (found,) = paired(both, "ips")
+    assert (found.estimator, found.seeds, found.closer) == ("mine", 2, 1.0)
+    assert found.difference == pytest.approx((0.25 - 1 + 2.25 - 4) / 2)
+    assert found.ratio == pytest.approx(2.5 / 5)
+    half = 12.7062 * np.std([-0.75, -1.75], ddof=1) / np.sqrt(2)
+    assert (found.low, found.high) == pytest.approx((-1.25 - half, -1.25 + half), rel=1e-4)
+    with pytest.raises(ConfigError, match="nothing can be paired with 'auto'"):
+        paired(both, "auto")
+
+
+@pytest.mark.parametrize(("seeds", "told"), [(99, False), (100, True)])
+def test_chance_is_ruled_out_by_no_fewer_than_a_hundred_seeds(seeds, told):
+    one, two = (
+        rows(np.full(seeds, v) + np.arange(seeds) / 1e3, np.full(seeds, 2.0)) for v in (3, 5)
+    )
+    both = {key: np.concatenate([one[key], two[key]]) for key in one}
+    both["estimator"] = np.array(["mine"] * seeds + ["ips"] * seeds)
+    (found,) = paired(both, "ips")
+    assert found.high < 0 and found.beyond_chance is told
+    assert ("*" in paired_table(both, "ips").lines[0][1]) is told
+
+
+def test_a_truth_with_an_error_is_covered_within_it():
+    known = rows([3.0], [4.5])
+    (found,) = summarise({**known, "truth_stderr": np.array([0.7])})
+    assert found.coverage == 1.0 and summarise(known)[0].coverage == 0.0

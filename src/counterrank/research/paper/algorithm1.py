@@ -21,7 +21,6 @@ size, as in the public code; in preset `published` these are the published run's
 random partitions and the noise.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +32,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
 from counterrank.research import simulate
-from counterrank.research.paper.columns import Column, with_columns
-from counterrank.research.paper.figures import Algorithm
+from counterrank.research.paper.columns import column, with_columns
+from counterrank.research.paper.figures import Algorithm, OracleForm
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
 from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
@@ -279,25 +278,17 @@ class PublishedOracle:
     run: PublishedRun | None = None
     _seen: dict[bool, OracleView] = field(default_factory=dict)
 
-    def assignment(
-        self,
-        log: RankingLog,
-        noise: float,
-        *,
-        cached: bool = False,
-        algorithm: Algorithm = "code",
-        columns: Sequence[Column] = (),
-    ) -> "Assigned":
+    def assignment(self, log: RankingLog, form: OracleForm) -> "Assigned":
         """Return the model of each row and position, a tree for every position.
 
-        `cached`: with the fresh data sets of a published run whose log was read back from disk
-        (`PublishedRun.oracle`). `columns`: what else nodes may be split on.
+        A form that is `cached` has the fresh data sets of a published run whose log was read back
+        from disk (`PublishedRun.oracle`).
         """
-        view = self._view(log.n, cached)
+        view, columns = self._view(log.n, form.cached), [column(name) for name in form.columns]
         grower = PartitionGrower(
             with_columns(_context(log), columns),
             with_columns(view.context, columns),
-            RandomGrowth(noise=noise, algorithm=algorithm),
+            RandomGrowth(noise=form.noise, algorithm=form.algorithm),
             self._generator(),
         )
         y = logged_contributions(log, self.env.masks)

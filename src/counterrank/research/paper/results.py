@@ -1,50 +1,29 @@
-"""From per-seed results to what a figure shows.
-
-MSE, squared bias and variance with bands, the paper's own values beside them, tables and pictures.
+"""What a figure's results show: tables with the paper's own values beside ours, and pictures.
 
 Pictures have the paper's layout, as SVG and PNG; the same results give the same bytes.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank import atomic
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, require
 from counterrank.records import Json
-from counterrank.research.paper import figures
-from counterrank.research.paper.figures import Experiment
+from counterrank.research.paper.figures import Experiment, OracleForm, Picture
+from counterrank.research.summary import METRICS, PointSummary, Rows, TextTable, grid, paired
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-#: What is measured, and what tables and pictures call it.
+#: What tables and pictures call the metrics.
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
-METRICS = tuple(TITLES)
-_RESAMPLES = 400
-
-
-@dataclass(frozen=True, slots=True)
-class PointSummary:
-    """Errors of one estimator at one value of the figure, relative to V^2, with 95 % bands over seeds."""
-
-    x: float
-    estimator: str
-    seeds: int
-    metrics: dict[str, float]
-    bands: dict[str, tuple[float, float]]
-    coverage: float
-    width: float
-    seconds: float
 
 
 def seed_file(folder: Path, preset: str, seed: int) -> Path:
@@ -72,7 +51,7 @@ def read_seed(path: Path) -> "pa.Table | None":
         return None
 
 
-def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
+def read_rows(folder: Path, preset: str, seeds: Any) -> Rows:
     """Return the columns of all seed files, in the order of seeds."""
     import pyarrow as pa
 
@@ -87,69 +66,6 @@ def read_rows(folder: Path, preset: str, seeds: Any) -> dict[str, NDArray[Any]]:
         tables.append(found)
     table = pa.concat_tables(tables, promote_options="default")
     return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def summarise(rows: dict[str, NDArray[Any]], *, common_truth: bool) -> list[PointSummary]:
-    """Return a summary for each (value, estimator).
-
-    `common_truth`: one world, so V is the mean of the seeds' true values, as in the paper;
-    otherwise every seed is a world of its own and errors are relative to its own V.
-    """
-    found = []
-    for x in np.unique(rows["x"]):
-        common = _mean_over_seeds(rows, rows["x"] == x) if common_truth else None
-        for name in dict.fromkeys(rows["estimator"].tolist()):
-            here = (rows["x"] == x) & (rows["estimator"] == name)
-            if here.any():
-                found.append(
-                    _summary(float(x), name, {k: v[here] for k, v in rows.items()}, common)
-                )
-    return found
-
-
-def _mean_over_seeds(rows: dict[str, NDArray[Any]], here: NDArray[np.bool_]) -> float:
-    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on it."""
-    _, first = np.unique(rows["seed"][here], return_index=True)
-    return float(rows["truth"][here][first].mean())
-
-
-def _summary(
-    x: float, name: str, rows: dict[str, NDArray[Any]], common: float | None
-) -> PointSummary:
-    # Errors before squares: where every seed is a world of its own, each has its own V.
-    truth = rows["truth"] if common is None else np.full_like(rows["truth"], common)
-    errors = (rows["value"] - truth) / np.abs(truth)
-    # Bands are part of what is written, and the same results give the same bytes.
-    rng = np.random.default_rng([len(errors), 13])
-    picks = rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))
-    resampled = _metrics(errors[picks])
-    bands = {m: tuple(float(q) for q in np.quantile(resampled[m], [0.025, 0.975])) for m in METRICS}
-    return PointSummary(
-        x=x,
-        estimator=name,
-        seeds=len(errors),
-        metrics={m: float(v[0]) for m, v in _metrics(errors[None]).items()},
-        bands=bands,  # type: ignore[arg-type]
-        coverage=float(((rows["low"] <= truth) & (truth <= rows["high"])).mean()),
-        width=float(np.mean((rows["high"] - rows["low"]) / np.abs(truth))),
-        seconds=float(np.median(rows["seconds"])),
-    )
-
-
-def _metrics(errors: Floats) -> dict[str, Floats]:
-    """Errors (B, seeds) to each metric (B,): mse = squared bias + variance."""
-    bias = errors.mean(axis=1)
-    return {
-        "mse": (errors**2).mean(axis=1),
-        "squared_bias": bias**2,
-        # Divided by n, not n - 1: then bias and variance add up to the MSE exactly.
-        "variance": errors.var(axis=1),
-    }
-
-
-#: The figures with published values, and the number of runs behind them.
-MAIN = ("data-size", "slate-size", "behavior")
-PUBLISHED_RUNS = 300
 
 
 @cache
@@ -170,157 +86,57 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     >>> published("data-size", "mse", "iips", 8000)
     0.204
     """
-    table = published_table()
+    table, form = published_table(), OracleForm.of(estimator)
     # One curve was published, whichever way its runs were made.
-    form = figures.OracleForm.of(estimator)
-    if form is not None and form.noise is None:
-        estimator = figures.OracleForm().name
-    if figure not in table["x"] or estimator not in table[figure][metric]:
-        return None
-    if x not in table["x"][figure]:
+    if form is not None and form.noise == OracleForm().noise:
+        estimator = "aips (oracle)"
+    if x not in table["x"].get(figure, ()) or estimator not in table[figure][metric]:
         return None
     value: float | None = table[figure][metric][estimator][table["x"][figure].index(x)]
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class BesidePublished:
-    """The error of one estimator at one point: ours, the published one, their ratio with a 95 % interval."""
-
-    figure: str
-    summary: PointSummary
-    published: float
-    metric: str = "mse"
-
-    @property
-    def ratio(self) -> float:
-        """Ours divided by the published."""
-        return self.summary.metrics[self.metric] / self.published
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The ratio's 95 % interval over seeds."""
-        low, high = self.summary.bands[self.metric]
-        return low / self.published, high / self.published
-
-    def within(self, share: float) -> bool:
-        """Whether the ratio differs from 1 by no more than `share`."""
-        return abs(self.ratio - 1) <= share
-
-    def surely_outside(self, share: float) -> bool:
-        """Whether the whole interval differs from 1 by more than `share`: not by chance alone."""
-        low, high = self.interval
-        return high < 1 - share or low > 1 + share
-
-
-def summaries(
-    out: Path, figure: str, preset: str = "published", most: int | None = None
-) -> list[PointSummary]:
-    """Return the summaries of a figure's finished seeds, at most the first `most`; none where there are none."""
-    folder = out / figure
-    seeds = [seed for seed in seeds_in(folder, preset) if most is None or seed < most]
-    if not seeds:
-        return []
-    found = summarise(read_rows(folder, preset, seeds), common_truth=preset == "published")
-    order = figures.get(figure).estimators
-    return sorted(
-        found, key=lambda s: (order.index(s.estimator) if s.estimator in order else len(order), s.x)
-    )
-
-
-def comparisons(out: Path, metric: str = "mse") -> list[BesidePublished]:
-    """Return every comparison that the results in a folder allow, over the published runs."""
-    found = []
-    for figure in MAIN:
-        for summary in summaries(out, figure, most=PUBLISHED_RUNS):
-            theirs = published(figure, metric, summary.estimator, summary.x)
-            if theirs is not None:
-                found.append(BesidePublished(figure, summary, theirs, metric))
-    return found
-
-
-def verdict(found: Sequence[BesidePublished], names: Iterable[str], share: float) -> str:
-    """Return a sentence: at how many points these estimators agree, and how far the others are."""
-    wanted = set(names)
-    these = [c for c in found if c.summary.estimator in wanted]
-    if not these:
-        return "no results yet."
-    inside = sum(c.within(share) for c in these)
-    far = max(these, key=lambda c: abs(c.ratio - 1))
-    text = (
-        f"{inside} of {len(these)} values lie within {share:.0%} of the published ones; the "
-        "farthest is "
-        f"{far.summary.estimator} at {_point(far)}, ratio {far.ratio:.2f} ({_span(far.interval)})."
-    )
-    surely = [c for c in these if c.surely_outside(share)]
-    if inside < len(these):
-        names_of = ", ".join(f"{c.summary.estimator} at {_point(c)}" for c in surely)
-        text += (
-            f" Beyond chance: {names_of}."
-            if surely
-            else " None is outside beyond chance: their intervals reach in."
+def accuracy_tables(
+    experiment: Experiment, found: Sequence[PointSummary], *, compare: bool
+) -> Iterator[TextTable]:
+    """Yield a table of each metric / V^2; to `compare`, the published value and our ratio to it in brackets."""
+    for metric, title in TITLES.items():
+        yield grid(
+            title,
+            ((s.estimator, s.x, _cell(experiment.name, s, metric, compare)) for s in found),
         )
-    return text
+    yield grid("95 % intervals contained the truth", _coverages(found))
 
 
-def cell(comparison: BesidePublished) -> str:
-    """Return ours, then the published value and the ratio with its interval in brackets."""
-    c = comparison
-    ours = c.summary.metrics[c.metric]
-    return f"{ours:.3g} ({c.published:.3g}; {c.ratio:.2f}, {_span(c.interval)})"
+def _coverages(found: Sequence[PointSummary]) -> Iterator[tuple[str, Any, str]]:
+    for s in found:
+        yield s.estimator, s.x, f"{s.coverage:.2f}"
 
 
-def _span(interval: tuple[float, float]) -> str:
-    return f"{interval[0]:.2f} to {interval[1]:.2f}"
-
-
-def _point(c: BesidePublished) -> str:
-    return f"{figures.get(c.figure).parameter} = {c.summary.x:g}"
-
-
-def grid(title: str, found: Sequence[PointSummary], show: Callable[[PointSummary], str]) -> str:
-    """Return a Markdown table, a line an estimator and a column a value of the figure."""
-    values = sorted({s.x for s in found})
-    lines = []
-    for name in dict.fromkeys(s.estimator for s in found):
-        cells = {s.x: show(s) for s in found if s.estimator == name}
-        lines.append((name, *(cells.get(x, "") for x in values)))
-    return markdown((title, *(f"{x:g}" for x in values)), lines)
-
-
-def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table.
-
-    >>> print(markdown(("a", "b"), [("1", "2")]), end="")
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
-    rows = [f"| {' | '.join(cells)} |" for cells in (head, *lines)]
-    return "\n".join([rows[0], f"|{'---|' * len(head)}", *rows[1:]]) + "\n"
-
-
-def accuracy_tables(experiment: Experiment, found: Sequence[PointSummary], *, compare: bool) -> str:
-    """Return a table of MSE, one of squared bias and one of variance."""
-    return "\n".join(
-        accuracy_table(experiment, found, compare=compare, metric=metric) for metric in METRICS
-    )
-
-
-def accuracy_table(
-    experiment: Experiment, found: Sequence[PointSummary], *, compare: bool, metric: str = "mse"
-) -> str:
-    """Return a metric / V^2 by estimator and value.
-
-    To `compare`, the published value and our ratio to it in brackets.
-    """
-    return grid(TITLES[metric], found, lambda s: _cell(experiment, s, metric, compare))
-
-
-def _cell(experiment: Experiment, summary: PointSummary, metric: str, compare: bool) -> str:
+def _cell(figure: str, summary: PointSummary, metric: str, compare: bool) -> str:
     ours = summary.metrics[metric]
-    theirs = published(experiment.name, metric, summary.estimator, summary.x) if compare else None
+    theirs = published(figure, metric, summary.estimator, summary.x) if compare else None
     return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
+
+
+def paired_table(rows: Rows, against: str) -> TextTable:
+    """Return the differences of squared errors on the same seeds, with 95 % intervals."""
+    found = paired(rows, against)
+    table = grid(
+        f"MSE less that of {against}, / V²",
+        (
+            (p.estimator, p.x, f"{p.difference:.3g} ({p.low:.3g} to {p.high:.3g})" + "*" * p.beyond_chance)
+            for p in found
+        ),
+    )  # fmt: skip
+    seeds = min((p.seeds for p in found), default=0)
+    note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
+    told = (
+        "* marks those beyond chance."
+        if seeds >= 100
+        else "Fewer than 100 seeds: none is told from chance."
+    )
+    return TextTable(table.head, table.lines, note + told)
 
 
 def as_csv(found: Sequence[PointSummary]) -> str:
@@ -329,36 +145,91 @@ def as_csv(found: Sequence[PointSummary]) -> str:
     lines = [",".join(["x", "estimator", "seeds", *columns, "coverage", "width", "seconds"])]
     for s in found:
         numbers = [value for m in METRICS for value in (s.metrics[m], *s.bands[m])]
-        cells = [
-            f"{s.x:g}",
-            s.estimator,
-            str(s.seeds),
-            *(repr(v) for v in [*numbers, s.coverage, s.width, s.seconds]),
-        ]
-        lines.append(",".join(cells))
+        last = map(repr, [*numbers, s.coverage, s.width, s.seconds])
+        lines.append(",".join([f"{s.x:g}", f'"{s.estimator}"', str(s.seeds), *last]))
     return "\n".join(lines) + "\n"
 
 
-#: Okabe and Ito's colour-blind safe palette, and a marker of its own for each estimator.
-_STYLES = {
-    "ips": ("#D55E00", "o"),
-    "iips": ("#0072B2", "s"),
-    "rips": ("#009E73", "^"),
-    "aips (true)": ("#999999", "D"),
-    "aips (oracle)": ("#CC79A7", "v"),
-    "aips": ("#E69F00", "P"),
-    "auto": ("#000000", "*"),
-}
-_EXTRA = ("#56B4E9", "#F0E442", "#0072B2", "#D55E00")
+# Run time, tables 3 and 4.
+
+#: The two of the published tables, by our names: the published AIPS is the one with its oracle.
+_TIMED = {"ips": "ips", "aips (oracle)": "aips"}
 
 
-def style(name: str, index: int) -> tuple[str, str]:
-    """Return colour and marker of an estimator."""
-    return _STYLES.get(name, (_EXTRA[index % len(_EXTRA)], "X"))
+def published_seconds(parameter: str | None, row: str, x: float) -> Any:
+    """Return the published run time, mean and deviation over 100 seeds, or the ratio of the row "relative".
+
+    >>> published_seconds("K", "aips", 14)
+    [351.5, 3.059]
+    """
+    table = published_table()["runtime"].get(parameter, {})
+    return table[row][table["x"].index(x)] if row in table and x in table["x"] else None
 
 
-def figure_and_axes(panels: int, *, width: float = 4.2) -> tuple[Any, Any]:
-    """Return a matplotlib figure with a row of panels, drawn without a display."""
+def runtime_tables(experiment: Experiment, rows: Rows, *, compare: bool) -> Iterator[TextTable]:
+    """Yield the published table with our rows in it, then the estimates alone: CPU seconds.
+
+    The published clock includes drawing the data, so ours does in the first table; the second has
+    every estimator without it.
+    """
+    points = np.unique(rows["x"]).tolist()
+    names = list(dict.fromkeys(rows["estimator"].tolist()))
+
+    def seconds(name: str, x: float, drawing: float) -> Floats:
+        here = (rows["x"] == x) & (rows["estimator"] == name)
+        found: Floats = rows["seconds"][here] + drawing * rows["drawing"][here]
+        return found
+
+    def lines() -> Iterator[tuple[str, Any, str]]:
+        for x in points:
+            for ours, theirs in _TIMED.items():
+                yield ours, x, _spread(seconds(ours, x, 1.0))
+                told = published_seconds(experiment.parameter, theirs, x) if compare else None
+                yield f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})" if told else ""
+            both = [seconds(name, x, 1.0) for name in _TIMED]
+            if all(map(len, both)):
+                yield "relative", x, f"{both[1].mean() / both[0].mean():.2f}"
+            told = published_seconds(experiment.parameter, "relative", x) if compare else None
+            yield "published relative", x, f"{told:.2f}" if told else ""
+
+    yield grid("CPU seconds with the data drawn", (cell for cell in lines() if cell[2]))
+    alone = ((name, x, _spread(seconds(name, x, 0.0))) for name in names for x in points)
+    yield grid("the estimate alone", alone)
+
+
+def _spread(seconds: Floats) -> str:
+    """Return mean and deviation; one seed has no deviation."""
+    if not len(seconds):
+        return ""
+    spread = f" (± {seconds.std(ddof=1):.4f})" if len(seconds) > 1 else ""
+    return f"{seconds.mean():.4f}{spread}"
+
+
+# Pictures.
+
+#: Okabe and Ito's colour-blind safe palette with two more, and a marker for each.
+_PALETTE = ("#D55E00", "#0072B2", "#009E73", "#999999", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+            "#8C510A", "#762A83")  # fmt: skip
+_MARKERS = "os^DvPX*<>"
+#: Estimators that look alike in every picture.
+_USUAL = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "aips-pairs", "auto")
+
+
+def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return colour and marker of each estimator of a picture, no two alike.
+
+    >>> len({colour for colour, _ in styles(["ips", "aips (oracle .1)", "aips (pasif)", "auto"]).values()})
+    4
+    """
+    every = list(zip(_PALETTE, _MARKERS, strict=True))
+    found = {name: every[_USUAL.index(name)] for name in names if name in _USUAL}
+    free = [look for look in every if look not in found.values()]
+    others = [name for name in names if name not in found]
+    return found | {name: free[i % len(free)] for i, name in enumerate(others)}
+
+
+def figure_and_axes(panels: int, title: str, *, width: float = 4.2) -> tuple[Any, Any]:
+    """Return a matplotlib figure with a title and a row of panels, drawn without a display."""
     matplotlib = require("matplotlib", extra="paper")
     matplotlib.use("agg")
     # Ids in the SVG are random without it, and dates (`save`) are today's: files would differ from
@@ -366,14 +237,16 @@ def figure_and_axes(panels: int, *, width: float = 4.2) -> tuple[Any, Any]:
     matplotlib.rcParams["svg.hashsalt"] = "counterrank"
     pyplot = require("matplotlib.pyplot", extra="paper")
     fig, axes = pyplot.subplots(
-        1, panels, figsize=(width * panels, 3.8), layout="constrained", squeeze=False
+        1, panels, figsize=(width * panels, 4.2), layout="constrained", squeeze=False
     )
+    fig.suptitle(title)
     return fig, axes[0]
 
 
-def save(fig: Any, folder: Path, name: str) -> list[Path]:
-    """Write the figure as SVG and PNG, atomically, and close it."""
-    paths = [folder / f"{name}.svg", folder / f"{name}.png"]
+def save(fig: Any, folder: Path, picture: Picture) -> list[Path]:
+    """Write the figure as SVG and PNG named by its number, atomically, and close it."""
+    stem = picture.number.lower().replace(" ", "-")
+    paths = [folder / f"{stem}.svg", folder / f"{stem}.png"]
     for path in paths:
         kind = path.suffix[1:]
         with atomic.replacing(path) as temporary:
@@ -384,79 +257,60 @@ def save(fig: Any, folder: Path, name: str) -> list[Path]:
 
 
 def plot_accuracy(
-    experiment: Experiment, summaries: Sequence[PointSummary], folder: Path, preset: str
+    experiment: Experiment, found: Sequence[PointSummary], folder: Path, *, compare: bool
 ) -> list[Path]:
-    """Draw MSE, squared bias and variance over the varied parameter; hollow markers are the published values.
+    """Draw MSE, squared bias and variance over the varied parameter, a picture for each figure of the paper.
 
-    A figure of several pictures draws each.
+    To `compare`, hollow markers are the published values.
     """
     paths = []
-    every = tuple(s.estimator for s in summaries)
-    for ending, names in experiment.pictures or (("", every),):
-        shown = [s for s in summaries if s.estimator in names]
+    for picture in experiment.pictures:
+        shown = [s for s in found if not picture.estimators or s.estimator in picture.estimators]
         if shown:
-            paths += _picture(experiment, shown, folder, preset, experiment.name + ending)
+            paths += save(_picture(experiment, picture, shown, compare), folder, picture)
     return paths
 
 
 def _picture(
-    experiment: Experiment, summaries: Sequence[PointSummary], folder: Path, preset: str, file: str
-) -> list[Path]:
-    fig, axes = figure_and_axes(3)
-    names = list(dict.fromkeys(s.estimator for s in summaries))
+    experiment: Experiment, picture: Picture, found: Sequence[PointSummary], compare: bool
+) -> Any:
+    fig, axes = figure_and_axes(3, picture.title)
+    look = styles(list(dict.fromkeys(s.estimator for s in found)))
+    handles: dict[str, Any] = {}
     for axis, metric in zip(axes, METRICS, strict=True):
-        for index, name in enumerate(names):
-            _draw_line(
-                axis, [s for s in summaries if s.estimator == name], metric, style(name, index)
+        for name, (colour, marker) in look.items():
+            points = [s for s in found if s.estimator == name]
+            x, y = [s.x for s in points], [s.metrics[metric] for s in points]
+            handles[name] = axis.plot(x, y, color=colour, marker=marker, ms=5)[0]
+            low, high = zip(*(s.bands[metric] for s in points), strict=True)
+            axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+            theirs = (
+                [(v, published(experiment.name, metric, name, v)) for v in x] if compare else []
             )
-            if preset == "published":
-                _draw_published(axis, experiment, metric, name, style(name, index))
+            if known := [pair for pair in theirs if pair[1] is not None]:
+                at = dict(ls="", marker=marker, ms=9, mfc="none", alpha=0.8)
+                axis.plot(*zip(*known, strict=True), color=colour, **at)
+                handles["published (hollow)"] = axis.plot([], [], color="#555", **at)[0]
         axis.set_yscale("log")
-        if experiment.log_x:
+        if experiment.parameter == "n":
             axis.set_xscale("log", base=2)
             axis.set_xticks(
                 list(experiment.values), [f"{int(v) // 1000}k" for v in experiment.values]
             )
-        axis.set_xlabel(experiment.label)
-        axis.set_title(TITLES[metric])
+        axis.set(xlabel=experiment.label, title=TITLES[metric])
         axis.grid(alpha=0.25)
+    legend(fig, handles)
+    return fig
+
+
+def legend(fig: Any, handles: dict[str, Any]) -> None:
+    """Put the legend below the panels."""
+    # Behind all others, whatever panel it came from.
+    order = sorted(handles, key=lambda name: name.startswith("published"))
     fig.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside upper center",
-        ncols=min(len(names), 7),
+        [handles[name] for name in order],
+        order,
+        loc="outside lower center",
+        ncols=min(len(order), 5),
         frameon=False,
     )
-    return save(fig, folder, file)
-
-
-def _draw_line(
-    axis: Any, points: Sequence[PointSummary], metric: str, look: tuple[str, str]
-) -> None:
-    x = [s.x for s in points]
-    axis.plot(
-        x,
-        [s.metrics[metric] for s in points],
-        color=look[0],
-        marker=look[1],
-        ms=5,
-        label=points[0].estimator,
-    )
-    low, high = zip(*(s.bands[metric] for s in points), strict=True)
-    axis.fill_between(x, low, high, color=look[0], alpha=0.15, linewidth=0)
-
-
-def _draw_published(
-    axis: Any, experiment: Experiment, metric: str, name: str, look: tuple[str, str]
-) -> None:
-    found = [(x, published(experiment.name, metric, name, x)) for x in experiment.values]
-    shown = [(x, y) for x, y in found if y is not None]
-    if shown:
-        axis.plot(
-            *zip(*shown, strict=True),
-            ls="",
-            color=look[0],
-            marker=look[1],
-            ms=9,
-            mfc="none",
-            alpha=0.8,
-        )

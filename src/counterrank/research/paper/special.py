@@ -20,56 +20,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
-from counterrank.behavior import BehaviorTree, candidates
-from counterrank.data.log import RankingLog
-from counterrank.estimators import AIPS, Estimator, get_estimator
 from counterrank.io import read_log
-from counterrank.research import simulate
-from counterrank.research.paper import real, results, times
+from counterrank.research import bench, simulate
+from counterrank.research.bench import Method, Trial
+from counterrank.research.paper import real, results
 from counterrank.research.paper.figures import Experiment
 from counterrank.research.simulate import behavior_probability
+from counterrank.research.summary import Rows, TextTable, cells, grid
 
 
-def seed_rows(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
+def seed_rows(
+    experiment: Experiment, preset: str, seed: int, some: list[Method]
+) -> list[dict[str, Any]]:
     """Return the results of one seed."""
     if experiment.kind == "distribution":
         return _behavior_shares(experiment, preset, seed)
     if experiment.kind == "toy":
         return toy_rows()
-    if len(experiment.logs) == 1:
-        found = real_pair(experiment.logs[0])
-        rows = ab_trial(found.log, found.value, real.TARGET, experiment.estimators, seed)
-        return [{**row, "truth_stderr": found.stderr} for row in rows]
-    log_a, value_b, target = ab_pair(experiment.logs)
-    return ab_trial(log_a, value_b, target, experiment.estimators, seed)
+    return [{"x": 0.0, **row} for row in bench.run_trial(ab_trial(experiment.logs, seed), some)]
 
 
-def pictures(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
+def pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
     """Draw a figure; return the files."""
+    if experiment.kind == "toy":
+        return []
+    return (_plot_shares if experiment.kind == "distribution" else plot_ab)(
+        experiment, rows, folder
+    )
+
+
+def table(experiment: Experiment, rows: Rows) -> TextTable:
+    """Return the table of a figure."""
     if experiment.kind == "distribution":
-        return _plot_shares(experiment, rows, folder)
-    return [] if experiment.kind == "toy" else plot_ab(rows, folder)
+        return grid(
+            "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
+        )
+    return toy_table(rows) if experiment.kind == "toy" else ab_table(rows)
 
 
-def figure_table(experiment: Experiment, rows: dict[str, NDArray[Any]], preset: str) -> str:
-    """Return the table of any figure; that of a published world has the published values beside ours."""
-    published = preset == "published"
-    if experiment.kind == "accuracy":
-        found = results.summarise(rows, common_truth=published)
-        return results.accuracy_tables(experiment, found, compare=published)
-    if experiment.kind == "runtime":
-        return times.runtime_table(experiment, rows, compare=published)
-    make = {"distribution": _shares_table, "toy": toy_table}.get(experiment.kind, ab_table)
-    return make(rows)
-
-
-def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, object]]:
+def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
     found = []
     for x in experiment.values:
-        options = experiment.setting(x).world
-        env = simulate.preset(
-            preset, **options, **({} if preset == "published" else {"seed": seed})
-        )
+        world = experiment.setting(x).world
+        env = simulate.preset(preset, **world, **({} if preset == "published" else {"seed": seed}))
         # Contexts alone: shares follow from them without drawing a behaviour.
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
         shares = behavior_probability(env, context).mean(axis=0)
@@ -80,32 +73,19 @@ def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dic
     return found
 
 
-def _mean(rows: dict[str, NDArray[Any]], x: float, name: str) -> float:
-    here = (rows["x"] == x) & (rows["estimator"] == name)
-    return float(rows["value"][here].mean())
-
-
-def _shares_table(rows: dict[str, NDArray[Any]]) -> str:
-    values, names = np.unique(rows["x"]), list(dict.fromkeys(rows["estimator"].tolist()))
-    lines = [(name, *(f"{_mean(rows, x, name):.3f}" for x in values)) for name in names]
-    return results.markdown(("behaviour", *(f"{x:g}" for x in values)), lines)
-
-
-def _plot_shares(experiment: Experiment, rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
-    values, names = np.unique(rows["x"]), list(dict.fromkeys(rows["estimator"].tolist()))
-    fig, axes = results.figure_and_axes(1, width=6.5)
-    bottom = np.zeros(len(values))
-    colours = ["#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2"]
-    for index, name in enumerate(names):
-        shares = np.array([_mean(rows, x, name) for x in values])
-        axes[0].bar(
-            [f"{x:g}" for x in values], shares, bottom=bottom, label=name, color=colours[index % 6]
-        )
-        bottom += shares
-    axes[0].set_xlabel(experiment.label)
-    axes[0].set_ylabel("share of users")
-    fig.legend(loc="outside right center", frameon=False)
-    return results.save(fig, folder, experiment.name)
+def _plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
+    picture = experiment.pictures[0]
+    fig, axes = results.figure_and_axes(1, picture.title, width=6.5)
+    bottom: dict[str, float] = {}
+    look = results.styles(list(dict.fromkeys(rows["estimator"].tolist())))
+    handles = {}
+    for x, name, own in cells(rows):
+        at, share = f"{x:g}", float(own["value"].mean())
+        handles[name] = axes[0].bar(at, share, bottom=bottom.get(at, 0.0), color=look[name][0])
+        bottom[at] = bottom.get(at, 0.0) + share
+    axes[0].set(xlabel=experiment.label, ylabel="share of users")
+    results.legend(fig, handles)
+    return results.save(fig, folder, picture)
 
 
 #: The table's numbers: bias of the wrong model, variances of the true and of the wrong one.
@@ -145,55 +125,45 @@ def solve() -> ToyWorld:
     """
     from scipy import optimize
 
-    def off(unknown: NDArray[np.float64]) -> list[float]:
+    def world(unknown: NDArray[np.float64]) -> ToyWorld:
         # Between .5 and 1 whatever the solver tries: p and 1 - p trade places otherwise, and p may
         # leave [0, 1].
-        world = ToyWorld(0.5 + 0.5 / (1 + np.exp(-unknown[0])), unknown[1], unknown[2])
-        bias, wrong = bias_and_variance(world, both=False)
+        p, mu, delta = unknown.tolist()
+        return ToyWorld(0.5 + 0.5 / (1 + np.exp(-p)), mu, delta)
+
+    def off(unknown: NDArray[np.float64]) -> list[float]:
+        bias, wrong = bias_and_variance(world(unknown), both=False)
         return [
             bias - PRINTED["bias"],
             wrong - PRINTED["wrong_variance"],
-            bias_and_variance(world, both=True)[1] - PRINTED["true_variance"],
+            bias_and_variance(world(unknown), both=True)[1] - PRINTED["true_variance"],
         ]
 
-    found = optimize.root(off, [0.0, 1.0, -0.5], tol=1e-13)
-    p, mu, delta = found.x
-    return ToyWorld(float(0.5 + 0.5 / (1 + np.exp(-p))), float(mu), float(delta))
+    return world(optimize.root(off, [0.0, 1.0, -0.5], tol=1e-13).x)
 
 
-def toy_rows() -> list[dict[str, object]]:
+def toy_rows() -> list[dict[str, Any]]:
     """Return bias, variance and MSE of both models."""
-    world = solve()
-    found = []
+    world, found = solve(), []
     for name, both in (("true model", True), ("wrong but optimised model", False)):
         bias, variance = bias_and_variance(world, both=both)
-        found.append(
-            {
-                "x": 0.0,
-                "estimator": name,
-                "bias": bias,
-                "variance": variance,
-                "mse": bias**2 + variance,
-            }
-        )
+        row = {"bias": bias, "variance": variance, "mse": bias**2 + variance}
+        found.append({"x": 0.0, "estimator": name, **row})
     return found
 
 
-def toy_table(columns: dict[str, NDArray[Any]]) -> str:
-    """Return the table as Markdown, the printed numbers in brackets."""
-    lines = []
+def toy_table(rows: Rows) -> TextTable:
+    """Return the table, the printed numbers in brackets."""
     printed = (
         (0.0, PRINTED["true_variance"]),
         (PRINTED["bias"], PRINTED["wrong_variance"]),
     )
+    lines = []
     for i, (bias, variance) in enumerate(printed):
-        theirs = (bias, variance, bias**2 + variance)
-        cells = [
-            f"{abs(columns[key][i]):.2f} ({value:.2f})"
-            for key, value in zip(("bias", "variance", "mse"), theirs, strict=True)
-        ]
-        lines.append((columns["estimator"][i], *cells))
-    return results.markdown(("AIPS with the", "bias", "variance", "MSE"), lines)
+        theirs = {"bias": bias, "variance": variance, "mse": bias**2 + variance}
+        told = (f"{abs(rows[key][i]):.2f} ({value:.2f})" for key, value in theirs.items())
+        lines.append((str(rows["estimator"][i]), *told))
+    return TextTable(("AIPS with the", "bias", "variance", "MSE"), lines)
 
 
 #: The paper's AIPS of the real-world experiment: its MSE by PAS-IF.
@@ -202,39 +172,16 @@ PAPERS_AIPS = "aips (pasif)"
 ROWS = (1979, 1954)
 
 
-def ab_trial(
-    log_a: RankingLog, value_b: float, target: str, estimators: tuple[str, ...], seed: int
-) -> list[dict[str, object]]:
-    """Return each estimator's squared error on one bootstrap of A; copies of a row stay in one fold."""
-    rng = np.random.default_rng([seed, 19])
-    # Rows carry their buckets with them, so that copies of one stay in one fold.
-    resampled = log_a.take(np.sort(rng.integers(0, log_a.n, size=log_a.n)))
-    found = []
-    for name in estimators:
-        value = (
-            _estimator(name, resampled, target, seed).estimate(resampled, target, seed=seed).value
-        )
-        found.append(
-            {
-                "x": 0.0,
-                "estimator": name,
-                "value": value,
-                "truth": value_b,
-                "error": (value - value_b) ** 2,
-            }
-        )
-    return found
-
-
-def _estimator(name: str, log: RankingLog, target: str, seed: int) -> Estimator:
-    if name != PAPERS_AIPS:
-        return get_estimator(name)
-    tree = BehaviorTree(candidates=candidates(log.K, "real-world"), mse="pasif")
-    return AIPS(behavior=tree.fit(log, target, seed=seed))
+def ab_trial(logs: tuple[str, ...], seed: int) -> Trial:
+    """Return a bootstrap of log A, judged by what B earned."""
+    if len(logs) == 1:
+        return bench.replay_trial(logs[0], seed)
+    pair, target = ab_pair(logs)
+    return bench.bootstrapped(pair, target, seed)
 
 
 @cache
-def ab_pair(paths: tuple[str, ...] = ()) -> tuple[RankingLog, float, str]:
+def ab_pair(paths: tuple[str, ...] = ()) -> tuple[real.RealPair, str]:
     """Return log A, what B's policy earned on log B, and the target's name: from files, or simulated.
 
     The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
@@ -242,19 +189,20 @@ def ab_pair(paths: tuple[str, ...] = ()) -> tuple[RankingLog, float, str]:
     """
     if paths:
         first, second, target = paths
-        log_a, log_b = read_log(first, targets=[target]), read_log(second)
-        return log_a, log_b.value, target
+        log_b = read_log(second)
+        return real.RealPair(
+            read_log(first, targets=[target]), log_b.value, _error(log_b.reward)
+        ), target
     env = simulate.real_world()
-    rows_a, rows_b = ROWS
-    drawn_a = simulate.draw(env, rows_a, np.random.default_rng(1))
-    drawn_b = simulate.draw(env, rows_b, np.random.default_rng(2), policy="target")
-    return drawn_a.to_log(), drawn_b.to_log().value, "new"
+    log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
+    log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
+    return real.RealPair(log_a, log_b.value, _error(log_b.reward)), "new"
 
 
-@cache
-def real_pair(path: str) -> real.RealPair:
-    """Return the log and the other policy's value of a file of real pages, read once."""
-    return real.read_pair(path)
+def _error(reward: Floats) -> float:
+    """Return the standard error of what a log earned."""
+    totals = reward.sum(axis=1)
+    return float(totals.std() / np.sqrt(len(totals)))
 
 
 def cvar(errors: Floats, alpha: float) -> float:
@@ -268,81 +216,53 @@ def cvar(errors: Floats, alpha: float) -> float:
 
 
 _AB_HEAD = (
-    "estimator",
-    "wins",
-    "below AIPS",
-    "mean squared error",
-    "CVaR .1",
-    "CVaR .3",
-    "CVaR .5",
-)
+    "estimator", "wins", "below AIPS", "mean squared error", "CVaR .1", "CVaR .3", "CVaR .5",
+)  # fmt: skip
 
 
-def ab_table(rows: dict[str, NDArray[Any]]) -> str:
+def ab_table(rows: Rows) -> TextTable:
     """Return the share of trials that each estimator wins, its mean squared error and CVaR.
 
     Beside the wins: in which share its error is below that of the paper's AIPS, the CDF of relative
-    errors at one.
+    errors at one. Below: errors under that of the value that judges are not seen.
     """
-    errors, won = _errors(rows), wins(rows)
-    lines = []
-    reference = errors.get(PAPERS_AIPS)
-    for name, own in errors.items():
+    errors = _errors(rows)
+    won = np.bincount(np.stack(list(errors.values())).argmin(axis=0), minlength=len(errors))
+    lines, reference = [], errors.get(PAPERS_AIPS)
+    for name, own, count in zip(errors, errors.values(), won.tolist(), strict=True):
         below = ""
         if reference is not None and name != PAPERS_AIPS:
             below = f"{(own < reference).mean():.0%}"
         tail = (f"{cvar(own, alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
-        lines.append((name, f"{won[name]:.0%}", below, f"{own.mean():.4g}", *tail))
-    return results.markdown(_AB_HEAD, lines) + _own_error(rows)
-
-
-def _own_error(rows: dict[str, NDArray[Any]]) -> str:
-    """Return what the value that judges can tell: errors below its own are not seen."""
-    if "truth_stderr" not in rows:
-        return ""
+        lines.append((name, f"{count / len(own):.0%}", below, f"{own.mean():.4g}", *tail))
     value, error = float(rows["truth"][0]), float(rows["truth_stderr"][0])
-    return (
-        f"\nB earns {value:.4g} with a standard error of {error:.2g}, whose square is "
-        f"{error**2:.2g}: estimators that differ by less are not told apart.\n"
+    note = (
+        f"B earns {value:.4g} with a standard error of {error:.2g}, whose square is {error**2:.2g}: "
+        "estimators that differ by less are not told apart."
     )
+    return TextTable(_AB_HEAD, lines, note)
 
 
-def wins(rows: dict[str, NDArray[Any]]) -> dict[str, float]:
-    """Return the share of trials in which each estimator has the least error."""
-    errors = _errors(rows)
-    stacked = np.stack(list(errors.values()))  # (estimators, trials)
-    shares = np.bincount(stacked.argmin(axis=0), minlength=len(errors)) / stacked.shape[1]
-    return dict(zip(errors, shares.tolist(), strict=True))
-
-
-def plot_ab(rows: dict[str, NDArray[Any]], folder: Path) -> list[Path]:
+def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
     """Draw the CDF of relative errors and the CVaR curves."""
-    errors = _errors(rows)
-    names = list(errors)
-    fig, axes = results.figure_and_axes(2, width=5)
+    errors, picture = _errors(rows), experiment.pictures[0]
+    fig, axes = results.figure_and_axes(2, picture.title, width=5)
     # The paper's AIPS, against which its figure shows the others.
-    reference = errors.get(PAPERS_AIPS, errors[names[0]])
-    alphas = np.linspace(0.02, 1, 50)
-    for index, name in enumerate(names):
-        colour, _ = results.style(name, index)
-        relative = np.sort(errors[name] / np.maximum(reference, 1e-30))
-        axes[0].step(
-            relative, np.arange(1, len(relative) + 1) / len(relative), color=colour, label=name
-        )
+    reference = np.maximum(errors.get(PAPERS_AIPS, next(iter(errors.values()))), 1e-30)
+    alphas, handles = np.linspace(0.02, 1, 50), {}
+    for name, (colour, _) in results.styles(list(errors)).items():
+        relative = np.sort(errors[name] / reference)
+        shares = np.arange(1, len(relative) + 1) / len(relative)
+        handles[name] = axes[0].step(relative, shares, color=colour)[0]
         axes[1].plot(alphas, [cvar(errors[name], a) for a in alphas], color=colour)
     axes[0].set(
         xscale="log", xlabel="squared error relative to AIPS", ylabel="share of trials (CDF)"
     )
     axes[1].set(yscale="log", xlabel="alpha", ylabel="CVaR of the squared error")
-    fig.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside upper center",
-        ncols=len(names),
-        frameon=False,
-    )
-    return results.save(fig, folder, "real-world")
+    results.legend(fig, handles)
+    return results.save(fig, folder, picture)
 
 
-def _errors(rows: dict[str, NDArray[Any]]) -> dict[str, Floats]:
-    names = dict.fromkeys(rows["estimator"].tolist())
-    return {name: rows["error"][rows["estimator"] == name].astype(float) for name in names}
+def _errors(rows: Rows) -> dict[str, Floats]:
+    """Return the squared errors of each estimator, by seed."""
+    return {name: (own["value"] - own["truth"]) ** 2 for _, name, own in cells(rows)}

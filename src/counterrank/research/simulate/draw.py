@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
@@ -154,7 +155,11 @@ def least_greedy(score: Floats, epsilon: float) -> Floats:
 
 
 def behavior_probability(env: Environment, context: Floats) -> Floats:
-    """Return p(c_z | x) = softmax_z(lam_z |theta_z . x|): (n, M)."""
+    """Return p(c_z | x) = softmax_z(lam_z |theta_z . x|): (n, M); zeros and ones where there are groups."""
+    if env.groups:
+        part = np.minimum((env.M * ndtr(context[:, 0])).astype(np.int64), env.M - 1)
+        known: Floats = np.eye(env.M)[part]
+        return known
     return softmax(env.lam * np.abs(context @ env.behavior_coef.T))
 
 

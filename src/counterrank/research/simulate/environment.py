@@ -83,6 +83,9 @@ class Environment:
     base_context: BaseContext = "own"
     reward_model: RewardModel = "pairwise"
     logging_kind: LoggingKind = "factored"
+    #: Groups of users: the behaviour is known from the first column of the context, cut into parts
+    #: of equal size.
+    groups: bool = False
     fingerprint: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -359,6 +362,7 @@ def random(  # noqa: PLR0913
     context_policies: bool | None = None,
     logging: LoggingKind = "factored",
     positional: bool = False,
+    groups: bool = False,
     name: str = "random",
 ) -> Environment:
     """Return an environment whose parameters come from `seed` alone.
@@ -366,7 +370,7 @@ def random(  # noqa: PLR0913
     `form` "published": base 1 + sigmoid, seen with another context, normal W x 8/K, shared noise,
     policies without context; "paper": linear base, uniform W, independent noise, policies with
     context. `context_policies` overrides the latter; `positional` adds position effects to both
-    policies.
+    policies; `groups` gives each part of the first context column a behaviour of its own.
 
     >>> random(1, reward="binary", K=4, actions=10).interaction.shape
     (10, 10)
@@ -410,6 +414,7 @@ def random(  # noqa: PLR0913
         base_context="other" if as_published and reward != "binary" else "own",
         reward_model=reward,
         logging_kind=logging,
+        groups=groups,
     )
 
 

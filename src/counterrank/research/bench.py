@@ -1,0 +1,467 @@
+"""The bench: any estimator on logs whose truth is known, world by world, on the same seeds.
+
+    from counterrank.research import bench
+
+    found = bench.run(["groups:3", "random:3"], ["ips", "aips", MyEstimator()], seeds=20)
+    found.table           # MSE, squared bias, variance, coverage, width, time
+    found.paired("ips")   # differences of squared errors seed by seed
+
+A world is a name and a function from a seed to a `Trial`. Worlds of the populations are frozen: the
+number of a world says which it is, in every version.
+"""
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from counterrank.arrays import Floats
+from counterrank.behavior import BehaviorTree, Oracle, planned_tree
+from counterrank.data.log import RankingLog
+from counterrank.data.source import MemorySource
+from counterrank.errors import ConfigError, CounterrankError, require
+from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
+from counterrank.inference import normal_interval, variance
+from counterrank.research import simulate
+from counterrank.research.paper import figures, real
+from counterrank.research.paper.algorithm1 import PublishedOracle
+from counterrank.research.paper.columns import column
+from counterrank.research.paper.replay import replay_run
+from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
+from counterrank.weights.moments import Moments
+
+#: Part of every seed of a world: another number is another population.
+FROZEN = 20_230_806
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """A log, the target's true value, and what else is known about it.
+
+    `truth_stderr` is the error of a truth that is itself an estimate; `values` (K,) the true value
+    at each position; `oracle` what the paper's oracle is told.
+    """
+
+    log: RankingLog
+    truth: float
+    seed: int = 0
+    target: str = "new"
+    truth_stderr: float = 0.0
+    values: Floats | None = None
+    oracle: PublishedOracle | None = None
+    #: CPU seconds of drawing the log.
+    drawing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A name, and the function that draws the log of a seed."""
+
+    name: str
+    draw: Callable[[int], Trial]
+
+
+def published_trial(setting: figures.Setting, seed: int) -> Trial:
+    """Return run `seed` of the published experiment."""
+    started = time.process_time()
+    env = _published(setting)
+    run = replay_run(env, setting.n, seed)
+    log, values = run.log.to_log(), run.value()
+    drawing = time.process_time() - started
+    oracle = PublishedOracle(env, seed, tuple(values), run)
+    return Trial(log, float(values.sum()), seed, values=values, oracle=oracle, drawing=drawing)
+
+
+@cache
+def _published(setting: figures.Setting) -> simulate.Environment:
+    return simulate.preset("published", **setting.world)
+
+
+def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: int) -> Trial:
+    """Return n rankings of a simulated world; what was drawn depends on the world and `seed` alone."""
+    started = time.process_time()
+    log = world.draw(n, np.random.default_rng([seed, 7])).to_log()
+    drawing, known = time.process_time() - started, truth(world)
+    oracle = None
+    if isinstance(world, simulate.Environment) and world.factored:
+        oracle = PublishedOracle(world, seed, tuple(known.by_position))
+    return Trial(
+        log, known.value, seed, truth_stderr=known.stderr, values=known.by_position,
+        oracle=oracle, drawing=drawing,
+    )  # fmt: skip
+
+
+_TRUTHS: dict[str, simulate.Truth] = {}
+
+
+def truth(world: simulate.Environment | simulate.World) -> simulate.Truth:
+    """Return the true value of a world, found once in a process."""
+    if world.fingerprint not in _TRUTHS:
+        _TRUTHS[world.fingerprint] = simulate.true_value(world)
+    return _TRUTHS[world.fingerprint]
+
+
+@cache
+def replayed(path: str) -> real.RealPair:
+    """Return the log and the other policy's value of a file of real pages, read once."""
+    return real.read_pair(path)
+
+
+def replay_trial(path: str, seed: int) -> Trial:
+    """Return a bootstrap of a file of real pages."""
+    return bootstrapped(replayed(path), real.TARGET, seed)
+
+
+def bootstrapped(pair: real.RealPair, target: str, seed: int) -> Trial:
+    """Return a bootstrap of log A: rows keep their buckets, so that copies of one stay in one fold."""
+    n, rng = pair.log.n, np.random.default_rng([seed, 19])
+    log = pair.log.take(np.sort(rng.integers(0, n, size=n)))
+    return Trial(log, pair.value, seed, target, pair.stderr)
+
+
+def _of_figures(count: int) -> Iterable[World]:
+    """The distinct points of figures 2 to 4; seeds 0 to 299 are the published runs."""
+    every = (
+        experiment.setting(x)
+        for experiment in map(figures.get, ("data-size", "slate-size", "behavior"))
+        for x in experiment.values
+    )
+    for setting in list(dict.fromkeys(every))[:count]:
+        name = f"published n={setting.n} K={setting.K} delta={setting.delta:g}"
+        yield World(name, partial(published_trial, setting))
+
+
+def _of_text(count: int) -> Iterable[World]:
+    for w in range(count):
+        world = simulate.paper(seed=FROZEN + w)
+        yield World(f"text {w}", partial(simulated_trial, world, 8000))
+
+
+#: Half of the worlds are sums of effects of pairs, as the paper's are.
+_REWARDS: tuple[simulate.RewardModel, ...] = (
+    "pairwise",
+    "pairwise",
+    "pairwise",
+    "binary",
+    "triple",
+    "multiplicative",
+)
+
+
+def _drawn(count: int, population: str, **more: Any) -> Iterable[World]:
+    for w in range(count):
+        rng = np.random.default_rng([FROZEN, w, *population.encode()])
+        n, K, A = (int(rng.choice(v)) for v in ((2000, 8000, 16000), (4, 6, 8, 12), (3, 5, 10)))
+        world = simulate.random(
+            int(rng.integers(10**9)),
+            form=("published", "paper")[w % 2],
+            reward=_REWARDS[w % len(_REWARDS)],
+            K=K,
+            actions=A,
+            delta=float(rng.uniform()),
+            epsilon=float(rng.uniform(0.2, 0.6)),
+            context_policies=bool(rng.integers(2)),
+            **more,
+        )
+        name = f"{population} {w}: {world.reward_model}, n={n}, {K} of {A}"
+        yield World(name, partial(simulated_trial, world, n))
+
+
+def _of_clicks(count: int) -> Iterable[World]:
+    """Pages without replacement: search, feed and shop in turn."""
+    for w in range(count):
+        preset = list(simulate.WORLDS)[w % len(simulate.WORLDS)]
+        world = simulate.world(preset, seed=FROZEN + w, K=5)
+        name = f"clicks {w}: {world.name}, {world.behavior}"
+        yield World(name, partial(simulated_trial, world, 4000))
+
+
+#: Worlds by the name of their population; a path of real pages is a world too.
+POPULATIONS: dict[str, Callable[[int], Iterable[World]]] = {
+    "published": _of_figures,
+    "text": _of_text,
+    "random": partial(_drawn, population="random"),
+    "groups": partial(_drawn, population="groups", groups=True),
+    "clicks": _of_clicks,
+}
+#: Worlds of a population whose number is not said.
+COUNT = 6
+
+
+def worlds(given: str) -> list[World]:
+    """Return the worlds of "groups", "groups:12" (so many of them) or the path of a file of real pages.
+
+    >>> [world.name for world in worlds("published:2")]
+    ['published n=1000 K=8 delta=0.6', 'published n=2000 K=8 delta=0.6']
+    """
+    name, _, count = given.partition(":")
+    if name in POPULATIONS and (count.isdecimal() or not count):
+        return list(POPULATIONS[name](int(count or COUNT)))
+    if os.path.exists(given):
+        replayed(given)  # a file that is none is refused before anything runs
+        return [World(Path(given).name, partial(replay_trial, given))]
+    raise ConfigError(
+        f"'{given}' is neither a population ({', '.join(POPULATIONS)}, with a number of worlds as in "
+        "groups:12) nor a file of real pages"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """An estimator on the bench, made for each trial: some are told what only a simulator knows.
+
+    Names beyond those of `counterrank estimators`: "aips (true)" knows each row's behaviour, "aips
+    (oracle)" and its forms grow the paper's trees, "aips (truth)" searches exactly with the true
+    bias, "aips (pasif)" and so on minimise another MSE estimate; the last two also of `aips-pairs`.
+    """
+
+    name: str
+    estimator: Estimator | None = None
+    tree: BehaviorTree | None = None
+
+    def made(self, trial: Trial) -> Estimator:
+        """Return the estimator for a trial."""
+        if self.estimator is not None:
+            return self.estimator
+        name, _, form = self.name.partition(" (")
+        if self.name == "aips (true)":
+            return AIPS(behavior="log")
+        oracle = figures.OracleForm.of(self.name)
+        if oracle is not None:
+            return AIPS(behavior=_told(self.name, trial.oracle).assignment(trial.log, oracle))
+        if self.tree is None and not form:
+            return get_estimator(self.name)
+        tree = self.tree or BehaviorTree()
+        if form.startswith("truth"):
+            tree = BehaviorTree(
+                candidates=tree.candidates, mse=Oracle(values=_told(self.name, trial.values))
+            )
+        return (AIPSPairs if name == "aips-pairs" else AIPS)(behavior=tree)
+
+
+T = TypeVar("T")
+
+
+def _told(name: str, known: T | None) -> T:
+    if known is None:
+        raise ConfigError(f"'{name}' is told the truth of factored simulated worlds; this has none")
+    return known
+
+
+def methods(
+    given: Sequence[str | Estimator], *, candidates: Any = None, mse: Sequence[str] = ()
+) -> list[Method]:
+    """Return estimators by name, by import path (package.module:Estimator) or as objects.
+
+    `candidates` and `mse` are those of the trees of `aips` and `aips-pairs`, one method for each MSE
+    estimate.
+    """
+    found = []
+    for one in given:
+        if isinstance(one, Estimator):
+            found.append(Method(one.name, one))
+        elif ":" in one:
+            made = _imported(one)
+            found.append(Method(made.name, made))
+        else:
+            found += _named(one, candidates, mse)
+    return found
+
+
+def _named(name: str, candidates: Any, mse: Sequence[str]) -> list[Method]:
+    plain, _, form = name.partition(" (")
+    if plain not in ("aips", "aips-pairs"):
+        get_estimator(name)
+        return [Method(name)]
+    form = form.removesuffix(")")
+    oracle = figures.OracleForm.of(name)
+    if form == "true" or oracle is not None:
+        for other in oracle.columns if oracle else ():
+            column(other)  # a name that is none is refused before anything runs
+        return [Method(name)]
+    wanted = [form] if form else list(mse) or [""]
+    label = "" if candidates is None else _label(candidates)
+    return [
+        Method(
+            f"{plain} ({told})" if (told := ", ".join(filter(None, (one, label)))) else plain,
+            tree=planned_tree(candidates, None if one in ("", "truth") else one),
+        )
+        for one in wanted
+    ]
+
+
+def _label(candidates: Any) -> str:
+    """Return how behaviour models are called in the name of an estimator."""
+    return Path(candidates).name.partition(".")[0] if isinstance(candidates, str) else "own models"
+
+
+def _imported(path: str) -> Estimator:
+    """Return the estimator at package.module:Name, a class or an object."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+        made = found() if isinstance(found, type) else found
+    except Exception as problem:
+        raise ConfigError(
+            f"'{path}' cannot be loaded: {type(problem).__name__}: {problem}; give the import path of "
+            "an estimator, package.module:Name"
+        ) from problem
+    if not isinstance(made, Estimator):
+        raise ConfigError(f"'{path}' is a {type(made).__name__}, not a counterrank Estimator")
+    return made
+
+
+def run_trial(trial: Trial, some: Sequence[Method], *, refuse: bool = True) -> list[dict[str, Any]]:
+    """Return a row for each method: its value, interval, the truth and its CPU seconds.
+
+    Where an estimator refuses a log, raise, or give no value.
+    """
+    rows = []
+    for method in some:
+        started = time.process_time()
+        try:
+            # The tree, where there is one, is part of what is timed.
+            value, low, high = _estimate(trial, method)
+        except CounterrankError:
+            if refuse:
+                raise
+            value = low = high = np.nan
+        rows.append(
+            {
+                "estimator": method.name,
+                "value": value,
+                "low": low,
+                "high": high,
+                "truth": trial.truth,
+                "truth_stderr": trial.truth_stderr,
+                "seconds": time.process_time() - started,
+                "drawing": trial.drawing,
+            }
+        )
+    return rows
+
+
+def _estimate(trial: Trial, method: Method) -> tuple[float, float, float]:
+    workspace = Workspace(MemorySource(trial.log, threads=1), trial.target, seed=trial.seed)
+    plan = method.made(trial).plan(workspace)
+    state = workspace.source.reduce(lambda batch: plan.partial(View(batch, trial.target)).state)
+    found = plan.finish(state)
+    if not found.estimable and method.name != "auto" and found.moments is not None:
+        return _by_formula(found.moments)
+    low, high = found.interval(0.95)
+    return found.value, low, high
+
+
+def _by_formula(state: Moments) -> tuple[float, float, float]:
+    """Return the mean of w r with its interval, also where no weight is left: it is zero there.
+
+    A report says instead that there is no evidence. The paper's figures average what the formulas
+    give.
+    """
+    value = float(state.alpha @ state.mean("y"))
+    gradient = np.concatenate([state.alpha, np.zeros(state.K + 1)])
+    low, high = normal_interval(value, float(np.sqrt(variance(state, gradient))), 0.95)
+    return value, low, high
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """Every estimate by world, seed and estimator, in columns (`rows`), and what they add up to."""
+
+    rows: Rows = field(repr=False)
+
+    @property
+    def table(self) -> Any:
+        """A pandas frame with a row for each world and estimator; errors in units of the reward."""
+        pandas = require("pandas", extra="frames")
+        found = (asdict(one) for one in summarise(self.rows, relative=False))
+        return pandas.DataFrame(
+            {"world": one.pop("x"), "estimator": one.pop("estimator"), "seeds": one.pop("seeds"),
+             **one.pop("metrics"), **{k: v for k, v in one.items() if k != "bands"}}
+            for one in found
+        )  # fmt: skip
+
+    def paired(self, against: str) -> Any:
+        """Return a pandas frame of differences of squared errors, over V², on the same seeds."""
+        pandas = require("pandas", extra="frames")
+        found = paired(self.rows, against)
+        return pandas.DataFrame(
+            {**asdict(one), "beyond_chance": one.beyond_chance} for one in found
+        ).rename(columns={"x": "world"})
+
+    def summary(self) -> str:
+        """Return MSE / V² by estimator and world as a Markdown table, and the coverage of all worlds."""
+        found = summarise(self.rows)
+        table = grid("MSE / V²", ((s.estimator, s.x, f"{s.metrics['mse']:.3g}") for s in found))
+        names = dict.fromkeys(s.estimator for s in found)
+        told = [
+            f"{n} {np.mean([s.coverage for s in found if s.estimator == n]):.2f}" for n in names
+        ]
+        note = f"95 % intervals contained the truth: {', '.join(told)}"
+        return TextTable(table.head, table.lines, note).markdown()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def run(
+    where: str | World | Sequence[str | World],
+    estimators: Sequence[str | Estimator],
+    *,
+    seeds: int | Sequence[int] = 20,
+    candidates: Any = None,
+    mse: Sequence[str] = (),
+    jobs: int = 1,
+) -> BenchResult:
+    """Return every estimator's results on the same logs of every world.
+
+    Parameters
+    ----------
+    where
+        Populations ("published", "text", "random", "groups", "clicks", with a number of worlds as in
+        "groups:12"), files of real pages, or `World` objects.
+    estimators
+        Names, import paths (package.module:Estimator) or objects.
+    seeds
+        How many logs of each world, or their seeds.
+    candidates, mse
+        Behaviour models, and MSE estimates by name, of `aips` and `aips-pairs`.
+    jobs
+        Processes.
+
+    Returns
+    -------
+    BenchResult
+        With `.table`, `.paired(against)` and `.summary()`.
+    """
+    given = [where] if isinstance(where, str | World) else where
+    every = [w for one in given for w in (worlds(one) if isinstance(one, str) else [one])]
+    some = methods(estimators, candidates=candidates, mse=mse)
+    numbers = range(seeds) if isinstance(seeds, int) else seeds
+    if not (every and some and numbers):
+        raise ConfigError("a bench needs at least one world, one estimator and one seed")
+    tasks = [(world, seed) for world in every for seed in numbers]
+    if jobs <= 1:
+        found = [_rows(some, *task) for task in tasks]
+    else:
+        with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
+            found = list(pool.map(partial(_rows, some), *zip(*tasks, strict=True)))
+    rows = [row for part in found for row in part]
+    return BenchResult({name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _rows(some: Sequence[Method], world: World, seed: int) -> list[dict[str, Any]]:
+    found = run_trial(world.draw(seed), some, refuse=False)
+    return [{"x": world.name, "seed": seed, **row} for row in found]
+
+
+def one_thread() -> None:
+    """One process a core: threads inside would only get in each other's way."""
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
