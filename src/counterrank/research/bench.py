@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,13 +28,13 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, require
 from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
-from counterrank.inference import normal_interval, variance
 from counterrank.research import simulate
 from counterrank.research.paper import figures, real
 from counterrank.research.paper.algorithm1 import PublishedOracle
 from counterrank.research.paper.columns import column
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
+from counterrank.statistics import mean
 from counterrank.weights.moments import Moments
 
 #: Part of every seed of a world: another number is another population.
@@ -365,10 +365,8 @@ def _by_formula(state: Moments) -> tuple[float, float, float]:
     A report says instead that there is no evidence. The paper's figures average what the formulas
     give.
     """
-    value = float(state.alpha @ state.mean("y"))
-    gradient = np.concatenate([state.alpha, np.zeros(state.K + 1)])
-    low, high = normal_interval(value, float(np.sqrt(variance(state, gradient))), 0.95)
-    return value, low, high
+    total = mean(replace(state, gram=None, buckets=None).sums, 0)
+    return total.value, *total.interval(0.95)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats
 from counterrank.errors import ConfigError
-from counterrank.inference import critical_value
+from counterrank.statistics import means_of
 
 #: Results by column: x (the point or world), seed, estimator, value, low, high, truth, seconds, ...
 Rows = Mapping[str, NDArray[Any]]
@@ -132,15 +132,12 @@ def paired(rows: Rows, against: str) -> list[Paired]:
         if name == against or not common:
             continue
         a, b = (np.array([some[seed] for seed in common]) for some in (own, other))
-        difference, n = a - b, len(common)
-        half = np.nan
-        if n > 1:
-            half = critical_value(0.95, n - 1) * float(difference.std(ddof=1)) / np.sqrt(n)
-        middle = float(difference.mean())
+        (difference,) = means_of([a - b], None)
+        low, high = difference.interval(0.95) if len(common) > 1 else (np.nan, np.nan)
         ratio = float(a.mean() / b.mean()) if b.any() else np.nan
         closer = float((a < b).mean())
         found.append(
-            Paired(x, name, against, n, middle, middle - half, middle + half, closer, ratio)
+            Paired(x, name, against, len(common), difference.value, low, high, closer, ratio)
         )
     return found
 
