@@ -141,7 +141,6 @@ def others(quick: bool) -> None:
         "Deterministic": cp.Deterministic(rankings, A),
         "RandTopN": cp.RandTopN(rankings, 15, A),
         "RandomSwap": cp.RandomSwap(rankings, 0.5, A),
-        "FairPairs": cp.FairPairs(rankings, A),
         "Enumerated": cp.Enumerated(
             listed, np.full((50, 20), 0.05), rng.integers(0, 50, n), n_actions=A
         ),

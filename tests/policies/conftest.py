@@ -83,17 +83,6 @@ def swaps(base, weights, K, places=None):
         yield swapped, weights[i, j]
 
 
-def fair_pairs(base):
-    for offset in (0, 1):
-        pairs = [(i, i + 1) for i in range(offset, len(base) - 1, 2)]
-        for coins in itertools.product((0, 1), repeat=len(pairs)):
-            ranking = list(base)
-            for (i, j), coin in zip(pairs, coins, strict=True):
-                if coin:
-                    ranking[i], ranking[j] = ranking[j], ranking[i]
-            yield ranking, 0.5 / 2 ** len(pairs)
-
-
 def team_draft(first, second, K):
     """All coin paths, each team's pick in words."""
     for coins in itertools.product((0, 1), repeat=(K + 1) // 2):
@@ -247,11 +236,6 @@ def build_cases():
             "random-swap",
             cp.RandomSwap(rankings, weights),
             [collect(swaps(r, weights, K), K) for r in rankings.tolist()],
-        ),
-        Case(
-            "fair-pairs",
-            cp.FairPairs(rankings),
-            [collect(fair_pairs(r), K) for r in rankings.tolist()],
         ),
         Case(
             "team-draft",

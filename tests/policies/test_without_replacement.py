@@ -10,7 +10,6 @@ from counterrank.policies import (
     Autoregressive,
     Deterministic,
     Enumerated,
-    FairPairs,
     Mixture,
     PlackettLuce,
     RandomSwap,
@@ -90,7 +89,7 @@ def test_slot_epsilon_greedy_ties_rank_by_id_and_missing_items_never_show():
 def test_base_rankings_longer_than_the_log_are_cut(all_masks):
     base = np.array([[4, 2, 0, 1, 3]])
     masks = all_masks(2)
-    for policy in (RandTopN(base, 4), RandomSwap(base, 0.7), FairPairs(base)):
+    for policy in (RandTopN(base, 4), RandomSwap(base, 0.7)):
         drawn = policy.sample(2, np.random.default_rng(0), size=2000)[0]
         assert drawn.shape == (2000, 2)
         every = np.array(list(itertools.permutations(range(5), 2)))
@@ -111,10 +110,6 @@ def test_padded_bases():
     np.testing.assert_allclose(
         np.exp(RandTopN(short, 3).position_log_prob(np.array([[1, 3], [2, 0]]))),
         [[0.5] * 2, [1 / 3] * 2],
-    )
-    np.testing.assert_allclose(
-        np.exp(FairPairs(short).position_log_prob(np.array([[1, 3], [0, 1]]))),
-        [[0.25, 0.25], [0.75, 0.5]],
     )
     assert Deterministic(short).prefix_log_prob(np.array([[3, 1, 0], [0, 1, 2]]))[
         :, -1

@@ -406,6 +406,8 @@ class Plan(ABC, Generic[State]):
     key: Hashable
     #: Among plans with equal keys, the one with the greatest detail makes the state for all.
     detail: int = 0
+    #: The behaviour tree behind the weights, where one was fitted: shown in the report.
+    behavior_model: BehaviorTree | None = None
 
     @abstractmethod
     def partial(self, view: View) -> Part[State]:
@@ -414,6 +416,10 @@ class Plan(ABC, Generic[State]):
     @abstractmethod
     def finish(self, state: State) -> Estimate:
         """Return the estimate from the state of all rows."""
+
+    def weights(self, view: View) -> Floats | None:
+        """Return the weights (n, K) of a batch; None where the estimate is no mean of weighted rows."""
+        return None
 
     def combination(self, state: State) -> Floats:
         """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""

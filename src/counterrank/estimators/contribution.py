@@ -126,6 +126,10 @@ class ContributionPlan(Plan[Moments]):
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return contributions y and weights w, both (n, K), Fortran order preferred."""
 
+    def weights(self, view: View) -> Floats | None:
+        """Return the weights of a batch."""
+        return self.contributions(view)[1]
+
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions, weights and what the logger earned."""
         # Weights too large for a number are reported at the end, with where they come from.

@@ -68,8 +68,6 @@ class WeightPlan(ContributionPlan):
             # Estimators that plan on the same workspace are summed in one pass.
             together: set[str] = workspace.once(_FUSED, set)
             together |= {fused, _GRAM} if self.detail else {fused}
-        #: The behaviour model behind the weights, when it was fitted: shown in the report.
-        self.behavior_model: Any = None
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
@@ -432,7 +430,7 @@ class TreePlan(WeightPlan):
             aggregate=estimator.aggregate,
             flags=tree.fitted.notes,
         )
-        self.behavior_model = tree
+        self.behavior_model = self.tree = tree
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions; those of the models alone are w r, whose sums need no storing."""
@@ -454,7 +452,7 @@ class TreePlan(WeightPlan):
         V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
         touched, and a bias from effects of more than two items; the second is known.
         """
-        found, doubt = super().quantity(state), self.behavior_model.fitted.doubt
+        found, doubt = super().quantity(state), self.tree.fitted.doubt
         if doubt is None:
             return found
         # The larger of both standard errors, because that of pairs may be too small.

@@ -94,7 +94,7 @@ def _log_prob(log: RankingLog, name: str, pages: Ints) -> Floats:
 def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) -> None:
     """Raise where an arm's chance of a page that it served, (len(rows),), is zero."""
     part = log.take(rows)
-    object.__setattr__(part, "propensity", part.target(name))
+    part = part.changed(propensity=part.target(name))
     chances = np.exp(log_prob)[:, None] * np.ones(log.K)
     try:
         refuse_impossible(part, chances, "joint")
@@ -141,9 +141,8 @@ def model_control(
     arm, whose noise has mean zero. The control is zero on rows that the models are not asked about.
     """
     first, second = (arms[index] for index in pair)
-    seen = log.take(slice(0, log.n))
     # The models then read the scores of both rankers, whichever served a row.
-    object.__setattr__(seen, "propensity", seen.target(second))
+    seen = log.changed(propensity=log.target(second))
     rng = stream(seed, Stream.CROSS_FIT_ROWS)
     rows = _some(log.n, DEFAULTS.training_rows, rng)
     sample = seen.take(rows)

@@ -310,12 +310,12 @@ def _sensitivity(
     """
     like = None if one.moments is not None else weighed_like(one, estimates)
     plan = (job if like is None else run.jobs[like]).plan
-    contributions = getattr(plan, "contributions", None)
-    if contributions is None or not one.estimable:
-        return None
     view = View(run.probe, one.target)
+    weights = plan.weights(view) if one.estimable else None
+    if weights is None:
+        return None
     return curve(
-        contributions(view)[1], view.reward, run.probe.position_weights,
+        weights, view.reward, run.probe.position_weights,
         value=one.value, logged=pairs.logger.value,
     )  # fmt: skip
 

@@ -443,8 +443,8 @@ def _behavior(jobs: Sequence[Job]) -> ForestDescription | None:
     """Return the first target's fitted trees in words; those of other targets are under `others`."""
     found: dict[str, ForestDescription] = {}
     for job in jobs:
-        model = getattr(job.plan, "behavior_model", None)
-        if job.target not in found and isinstance(model, BehaviorTree):
+        model = job.plan.behavior_model
+        if job.target not in found and model is not None:
             found[job.target] = replace(model.describe(), target=job.target)
     if not found:
         return None

@@ -73,8 +73,8 @@ def cuts_of(
 def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
     """Return the largest groups of the behaviour tree that one of the plans fitted."""
     for plan in plans:
-        model = getattr(plan, "behavior_model", None)
-        if model is not None and hasattr(model, "fitted"):
+        model = plan.behavior_model
+        if model is not None:
             found, counts = np.unique(TreeGroups(model).names(sample), return_counts=True)
             largest = found[np.argsort(-counts, kind="stable")[:TREE_GROUPS]]
             return TreeGroups(model, tuple(str(name) for name in largest))

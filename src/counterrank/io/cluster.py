@@ -21,6 +21,7 @@ from counterrank.io.scanning import FileSource
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
+from counterrank.kernels import hashing
 from counterrank.progress import reporter
 from counterrank.texts import first_line
 
@@ -408,10 +409,5 @@ def uniforms(seed: int, start: int, n: int) -> Floats:
     """
     # Seeds are moved far apart: with start + seed, seed 8 would be seed 7 from the next row on.
     z = np.arange(n, dtype=np.uint64) + np.uint64((start + seed * 0xD1342543DE82EF95) % 2**64)
-    for shift, factor in (
-        (30, 0xBF58476D1CE4E5B9),
-        (27, 0x94D049BB133111EB),
-        (31, 0x9E3779B97F4A7C15),
-    ):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return (z ^ (z >> np.uint64(32))).astype(np.float64) / 2.0**64
+    bits = np.asarray(hashing.mixed(z)) >> np.uint64(11)
+    return bits.astype(np.float64) / 2.0**53

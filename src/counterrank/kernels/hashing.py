@@ -18,9 +18,13 @@ Words = NDArray[np.uint64]
 BUCKETS = 1024
 
 
+#: The step of the counters of SplitMix64 (Steele, Lea & Flood 2014).
+STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
 def mixed(value: np.uint64 | Words) -> np.uint64 | Words:
     """Return well-scrambled 64-bit values (the finaliser of SplitMix64) of a number or an array."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)
+    value = value + STEP
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))

@@ -319,8 +319,7 @@ def _measured(
     whole = in_memory(log, carried, {**reading, **beside})
     if not whole.rewards:
         # Guardrails still need the original reward.
-        whole = whole.take(slice(0, whole.n))
-        object.__setattr__(whole, "rewards", {SINGLE: whole.reward})
+        whole = whole.changed(rewards={SINGLE: whole.reward})
     return measured(whole, metrics.measures[0]), metrics
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
+from counterrank.kernels.hashing import mixed
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings
 from counterrank.records import Json
@@ -65,13 +66,9 @@ def hashed(
 
 
 def _mixed(columns: NDArray[np.uint64], state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the state after taking in each column in turn (splitmix64: Steele et al. 2014)."""
-    state = state.copy()
+    """Return the state after taking in each column in turn."""
     for column in columns.T:
-        state ^= column + np.uint64(0x9E3779B97F4A7C15)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        state ^= state >> np.uint64(31)
+        state = np.asarray(mixed(state ^ column))
     return state
 
 

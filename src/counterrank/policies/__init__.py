@@ -19,7 +19,7 @@ from counterrank.policies.factored import (
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.preferences import attraction, score_table
-from counterrank.policies.ranked import Deterministic, FairPairs, RandomSwap, RandTopN, TeamDraft
+from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import CandidateFit, Scored, candidate_fit
@@ -56,7 +56,6 @@ __all__ = [
     "Enumerated",
     "EpsilonGreedy",
     "Factored",
-    "FairPairs",
     "Greedy",
     "ItemFeatures",
     "Mixture",

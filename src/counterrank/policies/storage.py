@@ -50,7 +50,6 @@ REGISTRY = {
     "SlotEpsilonGreedy": "slot_epsilon_greedy",
     "RandTopN": "ranked",
     "RandomSwap": "ranked",
-    "FairPairs": "ranked",
     "TeamDraft": "ranked",
     "Enumerated": "enumerated",
     "Deterministic": "ranked",

@@ -51,9 +51,7 @@ def listed(log: RankingLog) -> RankingLog:
     policy = log.propensity
     if log.candidates is not None or not isinstance(policy, Scored) or policy.n_rows != log.n:
         return log
-    found = log.take(slice(0, log.n))
-    object.__setattr__(found, "candidates", policy.candidates)
-    return found
+    return log.changed(candidates=policy.candidates)
 
 
 def _scores(log: RankingLog) -> Floats | None:

@@ -266,18 +266,12 @@ def with_propensity(
     log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]
 ) -> RankingLog:
     """Return the same rows with another logging policy; other notes about propensities are dropped."""
-    # `take` copies no array and checks nothing again; `replace` would check all rows.
-    part = log.take(slice(0, log.n))
-    put = object.__setattr__
     dists = {name: table for name, table in log.dists.items() if name != LOGGING}
-    put(part, "propensity", propensity)
-    put(part, "dists", dists if whole is None else {**dists, LOGGING: whole})
-    put(
-        part,
-        "notes",
-        (*(note for note in log.notes if note != MISSING_PROPENSITY), *notes),
+    return log.changed(
+        propensity=propensity,
+        dists=dists if whole is None else {**dists, LOGGING: whole},
+        notes=(*(note for note in log.notes if note != MISSING_PROPENSITY), *notes),
     )
-    return part
 
 
 #: The method that goes by what is known of candidates, and not by position.

@@ -19,7 +19,7 @@ free one does. The mean of the products over draws is unbiased, each in [0, 1].
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.kernels.hashing import mix
+from counterrank.kernels.hashing import STEP, mix
 from counterrank.kernels.jit import jit
 from counterrank.policies.kernels.plackett_luce import build_tree, find, masses, set_leaf
 
@@ -288,8 +288,6 @@ def unused(free: Floats, c: Ints, rest: float) -> float:
 
 _FIRST = 32
 _FREE, _NONE = -1, -2
-#: The step of the counters (SplitMix64; Steele, Lea, Flood 2014).
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 _S11 = np.uint64(11)
 
 
@@ -402,11 +400,11 @@ def draw(
     for m in range(span[0], span[1]):
         for d in range(own.size):
             waiting[d] = own[d]
-        stream = mix(key + np.uint64(m) * _STEP)
+        stream = mix(key + np.uint64(m) * STEP)
         taken = 0
         left[m, 0] = tree[1]
         for k in range(K):
-            bits = mix(stream + np.uint64(k) * _STEP)
+            bits = mix(stream + np.uint64(k) * STEP)
             logged = 0.0
             for d in range(own.size):
                 logged += waiting[d]
