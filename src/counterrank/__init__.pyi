@@ -33,6 +33,7 @@ from counterrank.evaluation import position_curve as position_curve
 from counterrank.evaluation import validate as validate
 from counterrank.exploration import ExplorationPlan as ExplorationPlan
 from counterrank.exploration import plan as plan
+from counterrank.io import Events as Events
 from counterrank.io import Query as Query
 from counterrank.io import read_log as read_log
 from counterrank.io import scan_log as scan_log

@@ -391,6 +391,44 @@ _TABLE = (
         group=_LOG,
     ),
     Option(
+        "events",
+        "Rewards from a table of events: a file, folder or pattern, as LOG can be.",
+        _FILE,
+        metavar="FILE",
+        group=_LOG,
+    ),
+    Option(
+        "join",
+        "Columns by which an event finds what was shown, shown=event where the names differ; without "
+        "the item, rewards are of the whole page.",
+        _LIST,
+        metavar="KEY[,KEY]",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "event",
+        "A reward: an SQL aggregate over the events of one shown item; repeatable.",
+        Kind.PAIRS,
+        metavar="NAME=AGGREGATE",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "within",
+        "Only events so long after the impression (--time) count, e.g. '30 minutes'.",
+        metavar="DURATION",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
+        "event_time",
+        "Column with the time of an event.",
+        metavar="COLUMN",
+        group=_LOG,
+        local=True,
+    ),
+    Option(
         "missing_reward",
         "What a missing reward is: an error (the default), or zero.",
         words=("error", "zero"),
@@ -507,11 +545,20 @@ OPTIONS: Final = {one.name: one for one in _TABLE}
 #: How a log is read: keys of every command with a log.
 READING: Final = (
     "columns context propensity_kind unit logger policies items where missing_reward format version "
-    "behavior dists decimal renumber drop_ties encode_actions engine query connection"
+    "behavior dists decimal renumber drop_ties encode_actions engine query connection "
+    "events join event within event_time"
 ).split()
 
 #: Tables of a job file whose keys have names of their own: table, key, and the option it stands for.
-NESTED: Final[dict[str, dict[str, str]]] = {}
+NESTED: Final[dict[str, dict[str, str]]] = {
+    "events": {
+        "path": "events",
+        "join": "join",
+        "within": "within",
+        "time": "event_time",
+        "rewards": "event",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,7 +608,8 @@ COMMANDS: Final = {
         "columns logger policies where config json html require",
         "position_weights primary independent_rows target_is_fresh target_trained_until time "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
-        "context propensity_kind unit items missing_reward format query connection engine quiet",
+        "context propensity_kind unit items missing_reward format query connection engine quiet "
+        "events join event within event_time",
         "sequential practical item_groups target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(

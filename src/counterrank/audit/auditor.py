@@ -104,7 +104,8 @@ class Auditor:
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
         n = max(total.rows, default=0)
-        return [
+        events = self.subject.first.events
+        return [*(() if events is None else events.findings)] + [
             _on_rows(found, looked, n)
             for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True)
             for found in check.finish(tally, self.subject)

@@ -15,6 +15,8 @@ from counterrank.errors import ConfigError
 from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind
 
 _REPEATED = (Kind.MANY, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
+#: What is said of --events.
+_OF_EVENTS = ("join", "event", "within", "event_time")
 _TYPES: dict[Kind, Any] = {
     Kind.NUMBER: float,
     Kind.OUTPUT: click.Path(dir_okay=False),
@@ -63,12 +65,32 @@ class Call:
             self.log = Query(query, connection)
         elif query is not None or connection is not None or self.log is None:
             raise click.UsageError("Give a LOG, or --query and --connection, and not both.")
+        self._join_events()
         for name in COMMANDS[self.command].required:
             if name not in self.values:
                 raise click.MissingParameter(
                     param_hint=f"'{OPTIONS[name].spelled}'", param_type="option"
                 )
         self.check_outputs()
+
+    def _join_events(self) -> None:
+        """Make one value of the options that describe events."""
+        given = {name: self.values.pop(name, None) for name in _OF_EVENTS}
+        path = self.values.get("events")
+        if path is None:
+            if asked := [name for name, value in given.items() if value]:
+                raise click.UsageError(f"{OPTIONS[asked[0]].spelled} goes with --events FILE.")
+            return
+        from counterrank.io import Events
+
+        self.values["events"] = Events(
+            path,
+            on=given["join"] or (),
+            rewards=given["event"] or {},
+            within=given["within"],
+            time=given["event_time"],
+            shown=self.values.get("time"),
+        )
 
     def check_outputs(self) -> None:
         """Raise where a result would be written over an input, or two into one place.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data import validation
+from counterrank.data.events import JoinedEvents
 from counterrank.data.propensity import Propensity, rows_of
 from counterrank.errors import LogError
 from counterrank.messages import REWARD_PER_RANKING
@@ -83,6 +84,8 @@ class RankingLog:
     #: Every reward by name, (n, K) or one a ranking (n,), where there are several; `reward` is the
     #: first of them.
     rewards: Mapping[str, Floats] = field(default_factory=dict)
+    #: What became of the events that the rewards were made of.
+    events: JoinedEvents | None = None
 
     if TYPE_CHECKING:
         # What may be given is wider than what is kept: lists and arrays of any kind.

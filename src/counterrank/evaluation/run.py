@@ -184,6 +184,9 @@ def evaluate(  # noqa: PLR0913
     reading: dict[str, Any] = {**more}
     rare = {name: reading.pop(name, None) for name in _RARE}
     time, behavior, mse = rare["time"], rare["behavior_candidates"], rare["behavior_mse"]
+    if (events := reading.get("events")) is not None:
+        reading["events"] = events = events.seen_at(time)
+        rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     if metrics is not None:
@@ -379,6 +382,7 @@ def assemble(
         units=totals.units,
         sequential=options.sequential,
         position_weights=tuple(first.position_weights.tolist()),
+        events={} if first.events is None else first.events.to_dict(),
     )
     return Evaluation(
         log=summary,

@@ -45,6 +45,8 @@ class LogSummary(Record):
     position_weights: tuple[float, ...] = ()
     #: What a "reward" and a "ranking" are called in reports.
     words: dict[str, str] = optional(default_factory=dict)
+    #: Events that the rewards were made of: rows, joined, orphans, duplicates.
+    events: dict[str, int] = optional(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

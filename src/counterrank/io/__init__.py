@@ -2,6 +2,7 @@
 
 from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
 from counterrank.io.decoding import decode
+from counterrank.io.events import Events
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.options import (
@@ -47,6 +48,7 @@ __all__ = [
     "guess_events",
     "guess_log",
     "sample_of",
+    "Events",
     "Field",
     "FileSource",
     "LogLike",

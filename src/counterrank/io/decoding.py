@@ -138,6 +138,8 @@ class _RankingRows:
             start=start,
             notes=(*spec.notes, *notes),
         )
+        if spec.events is not None:
+            log = log.changed(events=spec.events)
         return with_saved_policies(log, parts)
 
     def _column(self, name: str) -> NDArray[Any]:

@@ -13,6 +13,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import MEANING
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
+from counterrank.io.events import Events
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.messages import say
@@ -70,6 +71,7 @@ class CommonOptions(TypedDict, total=False):
     where: Where | Mapping[str, Any] | str | None
     version: int | None
     target_lists: Mapping[str, str | os.PathLike[str]] | None
+    events: Events | None
 
 
 class ReadKeywords(CommonOptions, total=False):
@@ -244,6 +246,12 @@ def _rewards(given: Any) -> dict[str, str]:
     return dict(pairs)
 
 
+def _events(given: Any) -> Events:
+    if isinstance(given, Events):
+        return given
+    raise ConfigError(f"events is counterrank.Events(path, on=..., rewards=...); got {given!r}")
+
+
 def _switch(key: str, given: Any) -> bool:
     if isinstance(given, bool):
         return given
@@ -322,6 +330,7 @@ class ReadOptions:
     version: int | None = _option(_unless_none(_whole))
     target_lists: Mapping[str, str] = _option(lambda _, given: _lists(given or {}), factory=dict)
     rewards: Mapping[str, str] = _option(lambda _, given: _rewards(given or {}), factory=dict)
+    events: Events | None = _option(_unless_none(lambda _, given: _events(given)))
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -370,7 +379,13 @@ class ReadOptions:
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
         self._refuse_unknown_parts()
-        return self._with_query() if self.target_lists else self
+        found = self._with_query() if self.target_lists else self
+        if self.events is None:
+            return found
+        # Each event is a reward; others may stand in the log.
+        named = {name: name for name in self.events.names}
+        events = self.events.seen_at(None)
+        return replace(found, rewards={**named, **self.rewards}, events=events)
 
     def _with_query(self) -> Self:
         """Return options that carry the column by which a ranking finds its list."""

@@ -23,13 +23,17 @@ import pyarrow.parquet as pq
 
 from counterrank import stores
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.events import JoinedEvents
 from counterrank.errors import CounterrankError, LogError
 from counterrank.io import sql, tables, values
-from counterrank.io.files import DataFile
+from counterrank.io.events import Events, Join, Shares
+from counterrank.io.files import DataFile, expand
 from counterrank.io.spec import Field, LogSpec
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
+#: How many events were joined to a row.
+COUNT = " n"
 #: Rankings of a row group.
 GROUP = 65_536
 
@@ -100,10 +104,12 @@ def written(pieces: Iterator[tuple[pa.Table, str]], note: Note) -> tuple[Room, l
         raise
 
 
-def as_they_are(files: Sequence[DataFile], spec: LogSpec) -> Iterator[tuple[pa.Table, str]]:
+def as_they_are(
+    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None
+) -> Iterator[tuple[pa.Table, str]]:
     """Yield the pieces of files with one row a ranking, and the file of each."""
     for file in files:
-        for piece in tables.batches(file, spec.columns, types=_csv_types(spec)):
+        for piece in tables.batches(file, _physical(spec, events), types=_csv_types(spec)):
             yield piece, file.path
 
 
@@ -122,7 +128,13 @@ def _csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
     return types
 
 
-def rankings_of(files: Sequence[DataFile], spec: LogSpec) -> Iterator[pa.Table]:
+#: Takes what became of the events, once all is joined.
+Report = Callable[[JoinedEvents], None]
+
+
+def rankings_of(
+    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, report: Report = print
+) -> Iterator[pa.Table]:
     """Yield whole rankings as lists from files of one row a position, in any order."""
     paths = [file.path for file in files]
     one = len(paths) == 1
@@ -130,17 +142,241 @@ def rankings_of(files: Sequence[DataFile], spec: LogSpec) -> Iterator[pa.Table]:
     def place(file: int, row: int) -> str:
         return f"row {row}" if one else f"{paths[file]}: row {row}"
 
-    with _sorted(spec, files) as opened:
-        yield from _cut(opened, spec, place)
+    with _connected(files, _physical(spec, events), events) as opened:
+        yield from _cut(opened, spec, place, _attached(opened, spec, events, report))
 
 
-def rankings_in(table: pa.Table, spec: LogSpec) -> pa.Table:
+def rankings_in(
+    table: pa.Table, spec: LogSpec, events: Events | None = None, report: Report = print
+) -> pa.Table:
     """Return the rankings of a table of one row a position as lists, one row each."""
+    columns = _physical(spec, events)
+    tables.refuse_missing(columns, table.column_names)
     number = pa.array(np.arange(table.num_rows, dtype=np.int64))
-    source = _plain(table.select(list(spec.columns)))
+    source = _plain(table.select(columns))
     source = source.append_column(FILE, pa.repeat(pa.scalar(0, pa.int32()), table.num_rows))
-    with _sorted(spec, source.append_column(ROW, number)) as opened:
-        return next(_cut(opened, spec, lambda _, row: f"row {row}", whole=True))
+    with _connected(source.append_column(ROW, number), columns, events) as opened:
+        joined = _attached(opened, spec, events, report)
+        (made,) = _cut(opened, spec, lambda _, row: f"row {row}", joined, whole=True)
+        return made
+
+
+def _physical(spec: LogSpec, events: Events | None) -> list[str]:
+    """Return the columns to read: those of the log, and those that events are joined by."""
+    if events is None:
+        return list(spec.columns)
+    names = [name for name in spec.columns if name not in events.names]
+    keys = [_column_of(spec, shown) for shown, _ in events.keys]
+    return list(dict.fromkeys([*names, *keys, *([events.shown] if events.shown else [])]))
+
+
+def columns_with_keys(spec: LogSpec, events: Events, more: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a log that stand in its files, with the keys of a join."""
+    return tuple(dict.fromkeys([*_physical(spec, events), *more]))
+
+
+def _column_of(spec: LogSpec, key: str) -> str:
+    """Return the column that a key of a join means: a role, or a column."""
+    roles = {"ranking": spec.ranking, "unit": spec.unit, "action": spec.fields["action"].name}
+    return roles.get(key) or key
+
+
+@dataclass(frozen=True, slots=True)
+class _Attached:
+    """Rewards of events that were joined to rows, under the name of a view with both."""
+
+    source: str
+    joined: JoinedEvents
+    shares: Shares
+    report: Report
+
+    def finish(self) -> None:
+        """Hand over what became of the events."""
+        found = (*self.joined.findings, self.shares.finding())
+        self.report(replace(self.joined, findings=found))
+
+
+def _attached(
+    opened: Any, spec: LogSpec, events: Events | None, report: Report
+) -> _Attached | None:
+    """Join events to the rows of the view `log`, one row a position."""
+    if events is None:
+        return None
+    ranking = sql.name(spec.ranking or "")
+    keys = [_column_of(spec, shown) for shown, _ in events.keys]
+    items = (*spec.fields["action"].columns, spec.position)
+    row = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
+    join = Join(opened, events, events_table(opened, events))
+    schema = sql.table(opened, "SELECT * FROM log LIMIT 0").schema
+    join.refuse_types(
+        {name: schema.field(key).type for (name, _), key in zip(events.keys, keys, strict=True)}
+    )
+    of_page = events.of_page([*spec.fields["action"].columns, spec.position or "", "action"])
+    parts = [f"{sql.name(key)} AS k{i}" for i, key in enumerate(keys)]
+    moment = join.moment("log", events.shown) if events.shown else ""
+    chosen = [f'{row} AS " id"', *parts, *([f'{moment} AS " t"'] if moment else [])]
+    shown, on = f"SELECT {', '.join(chosen)} FROM log", f'{row} = r." id"'
+    if of_page:
+        first = [f"any_value({sql.name(key)}) AS k{i}" for i, key in enumerate(keys)]
+        chosen = [f'{ranking} AS " id"', *first, *([f'min({moment}) AS " t"'] if moment else [])]
+        shown, on = (
+            f"SELECT {', '.join(chosen)} FROM log GROUP BY {ranking}",
+            f'{ranking} = r." id"',
+        )
+    pages = [i for i, key in enumerate(keys) if key not in items]
+    joined = join.run(shown, timed=bool(moment), pages=pages)
+    names = ", ".join(f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names))
+    opened.execute(
+        f'CREATE TEMP VIEW "log and events" AS SELECT log.*, {names}, coalesce(r." n", 0) AS "{COUNT}" '
+        f"FROM log LEFT JOIN rewards r ON {on}"
+    )
+    return _Attached('"log and events"', joined, Shares(_grouped(spec), events.shown), report)
+
+
+def _grouped(spec: LogSpec) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*spec.context, *spec.segments]))
+
+
+def events_table(opened: Any, events: Events) -> dict[str, pa.DataType]:
+    """Make a table `events` of all events, numbered, and return its columns."""
+    if isinstance(events.path, str):
+        files = expand(events.path)
+        columns = list(dict.fromkeys(item.name for file in files for item in tables.schema(file)))
+        view(opened, "events rows", files, columns, lacking=True)
+        number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
+        source = '"events rows"'
+    else:
+        from counterrank.io.reading import as_table
+
+        table = _plain(as_table(events.path))
+        columns, number, source = table.column_names, "row_number() OVER ()", "given"
+        opened.register("given", table)
+    chosen = ", ".join(map(sql.name, columns))
+    opened.execute(
+        f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM {source}'
+    )
+    schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+#: Takes a call to read all pieces again, from the first.
+Read = Callable[[], Iterator[tuple[pa.Table, str]]]
+
+
+def with_events(
+    read: Read, spec: LogSpec, events: Events, report: Report
+) -> Iterator[tuple[pa.Table, str]]:
+    """Yield pieces of one row a ranking with the rewards that events give them."""
+    item = {*spec.fields["action"].columns, spec.fields["action"].name, "action"}
+    pages = [i for i, (shown, _) in enumerate(events.keys) if shown not in item]
+    of_page = len(pages) == len(events.keys)
+    with _connected((), (), events) as opened:
+        join = Join(opened, events, events_table(opened, events))
+        whole = [own for shown, own in events.keys if shown in item and own in join.columns]
+        as_number = bool(whole) and not values.is_text(join.columns[whole[0]])
+        with _stream(_flat(read(), spec, events, item, as_number)) as reader:
+            types = dict(zip(reader.schema.names, reader.schema.types, strict=True))
+            join.refuse_types({shown: types[f"k{i}"] for i, (shown, _) in enumerate(events.keys)})
+            opened.register("reader", reader)
+            opened.execute("CREATE TEMP TABLE log AS FROM reader")
+            opened.unregister("reader")
+        timed = events.shown is not None
+        moment = f', {join.moment("log", " t")} AS " t"' if timed else ""
+        keys = ", ".join(f"k{i}" for i in range(len(events.keys)))
+        joined = join.run(f'SELECT " id", {keys}{moment} FROM log', timed=timed, pages=pages)
+        names = ", ".join(
+            f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names)
+        )
+        query = (
+            f'SELECT coalesce(r." n", 0) AS "{COUNT}", {names} FROM log l LEFT JOIN rewards r '
+            'ON l." id" = r." id" ORDER BY l." id"'
+        )
+        attached = _Attached("", joined, Shares(_grouped(spec), events.shown), report)
+        flat = _Taking(sql.batches(opened, query))
+        for piece, shown in read():
+            counts = np.ones(piece.num_rows, dtype=np.int64)
+            if not of_page:
+                counts = values.entry_counts(_item_lists(piece, spec))
+            found = flat.take(int(counts.sum()))
+            _count_shares(attached, piece, found[COUNT], counts)
+            for name in events.names:
+                column = found[name].combine_chunks()
+                if not of_page:
+                    column = _listed(found[name], np.arange(len(column)), counts)
+                piece = piece.append_column(name, column)
+            yield piece, shown
+        attached.finish()
+
+
+def _count_shares(
+    attached: _Attached, piece: pa.Table, number: pa.ChunkedArray, counts: Ints
+) -> None:
+    """Note which rankings of a piece have any event."""
+    total = np.concatenate([[0], np.cumsum(number.to_numpy())])
+    ends = np.cumsum(counts)
+    attached.shares.note(piece, pa.array(total[ends] > total[ends - counts]))
+
+
+class _Taking:
+    """Takes rows from a stream of batches, so many at a time."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+        self.rest = pa.Table.from_batches([], reader.schema)
+
+    def take(self, rows: int) -> pa.Table:
+        """Return the next rows."""
+        pieces = [self.rest]
+        missing = rows - self.rest.num_rows
+        while missing > 0:
+            pieces.append(_as_table(self.reader.read_next_batch()))
+            missing -= pieces[-1].num_rows
+        table = pa.concat_tables(pieces)
+        self.rest = table.slice(rows)
+        return table.slice(0, rows)
+
+
+def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
+    """Return the items of rankings as lists, however they are written."""
+    action = spec.fields["action"]
+    if action.has_lists:
+        return values.as_lists(piece[action.name], action.name)
+    n, width = piece.num_rows, len(action.columns)
+    entries = pa.concat_arrays([values.plain(values.one_chunk(piece[c])) for c in action.columns])
+    order = np.arange(n * width).reshape(width, n).T.ravel()
+    return pa.LargeListArray.from_arrays(
+        pa.array(np.arange(n + 1) * width), entries.take(pa.array(order))
+    )
+
+
+def _flat(
+    pieces: Iterator[tuple[pa.Table, str]], spec: LogSpec, events: Events, item: set[str], number: bool
+) -> Iterator[pa.Table]:  # fmt: skip
+    """Yield the keys of what was shown, one row an item, or one row a ranking where no key is the item."""
+    start, by_item = 0, any(shown in item for shown, _ in events.keys)
+    for piece, _ in pieces:
+        lists = _item_lists(piece, spec) if by_item else None
+        counts = np.ones(piece.num_rows, dtype=np.int64)
+        if lists is not None:
+            counts = values.entry_counts(lists)
+        row, place = values.places(counts)
+        columns = {" id": pa.array(((start + row) << 20) + place)}
+        for i, (shown, _) in enumerate(events.keys):
+            if shown in item and lists is not None:
+                entries = lists.flatten()
+                text = number and values.is_text(entries.type)
+                columns[f"k{i}"] = entries.cast(pa.int64()) if text else entries
+            else:
+                columns[f"k{i}"] = _column(piece, _column_of(spec, shown)).take(pa.array(row))
+        if events.shown is not None:
+            columns[" t"] = _column(piece, events.shown).take(pa.array(row))
+        start += piece.num_rows
+        yield _plain(pa.table(columns))
+
+
+def _column(piece: pa.Table, name: str) -> pa.Array:
+    tables.refuse_missing([name], piece.column_names)
+    return values.plain(values.one_chunk(piece[name]))
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -154,21 +390,25 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def _sorted(spec: LogSpec, source: Sequence[DataFile] | pa.Table) -> Iterator[Any]:
+def _connected(
+    source: Sequence[DataFile] | pa.Table, columns: Sequence[str], events: Events | None = None
+) -> Iterator[Any]:
     """Open a connection with a view `log` of the rows; what DuckDB raises becomes one message."""
     import duckdb
 
     room = Room()
+    files = [] if isinstance(source, pa.Table) else list(source)
+    beside = expand(events.path) if events is not None and isinstance(events.path, str) else []
+    native = [os.path.abspath(f.path) for f in (*files, *beside) if _is_native(f)]
     try:
-        native = [] if isinstance(source, pa.Table) else [f.path for f in source if _is_native(f)]
-        with sql.connection([os.path.abspath(path) for path in native], folder=room.path) as opened:
+        with sql.connection(native, folder=room.path) as opened:
             if isinstance(source, pa.Table):
                 opened.register("log", source)
-            else:
-                view(opened, "log", source, spec.columns)
+            elif files:
+                view(opened, "log", files, columns)
             yield opened
     except duckdb.Error as problem:
-        raise LogError(f"the rows cannot be sorted: {sql.reason(problem)}") from None
+        raise LogError(f"the rows cannot be put together: {sql.reason(problem)}") from None
     finally:
         room.close()
 
@@ -180,8 +420,10 @@ def _is_native(file: DataFile) -> bool:
     )
 
 
-def view(opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str]) -> None:
-    """Make a view of some columns of files, with the place of each row.
+def view(
+    opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str], *, lacking: bool = False
+) -> None:  # fmt: skip
+    """Make a view of some columns of files, with the place of each row; `lacking` ones are null.
 
     What DuckDB does not read by itself it gets from our own reader, and keeps in its folder.
     """
@@ -191,20 +433,23 @@ def view(opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[st
             raise LogError(f"there are two columns called '{column}' but for the case of letters")
     parts = []
     for number, file in enumerate(files):
-        if _is_native(file) and not _has_twins(file, columns):
+        if lacking and file.table is None:
+            missing = {*columns} - {item.name for item in tables.schema(file)}
+            file = replace(file, table=pa.schema([(column, pa.null()) for column in missing]))
+        if _is_native(file) and not _has_twins(file):
             parts.append(_native(file, number, columns))
         else:
-            stored = f"{name} {number}"
-            with _from_reader(file, number, columns) as reader:
+            stored = sql.name(f"{name} {number}")
+            with _stream(_numbered(file, number, columns)) as reader:
                 opened.register("reader", reader)
-                opened.execute(f"CREATE TEMP TABLE {sql.name(stored)} AS FROM reader")
+                opened.execute(f"CREATE TEMP TABLE {stored} AS FROM reader")
                 opened.unregister("reader")
-            parts.append(f"SELECT * FROM {sql.name(stored)}")
+            parts.append(f"SELECT * FROM {stored}")
     opened.execute(f"CREATE TEMP VIEW {sql.name(name)} AS {' UNION ALL '.join(parts)}")
 
 
-def _has_twins(file: DataFile, columns: Sequence[str]) -> bool:
-    """Whether a file has other columns that differ from those that are read by the case of letters alone."""
+def _has_twins(file: DataFile) -> bool:
+    """Whether a file has columns that differ by the case of letters alone."""
     names = tables.metadata(file).schema.to_arrow_schema().names
     return len({name.lower() for name in names}) < len(names)
 
@@ -233,10 +478,9 @@ def _scalar(value: pa.Scalar) -> str:
 
 
 @contextmanager
-def _from_reader(file: DataFile, number: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Give a file to DuckDB by our own reader; what that raises in between comes out as it was."""
+def _stream(pieces: Iterator[pa.Table]) -> Iterator[Any]:
+    """Give pieces to DuckDB as a stream; what goes wrong with them in between comes out as it was."""
     problems: list[CounterrankError] = []
-    pieces = _numbered(file, number, columns)
     first = next(pieces)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -248,9 +492,7 @@ def _from_reader(file: DataFile, number: int, columns: Sequence[str]) -> Iterato
             problems.append(problem)
             raise
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as problem:
-            problems.append(
-                LogError(f"{file.path}: later rows hold other types than the first: {problem}")
-            )
+            problems.append(LogError(f"later rows hold other types than the first: {problem}"))
             raise
 
     try:
@@ -273,8 +515,9 @@ def _numbered(file: DataFile, number: int, columns: Sequence[str]) -> Iterator[p
 
 
 def _cut(
-    opened: Any, spec: LogSpec, place: Callable[[int, int], str], *, whole: bool = False
-) -> Iterator[pa.Table]:
+    opened: Any, spec: LogSpec, place: Callable[[int, int], str], joined: _Attached | None = None,
+    *, whole: bool = False,
+) -> Iterator[pa.Table]:  # fmt: skip
     """Yield the rankings of the view `log` as lists."""
     ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
     number = f"TRY_CAST({position} AS DOUBLE)"
@@ -294,9 +537,11 @@ def _cut(
             f"{place(*at)}: '{spec.ranking}' is missing",
             remedy="every row needs the id of its ranking",
         )
-    query = "SELECT * FROM log"
+    query = f"SELECT * FROM {joined.source if joined else 'log'}"
     if runs > distinct:
         query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
+    elif joined:
+        query += f' ORDER BY "{FILE}", "{ROW}"'
     lists = _Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1))
     reader = sql.batches(opened, query)
     if whole:
@@ -309,8 +554,14 @@ def _cut(
         def where(row: int, files: Any = files, rows: Any = rows) -> str:
             return place(files[row].as_py(), rows[row].as_py())
 
-        yield lists.of(piece, where)
-        del piece
+        made = lists.of(piece, where)
+        if joined is not None:
+            ids = values.plain(values.one_chunk(piece[spec.ranking]))
+            _count_shares(joined, made, piece[COUNT], np.diff(np.append(_starts(ids), len(ids))))
+        yield made
+        del piece, made
+    if joined is not None:
+        joined.finish()
 
 
 def _as_table(batch: pa.RecordBatch) -> pa.Table:
@@ -339,6 +590,12 @@ def _differs(one: pa.Array, other: pa.Array) -> Bools:
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
+def _starts(ids: pa.Array) -> Ints:
+    """Return the rows at which a ranking starts."""
+    changes = _differs(ids.slice(1), ids.slice(0, len(ids) - 1))
+    return np.concatenate([[0], np.flatnonzero(changes) + 1])
+
+
 class _Lists:
     """How rows that are positions become lists, one row a ranking."""
 
@@ -358,8 +615,8 @@ class _Lists:
         """Return the rankings of rows that stand together; `place` says where a row comes from."""
         spec = self.spec
         ids = values.plain(values.one_chunk(table[spec.ranking]))
-        starts = np.concatenate([[True], _differs(ids.slice(1), ids.slice(0, len(ids) - 1))])
-        code = np.cumsum(starts) - 1
+        starts = _starts(ids)
+        code = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ids))))
         found = values.floats(values.one_chunk(table[spec.position]), spec.position or "", place)
         n, rows = int(code[-1]) + 1, np.arange(len(code))
         if spec.candidates.items is not None:
@@ -491,7 +748,8 @@ def _listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
 
 def _per_position(spec: LogSpec) -> tuple[str, ...]:
     """Return the columns with one entry a position."""
-    groups = [spec.fields["action"], spec.fields["reward"], *spec.rewards.values()]
+    rewards = [spec.fields["reward"], *spec.rewards.values()]
+    groups = [spec.fields["action"], *(one for one in rewards if one.name not in spec.of_page)]
     # A joint propensity is one number a ranking, repeated in each of its rows.
     if spec.kind != "joint":
         groups += [spec.fields["propensity"]] if "propensity" in spec.fields else []
@@ -532,8 +790,12 @@ def of_lists(spec: LogSpec) -> LogSpec:
             features=tuple(map(renamed, parts.features)),
             categories={own[name]: labels for name, labels in parts.categories.items()},
         )
+
+    def by_place(item: Field) -> Field:
+        return item if item.name in spec.of_page else listed(item)
+
     fields = {
-        role: item if single and role == "propensity" else listed(item)
+        role: item if single and role == "propensity" else by_place(item)
         for role, item in spec.fields.items()
     }
     return replace(
@@ -542,7 +804,7 @@ def of_lists(spec: LogSpec) -> LogSpec:
         fields=fields,
         targets={name: item if single else listed(item) for name, item in spec.targets.items()},
         dists={name: listed(item) for name, item in spec.dists.items()},
-        rewards={name: listed(item) for name, item in spec.rewards.items()},
+        rewards={name: by_place(item) for name, item in spec.rewards.items()},
         candidates=parts,
         position=None,
         renumber=False,

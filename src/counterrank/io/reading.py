@@ -14,15 +14,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from counterrank.data import validation
+from counterrank.data.events import JoinedEvents
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, LogError
 from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties
+from counterrank.io.events import Events
 from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
-from counterrank.io.prepare import of_lists, rankings_in, without_dropped
+from counterrank.io.prepare import (
+    columns_with_keys,
+    of_lists,
+    rankings_in,
+    with_events,
+    without_dropped,
+)
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec
 from counterrank.io.survey import (
@@ -84,6 +92,7 @@ def read_log(
         `target_lists`: files of rankers' lists (query, rank, document) by the name of the target; the
         log's column `query` says which list is meant.
         `rewards`: several rewards, their columns by name, {"clicks": "click"}; the first is `reward`.
+        `events`: rewards from a table of events, counterrank.Events(path, on=[...], rewards={...}).
 
     Returns
     -------
@@ -123,6 +132,8 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     refuse_folders(spec, files)
     refuse_disagreement(spec, files, found)
     columns = _looked_at(spec, options.where)
+    if options.events is not None:
+        columns = columns_with_keys(spec, options.events, looked_at(options.where))
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
     unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
@@ -194,7 +205,7 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
         `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`, `propensity_kind`,
         `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
         `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `decimal`,
-        `version`, `target_lists`, `rewards`; `help(counterrank.read_log)` explains each.
+        `version`, `target_lists`, `rewards`, `events`; `help(counterrank.read_log)` explains each.
 
     Examples
     --------
@@ -217,9 +228,7 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
         raise LogError("the log is empty: there are no rows")
     options = selecting(options, table)
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
-    if survey.spec.layout == "long":
-        table = rankings_in(table, survey.spec)
-        survey.spec = without_dropped(of_lists(survey.spec), table)
+    table, survey.spec = _by_ranking(table, survey.spec, options.events)
     survey.absorb(table)
     log, _ = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
     if log is None:
@@ -227,6 +236,18 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     for name, path in options.target_lists.items():
         log = TargetLists.read(name, path, str(options.column("query"))).onto(log)
     return log
+
+
+def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[pa.Table, LogSpec]:
+    """Return a table with one row a ranking, with the rewards that events give, and its spec."""
+    joined: list[JoinedEvents] = []
+    if spec.layout == "long":
+        table = rankings_in(table, spec, events, joined.append)
+        spec = without_dropped(of_lists(spec), table)
+    elif events is not None:
+        pieces = with_events(lambda: iter([(table, "")]), spec, events, joined.append)
+        table = pa.concat_tables([piece for piece, _ in pieces])
+    return table, replace(spec, events=joined[0]) if joined else spec
 
 
 def as_table(frame: Any) -> pa.Table:

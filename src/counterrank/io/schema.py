@@ -12,6 +12,7 @@ from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
+from counterrank.io.events import Events, refuse_taken
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.unmarked import UsualColumns
@@ -39,9 +40,14 @@ class _Resolver:
         # about, and targets are guessed among what the roles above leave over.
         options = self.options
         action = self.field("action")
+        if options.events is not None:
+            self.refuse_keys(options.events, action)
         layout = self.layout(action)
         rewards = {name: self.reward(name, column) for name, column in options.rewards.items()}
-        fields = {"action": action, "reward": self.field("reward")}
+        fields = {
+            "action": action,
+            "reward": next(iter(rewards.values()), None) or self.field("reward"),
+        }
         propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
@@ -64,6 +70,7 @@ class _Resolver:
             targets=targets,
             dists=dists,
             rewards=rewards,
+            of_page=tuple(item.name for item in rewards.values() if self.is_of_page(item.name)),
             ranking=single.get("ranking"),
             position=single.get("position"),
             unit=single["unit"],
@@ -148,8 +155,29 @@ class _Resolver:
             raise self.no_role(role) if role in ROLES else self.no_policy(role)
         return found
 
+    def refuse_keys(self, events: Events, action: Field) -> None:
+        """Raise where the log lacks a column that events are joined by."""
+        known = {*self.names, action.name, "action", "ranking", "unit"}
+        for shown, _ in events.keys:
+            if shown not in known:
+                self.require(shown, "the join with events")
+        if events.shown is not None:
+            self.require(events.shown, "the time of the impression")
+        refuse_taken(events, self.names)
+
+    def is_of_page(self, column: str) -> bool:
+        """Whether a reward is made of events that are joined to rankings, whatever the item."""
+        events = self.options.events
+        if events is None or column not in events.names:
+            return False
+        action, position = self.field("action"), self.options.column("position")
+        return events.of_page([*action.columns, action.name, "action", str(position)])
+
     def reward(self, name: str, column: str) -> Field:
-        """Return where one of several rewards is."""
+        """Return where one of several rewards is, or will be once events are joined."""
+        if self.options.events is not None and column in self.options.events.names:
+            single = self.is_long or self.is_of_page(column)
+            return Field((column,), "scalar" if single else "list")
         shown = self.options.columns.get(column, column)
         found = self.find(shown)
         if found is None:

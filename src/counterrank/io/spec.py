@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from counterrank.data.events import JoinedEvents
 from counterrank.policies import ItemFeatures
 
 
@@ -92,8 +93,11 @@ class LogSpec:
     fields: Mapping[str, Field]
     targets: Mapping[str, Field] = field(default_factory=dict)
     dists: Mapping[str, Field] = field(default_factory=dict)
-    #: Every reward by name, where there are several.
+    #: Every reward by name, where there are several; `of_page` are columns with one number a ranking.
     rewards: Mapping[str, Field] = field(default_factory=dict)
+    of_page: tuple[str, ...] = ()
+    #: What became of the events that the rewards were made of.
+    events: JoinedEvents | None = None
     K: int = 0
     ranking: str | None = None
     position: str | None = None

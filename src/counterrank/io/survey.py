@@ -7,7 +7,7 @@ pieces add up. Parts are light descriptions that another process can read by its
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any, Self
 
@@ -17,11 +17,19 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from counterrank import stores
+from counterrank.data.events import JoinedEvents
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import Room, as_they_are, of_lists, rankings_of, written
+from counterrank.io.prepare import (
+    Room,
+    as_they_are,
+    of_lists,
+    rankings_of,
+    with_events,
+    written,
+)
 from counterrank.io.schema import resolve
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.where import Where
@@ -287,26 +295,35 @@ def plan(
         refuse_folders(spec, files)
         refuse_disagreement(spec, files, sample)
     survey = Survey.of(spec, options, sample)
-    if spec.layout != "long" and all(file.format == "parquet" for file in files):
+    plain = spec.layout != "long" and options.events is None
+    if plain and all(file.format == "parquet" for file in files):
         return _planned(files, survey, sample, options)
-    room, made = prepared(files, survey, os.fspath(path), options.where)
+    room, made = prepared(files, survey, os.fspath(path), options)
     if not made:
         raise LogError(f"{files[0].path} is empty: it has columns but no rows")
     return replace(_planned(made, survey, tables.sample(made[0]), options, known=True), room=room)
 
 
 def prepared(
-    files: list[DataFile], survey: Survey, path: str, where: Where | None
+    files: list[DataFile], survey: Survey, path: str, options: ReadOptions
 ) -> tuple[Room, list[DataFile]]:
     """Return Parquet files with one row a ranking, in a folder of their own; the survey knows all of them then."""
-    spec = survey.spec
-    if spec.layout != "long":
-        read = replace(spec, segments=tuple(dict.fromkeys([*spec.segments, *looked_at(where)])))
-        return written(as_they_are(files, read), survey.absorb)
-    survey.spec = of_lists(spec)
-    shown = files[0].path if len(files) == 1 else path
-    with guard(shown, prefix=True):
-        return written(((piece, shown) for piece in rankings_of(files, spec)), survey.absorb)
+    spec, events = survey.spec, options.events
+
+    def report(joined: JoinedEvents) -> None:
+        survey.spec = replace(survey.spec, events=joined)
+
+    pieces: Iterator[tuple[pa.Table, str]]
+    if spec.layout == "long":
+        survey.spec = of_lists(spec)
+        shown = files[0].path if len(files) == 1 else path
+        pieces = ((piece, shown) for piece in rankings_of(files, spec, events, report))
+    else:
+        carried = tuple(dict.fromkeys([*spec.segments, *looked_at(options.where)]))
+        read = partial(as_they_are, files, replace(spec, segments=carried), events)
+        pieces = read() if events is None else with_events(read, spec, events, report)
+    with guard(path, prefix=spec.layout == "long"):
+        return written(pieces, survey.absorb)
 
 
 def looked_at(where: Where | None) -> tuple[str, ...]:

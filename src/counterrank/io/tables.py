@@ -27,6 +27,7 @@ from counterrank.io.files import (
     unpacked_size,
 )
 from counterrank.messages import say
+from counterrank.texts import listed, suggestion
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20
@@ -223,6 +224,16 @@ def with_points(table: pa.Table, decimal: str) -> pa.Table:
 
 #: One number or several, in brackets or not, separated by anything but a comma alone.
 _COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
+
+
+def refuse_missing(columns: Sequence[str], known: Sequence[str]) -> None:
+    """Raise when a table lacks a column that events are joined by, or another."""
+    for name in columns:
+        if name not in known:
+            raise LogError(
+                f"there is no column '{name}'{suggestion(name, known)}",
+                remedy=f"columns are {listed(known)}",
+            )
 
 
 def refuse_absent(file: DataFile, columns: Columns) -> None:

@@ -78,7 +78,7 @@ def floats(array: pa.Array, name: str, place: Place) -> Floats:
         array = array.cast(pa.uint8())
     elif is_text(kind):
         array = _parsed(array, name, place)
-    elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not _is_number(kind):
+    elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not is_number(kind):
         raise LogError(
             f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
         )
@@ -177,7 +177,8 @@ def _numpy(array: pa.Array) -> Floats:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

@@ -1,0 +1,467 @@
+"""Rewards from a table of events: what users did, joined to what they were shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from counterrank.data.events import JoinedEvents
+from counterrank.errors import ConfigError, LogError
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.io import sql, values
+from counterrank.texts import listed, suggestion
+
+_UNITS = {
+    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
+    "d": 86400, "day": 86400, "w": 604800, "week": 604800,
+}  # fmt: skip
+#: Shares of the events from which on a finding warns, and below which a join is none.
+_WARNED, _NONE = 0.01, 0.02
+#: Groups with fewer rankings are not compared.
+_FEWEST = 100
+#: Groups of a column that are compared, and how unlikely a share must be by chance.
+_MOST_GROUPS, _CHANCE = 100, 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A table of events and how its rows become rewards.
+
+    Parameters
+    ----------
+    path
+        A file, folder or pattern, as for a log, or a table.
+    on
+        The columns by which an event finds what was shown: ["request_id", "item_id"], or
+        "shown=event" where the names differ. Without the item, rewards are of the whole page.
+    rewards
+        Names and SQL aggregates over the events of one shown item:
+        {"clicks": "count(*) filter (where event = 'click')", "revenue": "sum(revenue)"}.
+    within
+        Only events up to so long after the impression count: "30 minutes".
+    time
+        The column with the time of an event.
+    shown
+        The column with the time of the impression, where it is called otherwise than `time`.
+
+    Examples
+    --------
+    >>> Events("events.parquet", on="request=request_id, item", rewards={"clicks": "count(*)"}).keys
+    (('request', 'request_id'), ('item', 'item'))
+    """
+
+    path: Any
+    on: str | Iterable[str]
+    rewards: Mapping[str, str]
+    within: str | None = None
+    time: str | None = None
+    shown: str | None = None
+    keys: tuple[tuple[str, str], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if isinstance(self.path, (str, os.PathLike)):
+            put(self, "path", os.fspath(self.path))
+        texts = self.on.split(",") if isinstance(self.on, str) else list(self.on or ())
+        pairs = [tuple(part.strip() for part in str(text).split("=")) for text in texts]
+        if not pairs or any(len(pair) > 2 or not all(pair) for pair in pairs):
+            raise ConfigError(
+                f"events are joined by columns, like request_id,item_id or "
+                f"shown=event where names differ; got {self.on!r} (--join)"
+            )
+        put(self, "keys", tuple((pair[0], pair[-1]) for pair in pairs))
+        if not isinstance(self.rewards, Mapping) or not self.rewards:
+            raise ConfigError(
+                "say what events are worth, like clicks=count(*) or revenue=sum(revenue) (--event)"
+            )
+        for name, text in self.rewards.items():
+            if not isinstance(text, str) or not text.strip():
+                raise ConfigError(f"the event '{name}' needs an aggregate, like count(*)")
+            sql.Expression(text, f"the aggregate of '{name}'")
+        if self.microseconds is not None and self.time is None:
+            raise ConfigError("a window needs the time of events: name its column (--event-time)")
+
+    def __fspath__(self) -> str:
+        return self.path if isinstance(self.path, str) else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The rewards, in their order."""
+        return tuple(self.rewards)
+
+    @property
+    def microseconds(self) -> int | None:
+        """The window."""
+        if self.within is None:
+            return None
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(self.within).lower())
+        if found is None or found[2] not in _UNITS or not float(found[1]):
+            raise ConfigError(
+                f"'{self.within}' is no duration; write '30 minutes', '2 hours' or '1 day' (--within)"
+            )
+        return int(float(found[1]) * _UNITS[found[2]] * 1e6)
+
+    def seen_at(self, column: str | None) -> Events:
+        """Return the same with the column of the impression's time, unless it has one."""
+        found = self.shown or column or (self.time if self.within is not None else None)
+        if found == self.shown:
+            return self
+        return Events(self.path, self.on, self.rewards, self.within, self.time, found)
+
+    def beside(self, rewards: Any) -> dict[str, Any]:
+        """Return every event as a metric, and those that the user names beside them."""
+        more = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
+        return {**{name: name for name in self.names}, **more}
+
+    def of_page(self, items: Iterable[str]) -> bool:
+        """Whether the join does not look at the item: one reward a ranking."""
+        return not {shown for shown, _ in self.keys} & set(items)
+
+
+def refuse_taken(events: Events, names: Iterable[str]) -> None:
+    """Raise where the log has a column of a reward's name already."""
+    for name in events.names:
+        if name in set(names):
+            raise ConfigError(
+                f"the log has a column '{name}' already; give the event another name (--event)"
+            )
+
+
+class Join:
+    """The join of events to what was shown, in a connection where both are views."""
+
+    def __init__(self, opened: Any, events: Events, columns: Mapping[str, pa.DataType]) -> None:
+        self.opened, self.events, self.columns = opened, events, columns
+        self.name = events.path if isinstance(events.path, str) else "the events"
+
+    def run(self, shown: str, *, timed: bool, pages: Sequence[int]) -> JoinedEvents:
+        """Make a table `rewards` of id, rewards and number of events (" n"), and audit the join.
+
+        `shown` is a query of " id", the keys k0, k1, ... and, where `timed`, the moment " t" of what was
+        shown; the keys numbered by `pages` are those of the ranking.
+        """
+        keys = [f"e.{sql.name(own)} = s.k{i}" for i, (_, own) in enumerate(self.events.keys)]
+        when = self.moment("events", self.events.time or "", "e") if timed else "NULL"
+        self.opened.execute(
+            f'CREATE TEMP TABLE pairs AS SELECT s." id" AS id, e." number" AS event, '
+            f"({when}) - {'s.' + sql.name(' t') if timed else 'NULL'} AS later "
+            f"FROM ({shown}) s JOIN events e ON {' AND '.join(keys)}"
+        )
+        most = self.events.microseconds
+        inside = "true" if most is None else f"later BETWEEN 0 AND {most}"
+        made = ", ".join(
+            f"CAST(({text}\n) AS DOUBLE) AS {sql.name(name)}"
+            for name, text in self.events.rewards.items()
+        )
+        self._refuse_aggregates()
+        chosen = ", ".join(f"e.{sql.name(name)}" for name in self.columns)
+        self.opened.execute(
+            f'CREATE TEMP TABLE rewards AS SELECT " id", count(*) AS " n", {made} FROM '
+            f'(SELECT p.id AS " id", {chosen} FROM pairs p JOIN events e ON p.event = e." number" '
+            f'WHERE {inside}) GROUP BY " id"'
+        )
+        return self._audited(shown, inside, pages)
+
+    def moment(self, table: str, column: str, alias: str = "") -> str:
+        """Return SQL for a point in time in microseconds; text and numbers are understood too."""
+        name = sql.name(column)
+        found = self.opened.execute(f"SELECT typeof({name}) FROM {table} LIMIT 1").fetchall()
+        kind = found[0][0] if found else "TIMESTAMP"
+        if kind != "VARCHAR" and not kind.startswith(("TIMESTAMP", "DATE", *_NUMBERS)):
+            raise LogError(f"'{column}' holds {kind}, which is no time", remedy="write a timestamp")
+        bad = self.opened.execute(
+            f"SELECT {name} FROM {table} WHERE {name} IS NOT NULL AND {_moment(name, kind)} IS NULL "
+            "LIMIT 1"
+        ).fetchall()
+        if bad:
+            raise LogError(
+                f"'{column}' is {bad[0][0]!r} in {self.name if table == 'events' else 'the log'}, "
+                "which is no time",
+                remedy="write times like 2026-10-01 12:00:00, or seconds since 1970",
+            )
+        return _moment(f"{alias}.{name}" if alias else name, kind)
+
+    def refuse_types(self, types: Mapping[str, pa.DataType]) -> None:
+        """Raise where a key or a time is missing or of another type."""
+        for shown, own in self.events.keys:
+            if own not in self.columns:
+                raise LogError(
+                    f"{self.name} has no column '{own}' to join by{suggestion(own, self.columns)}; "
+                    f"columns are {listed(self.columns)}"
+                )
+            one, other = values.is_text(types[shown]), values.is_text(self.columns[own])
+            if one != other or values.is_list(self.columns[own]):
+                raise LogError(
+                    f"the key '{shown}' holds {types[shown]} in the log, but '{own}' holds "
+                    f"{self.columns[own]} in {self.name}",
+                    remedy="write both with one type, as text or as whole numbers",
+                )
+        if self.events.time is not None and self.events.time not in self.columns:
+            raise LogError(
+                f"{self.name} has no column '{self.events.time}' with the time of an event"
+                f"{suggestion(self.events.time, self.columns)}; columns are {listed(self.columns)}"
+            )
+
+    def _refuse_aggregates(self) -> None:
+        import duckdb
+
+        for name, text in self.events.rewards.items():
+            try:
+                found = sql.table(
+                    self.opened, f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
+                    " LIMIT 0"
+                )  # fmt: skip
+            except duckdb.Error as problem:
+                raise ConfigError(
+                    f"the aggregate of '{name}', {text[:200]!r}, cannot be used: "
+                    f"{sql.reason(problem)}; write one like count(*) or sum(revenue)"
+                ) from None
+            kind = found.schema.types[0]
+            if not (values.is_number(kind) or pa.types.is_boolean(kind)):
+                raise ConfigError(
+                    f"the aggregate of '{name}', {text[:200]!r}, gives {kind}; a reward is a number"
+                )
+
+    def _one(self, query: str) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self.opened.execute(query).fetchall()[0]
+        return found
+
+    def _audited(self, shown: str, inside: str, pages: Sequence[int]) -> JoinedEvents:
+        keys = self.events.keys
+        (rows,) = self._one("SELECT count(*) FROM events")
+        joined, several, early, late = self._one(
+            f"SELECT count(DISTINCT event) FILTER ({inside}), count(*) FILTER ({inside}) - "
+            f"count(DISTINCT event) FILTER ({inside}), count(DISTINCT event) FILTER (later < 0), "
+            f"count(DISTINCT event) FILTER (later >= 0 AND NOT ({inside})) FROM pairs"
+        )
+        unmatched = (
+            'SELECT e.* FROM events e WHERE e." number" NOT IN (SELECT event FROM pairs)'
+            " AND " + " AND ".join(f"e.{sql.name(own)} IS NOT NULL" for _, own in keys)
+        )
+        (lost,) = self._one(f"SELECT count(*) FROM ({unmatched})")
+        elsewhere = 0
+        if lost and 0 < len(pages) < len(keys):
+            by = " AND ".join(f"u.{sql.name(keys[i][1])} = s.k{i}" for i in pages)
+            (elsewhere,) = self._one(
+                f'SELECT count(DISTINCT u." number") FROM ({unmatched}) u JOIN ({shown}) s ON {by}'
+            )
+        doubled = self._doubled(rows)
+        orphans = lost - elsewhere
+        findings = [
+            *self._matched(rows, joined, lost, shown),
+            _finding("orphans", orphans, rows, "find no ranking", "events of pages that are not in the "
+                     "log, or rankings that were lost", "log every page, or leave these events out"),
+            _finding("unshown", elsewhere, rows, "name an item that its ranking did not show",
+                     "another key than the item's, or lists that were cut", "log what was really shown"),
+            _finding("doubled", doubled, rows, "stand there twice", "a pipeline that sends again, or a "
+                     "join that multiplies rows", "remove the copies before they are counted"),
+            _finding("early", early, rows, "come before what they would be a reaction to", "clocks that "
+                     "differ, or another ranking's key", "compare the clocks and time zones"),
+            _finding("several", several, rows, "count for more than one shown item", "keys that do not "
+                     "name one ranking", "join by the ranking's own id"),
+        ]  # fmt: skip
+        if late:
+            text = f"{late:,} events come after the window of {self.events.within}"
+            findings.append(Finding("rewards-events-late", PASSED, text))
+        return JoinedEvents(rows, joined, orphans, doubled, tuple(f for f in findings if f))
+
+    def _doubled(self, rows: int) -> int:
+        """Return how many events repeat another, whatever id a row has of its own."""
+        names = list(self.columns)
+        times = [n for n in names if pa.types.is_temporal(self.columns[n]) or n == self.events.time]
+        if times and rows:
+            counts = ", ".join(f"count(DISTINCT {sql.name(n)})" for n in names)
+            distinct = dict(zip(names, self._one(f"SELECT {counts} FROM events"), strict=True))
+            used = {own for _, own in self.events.keys}
+            names = [n for n in names if distinct[n] < rows or n in times or n in used]
+        chosen = ", ".join(map(sql.name, names))
+        (found,) = self._one(
+            f"SELECT coalesce(sum(c - 1), 0) FROM (SELECT count(*) AS c FROM events GROUP BY {chosen})"
+        )
+        return int(found)
+
+    def _matched(self, rows: int, joined: int, lost: int, shown: str) -> Iterable[Finding]:
+        share = joined / max(rows, 1)
+        text = f"{_percent(joined, rows)} of the {rows:,} events find what was shown"
+        if not rows:
+            raise LogError(f"{self.name} is empty: there are no events to join")
+        if joined and (share >= _NONE or not lost):
+            return [Finding("rewards-events-join", PASSED, text)]
+        why = self._difference(shown)
+        if not joined:
+            raise LogError(
+                f"{self.name}: none of the {rows:,} events finds a ranking{why}",
+                remedy=f"join by columns that mean the same in both ({listed([k for k, _ in self.events.keys])})",
+            )
+        return [
+            Finding(
+                "rewards-events-join", FAILED, text + why, ("join by the keys that mean the same",),
+                cause="a key of another form", fatal=True,
+            )
+        ]  # fmt: skip
+
+    def _difference(self, shown: str) -> str:
+        """Say how the values of a key differ between both tables."""
+        for i, (name, own) in enumerate(self.events.keys):
+            logged = self._some(f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM ({shown})")
+            found = self._some(f"SELECT DISTINCT CAST({sql.name(own)} AS VARCHAR) FROM events")
+            if not logged or not found or logged & found:
+                continue
+            for here, there, place in (
+                (found, logged, f"'{own}' in the events"),
+                (logged, found, f"'{name}' in the log"),
+            ):
+                if told := _added(here, there):
+                    return f"; {place} has the {told}"
+            folded = {one.strip().lower() for one in found} & {
+                one.strip().lower() for one in logged
+            }
+            if folded:
+                return f"; '{own}' in the events differs in case or spaces"
+            stripped = {one.lstrip("0") for one in found} & {one.lstrip("0") for one in logged}
+            if stripped - {""}:
+                return f"; '{own}' differs by leading zeros"
+            return (
+                f"; '{name}' in the log is like '{min(logged)[:30]}', '{own}' in the events like "
+                f"'{min(found)[:30]}'"
+            )
+        return ""
+
+    def _some(self, query: str) -> set[str]:
+        found = self.opened.execute(f"SELECT * FROM ({query}) ORDER BY 1 LIMIT 20000").fetchall()
+        return {row[0] for row in found if row[0] is not None}
+
+
+#: How DuckDB calls numbers.
+_NUMBERS = (
+    "BIGINT",
+    "INTEGER",
+    "SMALLINT",
+    "UBIGINT",
+    "UINTEGER",
+    "HUGEINT",
+    "DOUBLE",
+    "FLOAT",
+    "DECIMAL",
+)
+
+
+def _moment(name: str, kind: str) -> str:
+    """Return SQL for microseconds since 1970; what is large enough counts milliseconds or less."""
+    if kind.startswith(("TIMESTAMP", "DATE")):
+        return f"epoch_us(CAST({name} AS TIMESTAMPTZ))"
+    number = f"TRY_CAST({name} AS DOUBLE)"
+    scaled = (
+        f"CAST(CASE WHEN abs({number}) > 1e17 THEN {number} / 1e3 WHEN abs({number}) > 1e14 THEN "
+        f"{number} WHEN abs({number}) > 1e11 THEN {number} * 1e3 ELSE {number} * 1e6 END AS BIGINT)"
+    )
+    return (
+        f"coalesce(epoch_us(TRY_CAST({name} AS TIMESTAMPTZ)), {scaled})"
+        if kind == "VARCHAR"
+        else scaled
+    )
+
+
+def _added(here: set[str], there: set[str]) -> str:
+    """Say what stands before or behind all of some texts, without which they are among others.
+
+    >>> _added({"sku-i1", "sku-i2"}, {"i1"}), _added({"1@de"}, {"1"}), _added({"a"}, {"b"})
+    ('prefix sku-', 'ending @de', '')
+    """
+    before = os.path.commonprefix(sorted(here))
+    behind = os.path.commonprefix([one[::-1] for one in sorted(here)])[::-1]
+    for size in range(1, len(before) + 1):
+        if {one[size:] for one in here} & there:
+            return f"prefix {before[:size]}"
+    for size in range(1, len(behind) + 1):
+        if {one[:-size] for one in here} & there:
+            return f"ending {behind[-size:]}"
+    return ""
+
+
+def _finding(
+    code: str, count: int, rows: int, what: str, cause: str, remedy: str
+) -> Finding | None:
+    if not count:
+        return None
+    status = WARNED if count >= _WARNED * rows else PASSED
+    text = f"{count:,} of {rows:,} events ({_percent(count, rows)}) {what}"
+    remedies = (remedy,) if status is WARNED else ()
+    return Finding(f"rewards-events-{code}", status, text, remedies, cause=cause)
+
+
+def _percent(count: int, rows: int) -> str:
+    """Return a share as people write it.
+
+    >>> _percent(2, 1000), _percent(1, 3)
+    ('0.2 %', '33 %')
+    """
+    return f"{100 * count / max(rows, 1):.2g} %"
+
+
+class Shares:
+    """The share of rankings with any event, by day and by groups of the context."""
+
+    def __init__(self, columns: Iterable[str], time: str | None) -> None:
+        self.columns, self.time = tuple(columns), time
+        self.counts: dict[tuple[str, str], list[int]] = {}
+        self.total = [0, 0]
+
+    def note(self, table: pa.Table, any_event: pa.Array) -> None:
+        """Count the rankings of a piece."""
+        self._add(("", ""), len(any_event), pc.sum(any_event).as_py() or 0)
+        for name in (*self.columns, *([self.time] if self.time else [])):
+            column = values.plain(values.one_chunk(table[name]))
+            if name == self.time:
+                if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+                    continue
+                column = column.cast(pa.date32(), safe=False)
+            elif not (values.is_text(column.type) or pa.types.is_boolean(column.type)):
+                continue
+            groups = pa.table(
+                {"level": column.cast(pa.string()), "any": any_event.cast(pa.int64())}
+            )
+            for row in (
+                groups.group_by("level").aggregate([("any", "count"), ("any", "sum")]).to_pylist()
+            ):
+                if row["level"] is not None and len(self.counts) < 10_000:
+                    self._add((name, row["level"]), row["any_count"], row["any_sum"])
+
+    def _add(self, key: tuple[str, str], rows: int, hits: int) -> None:
+        found = self.counts.setdefault(key, [0, 0])
+        found[0] += rows
+        found[1] += hits
+
+    def finding(self) -> Finding:
+        """Return the shares, and a warning where a group has far fewer events than the others."""
+        rows, hits = self.counts.get(("", ""), [0, 0])
+        share = hits / max(rows, 1)
+        text = f"{_percent(hits, rows)} of the rankings have an event"
+        by_column: dict[str, list[str]] = {}
+        for (name, level), (n, found) in self.counts.items():
+            spread = (n * share * (1 - share)) ** 0.5
+            # Less than a third of what is usual, and too little for chance.
+            if (
+                name
+                and n >= _FEWEST
+                and n * share - found > _CHANCE * spread
+                and 3 * found < n * share
+            ):
+                by_column.setdefault(name, []).append(level)
+        if not by_column:
+            return Finding("rewards-events-shares", PASSED, text)
+        name, levels = next(iter(by_column.items()))
+        first = self.counts[name, sorted(levels)[0]]
+        chosen = ", ".join(sql.literal(level) for level in sorted(levels)[:20])
+        return Finding(
+            "rewards-events-shares", WARNED,
+            f"{text}, but only {_percent(first[1], first[0])} where {name} is {listed(sorted(levels))}",
+            ("join these events too, or leave these rankings out",),
+            cause="events of this group were lost", where=f"not {sql.name(name)} in ({chosen})",
+        )  # fmt: skip
