@@ -1,22 +1,30 @@
-"""What a policy's scores say of items: the one feature that every reward model should know."""
+"""What a policy thinks of items: the one feature that every reward model should know."""
 
 from typing import Any
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
+from counterrank.policies.arrays import ArrayPolicy
+from counterrank.policies.autoregressive import Autoregressive
+from counterrank.policies.base import Policy
+from counterrank.policies.best_of import BestOf
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.plackett_luce import PlackettLuce
 from counterrank.policies.ranked import Deterministic
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
+#: Items about each of which a policy of the user's own is asked; of more items it has no scores.
+MOST_ASKED = 256
+
 
 def attraction(policy: Any, items: Ints) -> Floats | None:
-    """Return a policy's score of items (n, S, K) less its row's mean; None where it has no scores.
+    """Return a policy's score of items (n, S, K) less its row's mean; None where it has none.
 
     People choose a target because they think it good, so its own scores are the best single feature
-    that a reward model can have.
+    that a reward model can have. A policy without scores, such as a function, has the log-probability
+    of showing the item first, which is the score of a Plackett-Luce policy less a number of its row.
     """
     if isinstance(policy, Mixture):
         found = (attraction(part, items) for part in policy.components)
@@ -35,7 +43,7 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
         sums = np.bincount(row[known], weights=one.scores[known], minlength=one.n_rows)
         centre = sums / np.maximum(np.bincount(row[known], minlength=one.n_rows), 1)
     else:
-        table = score_table(policy)
+        table = _opinions(policy)
         if table is None:
             return None
         rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
@@ -49,6 +57,23 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
         values = table[rows[:, None, None], np.maximum(items, 0)]
     out = values - centre[:, None, None]
     return np.where((items >= 0) & np.isfinite(out), out, np.nan)
+
+
+def _opinions(policy: Any) -> Floats | None:
+    """Return a policy's scores, or its log-probabilities of showing each item first (n or 1, A).
+
+    Policies of this package without scores are lists or independent positions, whose models need none.
+    """
+    if isinstance(policy, Autoregressive):
+        return policy.first_log_prob()
+    if isinstance(policy, (ArrayPolicy, BestOf)) or not isinstance(policy, Policy):
+        return score_table(policy)
+    if "prefix" not in policy.capabilities or policy.n_actions > MOST_ASKED:
+        return None
+    items = np.broadcast_to(
+        np.arange(policy.n_actions)[:, None], (policy.n_rows, policy.n_actions, 1)
+    )
+    return policy.prefix_log_probs(items)[:, :, 0]
 
 
 def score_table(policy: Any) -> Floats | None:
