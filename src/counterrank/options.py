@@ -525,6 +525,22 @@ _TABLE = (
         local=True,
     ),
     Option(
+        "verbose",
+        "Print warnings, flags and skipped estimators too.",
+        _SWITCH,
+        default=False,
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
+        "all",
+        "List what passed and was skipped too.",
+        _SWITCH,
+        default=False,
+        group=_OUTPUT,
+        local=True,
+    ),
+    Option(
         "reward_name",
         "What a reward is called in the report, e.g. clicks.",
         metavar="WORD",
@@ -608,13 +624,13 @@ COMMANDS: Final = {
         "columns logger policies where config json html require",
         "position_weights primary independent_rows target_is_fresh target_trained_until time "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
-        "context propensity_kind unit items missing_reward format query connection engine quiet "
+        "context propensity_kind unit items missing_reward format query connection engine quiet verbose "
         "events join event within event_time",
         "sequential practical item_groups target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
         "targets segments time columns context unit propensity_kind logger policies where format "
-        "config json",
+        "config json all",
         keys="quiet rewards",
         words={
             "targets": "Column of a target policy to check too; repeatable.",

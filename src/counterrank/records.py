@@ -20,7 +20,6 @@ from typing import (
     Any,
     ClassVar,
     Literal,
-    Protocol,
     Self,
     Union,
     get_args,
@@ -32,7 +31,10 @@ from counterrank import atomic
 from counterrank.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from counterrank.report.document import Document
 
 Path = str | os.PathLike[str]
 
@@ -123,19 +125,6 @@ def square(rows: Sequence[Sequence[float]]) -> bool:
     return all(len(row) == len(rows) and all(map(math.isfinite, row)) for row in rows)
 
 
-class ResultView(Protocol):
-    """How a kind of result is shown: a module of `counterrank.report`."""
-
-    def page(self, result: Any) -> str:
-        """Return one self-contained page."""
-
-    def fragment(self, result: Any) -> str:
-        """Return what a notebook shows."""
-
-    def terminal(self, result: Any) -> Iterator[RenderableType]:
-        """Yield what a terminal shows."""
-
-
 class Result:
     """What a command returns: it writes JSON and a page, and shows itself in notebooks and terminals."""
 
@@ -148,12 +137,8 @@ class Result:
         """Return the JSON form."""
 
     @abstractmethod
-    def _view(self) -> tuple[ResultView, object]:
-        """Return the module of the report that shows it, and what that is given.
-
-        The module is imported when it is first needed; it is given the result, or the part of it that
-        is written down.
-        """
+    def document(self) -> Document:
+        """Return what the result says as blocks, from which page, terminal and notebook are made."""
 
     def to_json(self, path: Path | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -161,19 +146,32 @@ class Result:
 
     def to_html(self, path: Path | None = None) -> str:
         """Return one self-contained page, and write it to `path` if one is given."""
-        view, shown = self._view()
-        text = view.page(shown)
+        from counterrank.report.html import page
+
+        text = page(self.document())
         if path is not None:
             atomic.write_text(path, text)
         return text
 
+    def plot(self, kind: str = "") -> Figure:
+        """Return charts of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
+
+        Without a kind the first chart; a kind that does not exist is answered with those that do.
+        Needs the extra `plots`.
+        """
+        from counterrank.report.pictures import draw
+
+        return draw(self.document(), kind)
+
     def _repr_html_(self) -> str:
-        view, shown = self._view()
-        return view.fragment(shown)
+        from counterrank.report.html import fragment
+
+        return fragment(self.document())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        view, shown = self._view()
-        yield from view.terminal(shown)
+        from counterrank.report.terminal import renderables
+
+        yield from renderables(self.document())
 
     def __str__(self) -> str:
         """Return what a terminal shows."""

@@ -5,8 +5,22 @@ import math
 import re
 from collections.abc import Iterable
 
+#: Control characters but for tab and line feed, marks that turn the direction of text, halves of
+#: characters, and what is no character.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
 #: Between a number and its sign of per cent, so that no line breaks there.
 NARROW = "\N{NARROW NO-BREAK SPACE}"
+
+
+def visible(text: str) -> str:
+    r"""Return a user's text with a mark in place of every character that acts on other text unseen.
+
+    >>> visible("new\u202edlo\x1b[2J") == "new\ufffddlo\ufffd[2J"
+    True
+    """
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def in_percent(share: float, digits: int = 1) -> str:

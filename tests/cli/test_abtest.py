@@ -1,4 +1,4 @@
-"""counterrank abtest from the command line, in a job file, and in the list of `serve`."""
+"""counterrank abtest from the command line, in a job file, and in the history."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_table_page_and_json(counterrank, written, tmp_path):
     assert "new over old" in found.out and "difference in means" in found.out
     model = json.loads((tmp_path / "test.json").read_text())
     assert model["lifts"][0]["from"] == "old" and model["lifts"][0]["headline"] == "pooled"
-    assert "The A/B test" in (tmp_path / "page.html").read_text()
+    assert "Lifts per ranking" in (tmp_path / "page.html").read_text()
     piped = counterrank(*asked, "--json=-")
     assert json.loads(piped.out) == model
 
@@ -62,15 +62,14 @@ def test_a_job_file(counterrank, written, tmp_path):
 
 
 def test_results_are_listed_with_their_page(counterrank, written, tmp_path):
-    from counterrank.report.serve.pages import listing, report
-    from counterrank.report.serve.store import Store
-
-    asked = ("abtest", written, "--arm=variant", *POLICIES, "--json=test.json", "--quiet")
+    asked = ("abtest", written, "--arm=variant", *POLICIES, "--json=runs/test.json", "--quiet")
+    (tmp_path / "runs").mkdir()
     assert counterrank(*asked).code == 0
-    (entry,) = Store.of(tmp_path).others()
-    page = listing([], str(tmp_path), [entry])
+    found = counterrank("history", "runs", "--out=all.html")
+    assert found.code == 0 and "1 reports" in found.out
+    page = (tmp_path / "all.html").read_text()
     assert "A/B test" in page and ("was found" in page or "per ranking than" in page)
-    assert "All results" in report(entry)
+    assert "All results" in next((tmp_path / "all-reports").iterdir()).read_text()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_version_and_help(counterrank):
         "check",
         "simulate",
         "reproduce",
-        "serve",
+        "history",
         "demo",
     ):
         assert name in help_text

@@ -5,21 +5,20 @@ import re
 import pytest
 
 import counterrank as cr
-from counterrank.report.serve.pages import history, listing
-from counterrank.report.serve.store import Store
+from counterrank.report.history import write_history
 
 
 @pytest.fixture(scope="module")
-def folder(log, tmp_path_factory):
+def page(log, tmp_path_factory):
     where = tmp_path_factory.mktemp("runs")
     asked = {"rewards": {"per click": "revenue / clicks"}, "estimators": ["ips"]}
-    for night, baseline in (("2026-11-01", None), ("2026-11-02", None)):
-        cr.evaluate(log, ["new"], baseline=baseline, **asked).to_json(where / f"{night}.json")
-    return where
+    for night in ("2026-11-01", "2026-11-02"):
+        cr.evaluate(log, ["new"], **asked).to_json(where / f"{night}.json")
+    index, *_ = write_history(where, where.parent / "history.html")
+    return index.read_text()
 
 
-def test_every_metric_has_a_section_and_an_axis_of_its_own(folder):
-    page = history(Store.of(folder).entries(), {})
+def test_every_metric_has_a_section_and_an_axis_of_its_own(page):
     for metric, unit in (
         ("clicks", "per ranking"),
         ("revenue", "per ranking"),
@@ -30,6 +29,6 @@ def test_every_metric_has_a_section_and_an_axis_of_its_own(folder):
     assert len(re.findall("run by run", page)) == 4
 
 
-def test_the_list_shows_decisions(folder):
-    page = listing(Store.of(folder).entries(), "runs")
-    assert page.count("Run a test of new before shipping") == 2
+def test_the_list_and_every_run_show_the_decision(page):
+    assert page.count(">Test new.<") == 2
+    assert page.count(">test</td>") == 8

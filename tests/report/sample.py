@@ -5,7 +5,9 @@ from typing import Any
 
 from counterrank.behavior import Condition
 from counterrank.evaluation import Evaluation
-from counterrank.report import Reading
+from counterrank.report import evaluation, html, terminal
+from counterrank.report.document import Document, Figure
+from counterrank.report.reading import Reading
 
 TARGETS = ("personalised", "clickbait")
 K = 6
@@ -199,13 +201,40 @@ def model(today: float = 1.2) -> dict[str, Any]:
         "provenance": {"counterrank": "0.1.0", "python": "3.11", "numpy": "2.0",
                        "command": "counterrank evaluate log.parquet",
                        "options": {"targets": list(TARGETS), "level": 0.95, "seed": 0, "practical": 0.01}},
+        "decision": {"action": "ship", "reasons": [], "target": "personalised",
+                     "targets": {"personalised": "ship", "clickbait": "hold"}},
     }  # fmt: skip
+    found["metrics"] = [
+        {"name": "clicks", "primary": True, "expression": "click", "kind": "position", "unit": "per page",
+         "lower_is_better": False, "value": today, "stderr": 0.006,
+         **{key: found[key] for key in ("estimates", "lift", "recommended", "verdict")}}
+    ]  # fmt: skip
     return deepcopy(found)  # rows share lists: what one test damages must not reach the next
 
 
 def result(given: dict[str, Any] | None = None) -> Evaluation:
     """Return the evaluation that a model describes."""
     return Evaluation.from_dict(model() if given is None else given)
+
+
+def document(given: dict[str, Any] | None = None) -> Document:
+    """Return what is said of it."""
+    return evaluation.document(result(given))
+
+
+def page(given: dict[str, Any] | None = None) -> str:
+    """Return its page."""
+    return html.page(document(given))
+
+
+def shown(given: dict[str, Any] | None = None, width: int = 120, *, verbose: bool = False) -> str:
+    """Return what a terminal shows."""
+    return terminal.printed(terminal.renderables(document(given), verbose=verbose), width)
+
+
+def figures(given: dict[str, Any] | None, kind: str) -> list[Figure]:
+    """Return its charts of one kind."""
+    return document(given).figures(kind)
 
 
 def reading(given: dict[str, Any] | None = None) -> Reading:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterrank.report import charts
-from counterrank.report.behavior import mask_chart
+from counterrank.report import charts, svg
 from counterrank.report.charts import AxisScale, around, around_intervals, logarithmic
 
 
@@ -37,7 +36,7 @@ def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     wild = charts.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(charts.RowChart([*good, wild], charts.Axis("value"), "x").svg())
+    drawn = str(svg.drawn(charts.RowChart([*good, wild], charts.Axis("value"), "x")))
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
@@ -47,7 +46,7 @@ def test_marks_lie_where_the_numbers_say() -> None:
         charts.Row(label="a", value=0.0, low=0.0, high=0.0),
         charts.Row(label="b", value=10.0, low=10.0, high=10.0),
     ]
-    drawn = str(charts.RowChart(data, charts.Axis("value"), "x").svg())
+    drawn = str(svg.drawn(charts.RowChart(data, charts.Axis("value"), "x")))
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
@@ -58,14 +57,16 @@ def test_a_curve_goes_through_its_points() -> None:
         x=AxisScale(0, 10), y=AxisScale(0, 1), x_title="x", y_title="y", height=100
     )
     points = [charts.Point(0, 0), charts.Point(5, 1), charts.Point(10, 0.25)]
-    drawn = str(charts.Plot([charts.Series(points=points)], frame, "x").svg())
+    drawn = str(svg.drawn(charts.Plot([charts.Series(points=points)], frame, "x")))
     assert 'd="M0 100L50 0L100 75"' in drawn
 
 
 def test_nothing_to_show_draws_nothing() -> None:
     frame = charts.PlotFrame(x=AxisScale(0, 1), y=AxisScale(0, 1), x_title="x", y_title="y")
-    assert charts.Plot([charts.Series(points=[])], frame, "x").svg() == ""
-    assert charts.RowChart([charts.Row(label="a", value=None)], charts.Axis("x"), "x").svg() == ""
+    assert svg.drawn(charts.Plot([charts.Series(points=[])], frame, "x")) == ""
+    assert (
+        svg.drawn(charts.RowChart([charts.Row(label="a", value=None)], charts.Axis("x"), "x")) == ""
+    )
     assert logarithmic([0.0, None, 3.0]) is None
 
 
@@ -75,8 +76,24 @@ def test_equal_values_still_have_an_axis() -> None:
 
 
 def test_matrix_draws_every_cell() -> None:
-    drawn = str(mask_chart([[True, False], [True, True]], name="cascade"))
-    assert [drawn.count(f'class="{look}"') for look in ("own", "on", "off")] == [2, 1, 1]
+    card = charts.MatrixCard("cascade", "above", [[1, 0], [1, 1]])
+    drawn = str(svg.drawn(charts.Matrices([card])))
+    paths = {
+        look: path.count("M")
+        for path, look in re.findall(r'<path d="([^"]*)" class="(\w+)"', drawn)
+    }
+    assert paths == {"own": 2, "off": 2, "on": 1}
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-6, 1e3))
+def test_a_signed_axis_has_a_tick_on_each_side_of_zero_with_equal_decimals(
+    low: float, width: float
+) -> None:
+    scale = around([low, low + width], also=[0.0])
+    ticks = scale.ticks()
+    assert any(tick < 0 for tick in ticks) and any(tick > 0 for tick in ticks)
+    names = charts.tick_names(ticks, signed=True)
+    assert len({len(name.partition(".")[2]) for name in names}) == 1 or max(map(abs, ticks)) <= 1e-6
 
 
 def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
@@ -86,10 +103,10 @@ def test_a_legend_tells_two_lines_apart_and_is_not_needed_for_one():
         charts.Series(points=[charts.Point(1, 1)], look="t1 dash1", dots=False),
     ]
     both = charts.Plot(lines, frame, "x", ["estimated", "promised"])
-    drawn = str(both.legend())
+    drawn = str(svg.legend(both))
     assert drawn.index("estimated") < drawn.index("promised") and 'class="t1 dash1"' in drawn
     one = charts.Plot(lines[:1], frame, "x", ["estimated"])
-    assert one.legend() == "" and "estimated" in one.legend(least=1)
+    assert svg.legend(one) == ""
 
 
 def test_the_name_of_a_line_stands_in_the_title_where_no_mark_can_meet_it():
@@ -98,7 +115,7 @@ def test_the_name_of_a_line_stands_in_the_title_where_no_mark_can_meet_it():
         x=AxisScale(0, 3), y=AxisScale(0.8, 1.3), x_title="position", y_title="mean weight",
         lines=[(1.0, "should be 1"), (9.0, "outside")],
     )  # fmt: skip
-    drawn = str(charts.Plot([marks], frame, "weights").svg())
+    drawn = str(svg.drawn(charts.Plot([marks], frame, "weights")))
     assert ">mean weight (dashed: should be 1)<" in drawn and "zero-name" not in drawn
 
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.report import sample
 
 from counterrank.errors import ConfigError
-from counterrank.report import evaluation
+from counterrank.report import evaluation, html
 from counterrank.report.html import asset
 
 SECTIONS = (
-    "values estimators order positions segments visibility behavior weights audit planning method"
+    "metrics segments health details reasons values estimators order positions segment-table visibility behavior "
+    "weights planning checks method"
 ).split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
 
@@ -56,7 +57,7 @@ def model() -> dict[str, Any]:
 
 
 def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
-    page = Page(evaluation.page(sample.result(model)))
+    page = Page(sample.page(model))
     assert [v for tag, name, v in page.attributes if tag == "section" and name == "id"] == [
         "answer",
         *SECTIONS,
@@ -65,7 +66,7 @@ def test_every_section_is_there_in_order(model: dict[str, Any]) -> None:
 
 
 def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> None:
-    text = evaluation.page(sample.result(model))
+    text = sample.page(model)
     page = Page(text)
     assert text.count("<figcaption") == page.tags.count("figure")
     assert text.count('class="aid"') >= page.tags.count("figure")
@@ -75,7 +76,7 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
 
 
 def test_nothing_points_outside(model: dict[str, Any]) -> None:
-    page = Page(evaluation.page(sample.result(model)))
+    page = Page(sample.page(model))
     outward = [
         (t, n, v)
         for t, n, v in page.attributes
@@ -87,7 +88,7 @@ def test_nothing_points_outside(model: dict[str, Any]) -> None:
 
 
 def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> None:
-    page = Page(evaluation.page(sample.result(model)))
+    page = Page(sample.page(model))
     policy = next(
         v for t, n, v in page.attributes if t == "meta" and n == "content" and "default-src" in v
     )
@@ -97,12 +98,12 @@ def test_the_policy_allows_this_script_and_no_other(model: dict[str, Any]) -> No
 
 
 def test_the_page_carries_its_numbers(model: dict[str, Any]) -> None:
-    page = Page(evaluation.page(sample.result(model)))
+    page = Page(sample.page(model))
     assert json.loads(page.scripts[0]) == sample.result(model).to_dict()
 
 
 def test_the_page_is_small(model: dict[str, Any]) -> None:
-    assert len(evaluation.page(sample.result(model)).encode()) < 400_000
+    assert len(sample.page(model).encode()) < 400_000
 
 
 #: Words of a fixed set, and names by which rows are found.
@@ -128,10 +129,10 @@ def poisoned(value: Any) -> Any:
     return EVIL if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("render", [evaluation.page, evaluation.fragment])
+@pytest.mark.parametrize("render", [html.page, html.fragment])
 def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
-    clean = Page(render(sample.result(model)))
-    page = Page(render(sample.result(poisoned(model))))
+    clean = Page(render(sample.document(model)))
+    page = Page(render(sample.document(poisoned(model))))
     assert page.tags.count("script") == clean.tags.count("script")
     assert "img" not in page.tags
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
@@ -140,7 +141,7 @@ def test_hostile_texts_stay_text(model: dict[str, Any], render: Any) -> None:
 
 def test_hostile_target_names_stay_text(model: dict[str, Any]) -> None:
     text = json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])
-    page = Page(evaluation.page(sample.result(json.loads(text))))
+    page = Page(sample.page(json.loads(text)))
     assert "img" not in page.tags and page.tags.count("script") == 2
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
@@ -154,7 +155,8 @@ def test_any_part_may_be_missing_or_odd(key: str, value: Any) -> None:
     except ConfigError as problem:
         assert "damaged" in str(problem) or "is expected here" in str(problem)
         return
-    for text in (evaluation.page(broken), evaluation.fragment(broken)):
+    shown = evaluation.document(broken)
+    for text in (html.page(shown), html.fragment(shown)):
         assert Page(text).open == []
 
 
@@ -196,7 +198,7 @@ def test_any_place_may_be_damaged(value: Any) -> None:
             found = sample.result(model)
         except ConfigError:
             continue
-        assert Page(evaluation.page(found)).open == [], (*above, last)
+        assert Page(html.page(evaluation.document(found))).open == [], (*above, last)
 
 
 @settings(max_examples=40, deadline=None)
@@ -219,11 +221,59 @@ def test_any_leaf_may_be_anything(data: st.DataObject) -> None:
         found = sample.result(model)
     except ConfigError:
         return
-    assert Page(evaluation.page(found)).open == []
+    assert Page(html.page(evaluation.document(found))).open == []
 
 
 def test_insufficient_evidence_looks_insufficient(model: dict[str, Any]) -> None:
     model["verdict"]["targets"]["personalised"] = "insufficient"
-    text = evaluation.page(sample.result(model))
-    assert "best guess" in text and "not known from this log" in text
-    assert text.count("▲ better than today") == 0
+    text = sample.page(model)
+    assert "best guess" in text and "This log cannot tell what personalised would earn" in text
+
+
+def test_four_sections_are_open_and_short(model: dict[str, Any]) -> None:
+    text = sample.page(model)
+    before, fold, _ = text.partition("For data scientists</h2>")
+    words = re.sub(r"<(style|script)[^>]*>.*?</\1>|<[^>]+>", " ", before, flags=re.S).split()
+    assert fold and 100 < len(words) < 900
+
+
+def test_unseen_characters_of_names_are_marked(model: dict[str, Any]) -> None:
+    for unseen in ("\u202e", "\x1b", "\x00", "\ud800"):
+        text = json.dumps(model).replace("clickbait", json.dumps(f"a{unseen}b")[1:-1])
+        page = sample.page(json.loads(text))
+        assert unseen not in page and "a\ufffdb" in page
+        page.encode("utf-8")
+
+
+def contrast(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Return the ratio of luminances by WCAG 2."""
+
+    def luminance(colour: tuple[float, ...]) -> float:
+        parts = [c / 255 for c in colour]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_bars_of_intervals_have_contrast(theme: str) -> None:
+    style = asset("style.css")
+    block = (
+        style.split("}")[0]
+        if theme == "light"
+        else style.split("prefers-color-scheme: dark")[1].split("}")[0]
+    )
+    colours = {
+        name: tuple(int(code[i : i + 2], 16) for i in (0, 2, 4))
+        for name, code in re.findall(r"--([\w-]+): #([0-9a-f]{6})", block)
+    }
+    for rule in (r"\n\.span {[^}]*opacity: ([.\d]+)", r"\n\.faded \.span {[^}]*opacity: ([.\d]+)"):
+        opacity = float(re.search(rule, style)[1])
+        for name in ("t0", "t1", "t2", "t3", "t4", "t5", "today"):
+            card = colours["card"]
+            mixed = tuple(
+                opacity * a + (1 - opacity) * b for a, b in zip(colours[name], card, strict=True)
+            )
+            assert contrast(mixed, card) >= 3.0, (rule, name)

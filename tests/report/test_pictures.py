@@ -6,40 +6,36 @@ import pytest
 from tests.report import sample
 
 from counterrank.errors import ConfigError
-from counterrank.report import pictures
-from counterrank.report.estimates import values_drawing
 
 pytest.importorskip("matplotlib")
 
 
-#: Those of several metrics are drawn in tests/metrics.
-SINGLE = [kind for kind in pictures.KINDS if kind not in ("metrics", "trade-offs")]
+#: Names that people use.
+KINDS = ("lifts", "values", "agreement", "order-path", "positions", "segments", "weights")
 
 
-@pytest.mark.parametrize("kind", SINGLE)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn_and_saved(kind, tmp_path):
-    figure = pictures.draw(sample.result(sample.model()), kind)
-    panels = pictures.drawn(sample.reading(sample.model()), kind)
-    assert len(figure.axes) == len(panels)
+    figure = sample.result().plot(kind)
+    assert len(figure.axes) == len(sample.figures(None, kind)) > 0
     for name in ("chart.svg", "chart.png"):
         figure.savefig(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
 
 
 def test_marks_stand_at_the_values():
-    reading = sample.reading(sample.model())
-    (axes,) = pictures.draw(sample.result(sample.model()), "values").axes
+    (axes,) = sample.result(sample.model()).plot("values").axes
     marks = [
         (line.get_xdata()[0], line.get_ydata()[0])
         for line in axes.lines
         if line.get_marker() not in ("None", "")
     ]
-    rows = values_drawing(reading).rows
+    rows = sample.figures(None, "values")[0].drawing.rows
     assert marks == [(row.value, place) for place, row in enumerate(rows)]
 
 
 def test_colours_are_those_of_the_page():
-    (axes,) = pictures.draw(sample.result(sample.model()), "values").axes
+    (axes,) = sample.result(sample.model()).plot("values").axes
     colours = [line.get_color() for line in axes.lines if line.get_marker() not in ("None", "")]
     assert colours[:2] == ["#5a636e", "#0b62a4"]
 
@@ -47,7 +43,7 @@ def test_colours_are_those_of_the_page():
 def test_an_interval_beyond_the_axis_ends_in_an_arrow():
     model = sample.model()
     model["estimates"][0]["high"] = 1e6
-    (axes, *_) = pictures.draw(sample.result(model), "agreement").axes
+    (axes, *_) = sample.result(model).plot("agreement").axes
     assert any(line.get_marker() == ">" for line in axes.lines)
     assert axes.get_xlim()[1] < 1e6
 
@@ -55,11 +51,11 @@ def test_an_interval_beyond_the_axis_ends_in_an_arrow():
 def test_names_with_dollars_are_no_formulas(tmp_path):
     model = sample.model()
     model["segments"][0]["label"] = "$x_{1$"
-    pictures.draw(sample.result(model), "segments").savefig(tmp_path / "s.svg")
+    sample.result(model).plot("segments").savefig(tmp_path / "s.svg")
 
 
 def test_unknown_kinds_and_missing_numbers_are_told():
-    with pytest.raises(ConfigError, match="choose one of lifts, values"):
-        pictures.draw(sample.result(sample.model()), "vaules")
+    with pytest.raises(ConfigError, match="choose one of .*lifts, values"):
+        sample.result(sample.model()).plot("vaules")
     with pytest.raises(ConfigError, match="there are no segments"):
-        pictures.draw(sample.result({**sample.model(), "segments": []}), "segments")
+        sample.result({**sample.model(), "segments": []}).plot("segments")

@@ -1,6 +1,5 @@
 """What is audited, counts that add over batches, and the list people see."""
 
-import html
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +27,8 @@ from counterrank.weights.ratios import Ratios, ratios_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.table import Table
-    from rich.text import Text
+
+    from counterrank.report.document import Document
 
 #: The share of each batch that is looked at when the length of the log is not known.
 UNKNOWN_SHARE = 1 / 8
@@ -346,7 +345,6 @@ def listed(items: Sequence[Any], most: int = 5) -> str:
 
 
 SCHEMA = "counterrank/audit/1"
-_MARKS = {PASSED: ("✓", "green"), WARNED: ("!", "yellow"), FAILED: ("✗", "red"), SKIPPED: ("-", "")}
 
 
 class Audit(tuple[Finding, ...]):
@@ -398,41 +396,21 @@ class Audit(tuple[Finding, ...]):
     def __str__(self) -> str:
         return printed(self)
 
+    def document(self, *, everything: bool = False) -> "Document":
+        """Return the findings as blocks, failures first; what passed only where everything is asked for."""
+        from counterrank.report.health import document
+
+        return document(self, everything=everything)
+
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        yield self._table()
+        from counterrank.report.terminal import renderables
+
+        yield from renderables(self.document())
 
     def _repr_html_(self) -> str:
-        cells = (
-            (one.code, f"{_MARKS[one.status][0]} {one.status}", one.text, one.advice)
-            for one in self
-        )
-        body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in line)}</tr>"
-            for line in cells
-        )
-        head = "".join(f"<th>{name}</th>" for name in _HEAD)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        from counterrank.report.html import fragment
+
+        return fragment(self.document(everything=True))
 
     def _with(self, status: Outcome) -> Self:
         return type(self)(one for one in self if one.status == status)
-
-    def _table(self) -> "Table":
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*_HEAD, box=None, pad_edge=False)
-        for one in self:
-            sign, style = _MARKS[one.status]
-            mark = Text(f"{sign} {one.status}", style=style)
-            table.add_row(_safe(one.code), mark, _safe(one.text), _safe(one.advice))
-        return table
-
-
-_HEAD = ("check", "", "found", "likely cause and remedy")
-
-
-def _safe(text: str) -> "Text":
-    """Return text without markup and control characters: names of columns are the user's."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))

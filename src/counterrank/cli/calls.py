@@ -160,12 +160,17 @@ class Call:
 
     def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
         """Write a result to its files, and print it where stdout is free."""
+        from counterrank.report.terminal import renderables
+
         if path := self.get("json"):
             write(path, (to_json or result.to_json)())
         if path := self.get("html"):
             write(path, result.to_html())
         if not (self.quiet or self.piped):
-            results_console().print(result)
+            shown = result.document(everything=True) if self.get("all") else result.document()
+            console = results_console()
+            for part in renderables(shown, verbose=bool(self.get("verbose"))):
+                console.print(part)
 
 
 def _join(values: Values, more: Values) -> None:

@@ -1,5 +1,6 @@
 """What commands print and write: results on stdout or in files, progress on stderr."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +50,10 @@ def results_console() -> "Console":
                     else Segment(_plain(segment.text), segment.style)
                 )
 
-    # Rich takes a file for 80 columns, too few for the table of estimates.
-    return PlainNames(width=None if sys.stdout.isatty() else 110, highlight=False)
+    # Rich takes a file for 80 columns, too few for the table of estimates; COLUMNS says otherwise.
+    columns = os.environ.get("COLUMNS", "")
+    piped = int(columns) if columns.isdecimal() and int(columns) > 0 else 110
+    return PlainNames(width=None if sys.stdout.isatty() else piped, highlight=False)
 
 
 def write(path: str, text: str) -> None:

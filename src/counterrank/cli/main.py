@@ -34,7 +34,7 @@ _COMMANDS = {
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
-    "serve": ("tools", "Browse past results on this machine and compare evaluations."),
+    "history": ("tools", "Write pages of past results, predictions beside outcomes."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
     "estimators": ("tools", "List the estimators and what each does."),

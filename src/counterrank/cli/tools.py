@@ -1,4 +1,4 @@
-"""The small commands: the list of estimators, past evaluations in a browser, what was earned."""
+"""The small commands: the list of estimators, pages of past results, what was earned."""
 
 import click
 
@@ -40,45 +40,55 @@ def _sentence(name: str) -> str:
     return doc[0] if doc else ""
 
 
-@click.command("serve")
+@click.command("history")
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.option(
-    "--port",
-    default=8765,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="0 picks a free one.",
+    "--out",
+    required=True,
+    type=click.Path(dir_okay=False),
+    metavar="PAGE.html",
+    help="The page to write; reports of single runs go into a folder beside it.",
 )
-@click.option("--open/--no-open", "open_browser", default=False, help="Open the page in a browser.")
-def serve(directory: str, port: int, open_browser: bool) -> None:
-    """List the results in DIRECTORY, show their reports, compare two; for this machine only.
+def history(directory: str, out: str) -> None:
+    """Write static pages of all results in DIRECTORY: a list, runs over time beside outcomes, every report.
 
-    A result is a JSON file that `counterrank evaluate`, `learn`, `validate` or `abtest` wrote with
-    --json; evaluations are what can be compared and looked at over time.
+    A result is a JSON file that `counterrank evaluate`, `learn`, `plan`, `validate` or `abtest` wrote with
+    --json.
     """
-    from counterrank.report.serve import run
+    from counterrank.report.history import write_history
 
-    run(directory, port=port, open_browser=open_browser)
+    if not out.endswith((".html", ".htm")):
+        raise click.UsageError(f"--out is an HTML file; '{out}' does not end in .html")
+    written = write_history(directory, out)
+    click.echo(f"{written[0]}: {len(written) - 1} reports")
 
 
 _OUTCOME = """Example:
 
 \b
-  counterrank outcome runs/2026-01-31.json --earned 0.123 --stderr 0.004
+  counterrank outcome runs/2026-01-31.json --lift 0.012 --stderr 0.004
+  counterrank history runs --out history.html
 
-`counterrank serve runs` then shows predictions beside outcomes. The run's own file is not touched.
+History then shows predictions beside outcomes. The run's own file is not touched.
 """
 
 
 @click.command("outcome", epilog=_OUTCOME)
 @click.argument("run", type=click.Path(dir_okay=False))
 @click.option(
-    "--earned", type=float, required=True, help="Reward per ranking of the policy in the A/B test."
+    "--lift",
+    type=float,
+    help="What the policy earned more per ranking than today's in an A/B test.",
+)
+@click.option(
+    "--earned", type=float, help="What the policy earned per ranking, where the lift is not known."
 )
 @click.option("--stderr", type=float, default=0.0, show_default=True, help="Its standard error.")
 @click.option("--target", metavar="NAME", help="Which policy, where the run has several.")
-def outcome(run: str, earned: float, stderr: float, target: str | None) -> None:
-    """Record what a policy of RUN, a file of `evaluate --json`, earned when it was shown to users."""
-    from counterrank.report.serve import record
+def outcome(
+    run: str, lift: float | None, earned: float | None, stderr: float, target: str | None
+) -> None:
+    """Record what an A/B test measured of a policy of RUN, a file of `evaluate --json`."""
+    from counterrank.report.outcomes import record
 
-    click.echo(f"recorded in {record(run, earned, stderr, target)}")
+    click.echo(f"recorded in {record(run, earned, stderr, target, lift=lift)}")

@@ -1,7 +1,7 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
 from counterrank.evaluation.abtesting import abtest
-from counterrank.evaluation.advice import remedies, what_would_help
+from counterrank.evaluation.advice import causes_first, remedies, what_would_help
 from counterrank.evaluation.arms import Validation, ValidationReport, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
@@ -53,6 +53,7 @@ __all__ = [
     "ValidationSummary",
     "Verdict",
     "abtest",
+    "causes_first",
     "detectable",
     "evaluate",
     "meets",

@@ -19,13 +19,12 @@ from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.options import LEVEL, SEED
-from counterrank.records import Json, Record, Result, ResultView, optional
+from counterrank.records import Json, Record, Result, optional
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from counterrank.io import LogLike, OpenOptions
+    from counterrank.report.document import Document
 
 
 #: Arms smaller than this say nothing about an interval's coverage.
@@ -214,16 +213,11 @@ class Validation(Result):
         """Return the JSON form."""
         return {"schema": self.SCHEMA, **self.report.to_dict()}
 
-    def plot(self) -> Figure:
-        """Return predicted against earned as a matplotlib figure; needs the extra `plots`."""
+    def document(self) -> Document:
+        """Return predictions beside outcomes, as blocks."""
         from counterrank.report import validating
 
-        return validating.picture(self.report)
-
-    def _view(self) -> tuple[ResultView, object]:
-        from counterrank.report import validating
-
-        return validating, self.report
+        return validating.document(self.report)
 
     def __repr__(self) -> str:
         """Return the summary in a line."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError
 from counterrank.findings import FAILED, NOTES, Finding
-from counterrank.records import Json, Record, RecordResult, ResultView
+from counterrank.records import Json, Record, RecordResult
 from counterrank.statistics import Number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from counterrank.report.document import Document
 
 
 class Headline(StrEnum):
@@ -98,16 +98,11 @@ class ABTest(RecordResult):
         known = ", ".join(one.to for one in self.lifts)
         raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
 
-    def plot(self) -> Figure:
-        """Return the lifts as a matplotlib figure; needs the extra `plots`."""
+    def document(self) -> Document:
+        """Return what the test says, as blocks."""
         from counterrank.report import abtesting
 
-        return abtesting.picture(self)
-
-    def _view(self) -> tuple[ResultView, object]:
-        from counterrank.report import abtesting
-
-        return abtesting, self
+        return abtesting.document(self)
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""

@@ -24,11 +24,11 @@ from counterrank.evaluation.tables import (
     Verdict,
 )
 from counterrank.findings import ESTIMATORS_SKIPPED, Finding
-from counterrank.records import Json, Result, ResultView, plain
+from counterrank.records import Json, Result, plain
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from counterrank.report.document import Document
 
 #: The baseline that is no target: the policy whose rankings were logged.
 LOGGER = "logger"
@@ -128,16 +128,6 @@ class Evaluation(Result):
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
         return replace(self, log=replace(self.log, words={**self.log.words, **words}))
 
-    def plot(self, kind: str = "values") -> Figure:
-        """Return a chart of the report as a matplotlib figure; `figure.savefig("lift.svg")` keeps it.
-
-        Kinds: "lifts", "values", "agreement", "order-path", "positions", "segments", "weights". Needs the
-        extra `plots`.
-        """
-        from counterrank.report import evaluation
-
-        return evaluation.picture(self, kind)
-
     def to_frame(self) -> Any:
         """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
         from counterrank.errors import require
@@ -145,10 +135,11 @@ class Evaluation(Result):
         rows = [_row(estimate) for estimate in self.estimates]
         return require("pandas", extra="frames").DataFrame(rows)
 
-    def _view(self) -> tuple[ResultView, object]:
+    def document(self) -> Document:
+        """Return what was found, as blocks."""
         from counterrank.report import evaluation
 
-        return evaluation, self
+        return evaluation.document(self)
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

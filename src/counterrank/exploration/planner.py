@@ -498,16 +498,30 @@ def choose(
 ) -> tuple[int, bool]:
     """Return the cheapest option that shows the wanted lift of all targets, and whether there is one.
 
-    Else the option that shows most within the budget.
+    Else the option that shows most within the budget. Today's policy, the first option, stays where
+    it shows the lift already, or where no other shows clearly more.
     """
     order = sorted(range(len(options)), key=lambda i: options[i].cost.value)
-    for index in order:
+    for index in (0, *order):
         if options[index].worst(targets) <= detect:
             return index, True
     # Tuned to the budget by the models, an option may cost a little more by the log.
     within = [i for i in order if options[i].cost.value <= 1.1 * budget] or order[:1]
     # What needs fewest rows; where none ever gets there, what shows most.
-    return min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets))), False
+    best = min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets)))
+    return (best if _clearly_better(options[best], options[0], targets) else 0), False
+
+
+#: Fewer rows, or a smaller lift, by less than a fiftieth are within the error of any plan.
+CLEARLY = 0.98
+
+
+def _clearly_better(
+    one: ExplorationOption, today: ExplorationOption, targets: tuple[str, ...]
+) -> bool:
+    rows, today_rows = one.needed(targets), today.needed(targets)
+    smaller = one.worst(targets) < CLEARLY * today.worst(targets)
+    return rows < CLEARLY * today_rows or (rows <= today_rows and smaller)
 
 
 def _notes(log: RankingLog, logger: Scored, bench: Bench) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from counterrank import atomic
 from counterrank.policies import exploration_file, parse_policy
-from counterrank.records import Record, RecordResult, ResultView
+from counterrank.records import Record, RecordResult
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from counterrank.report.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +133,11 @@ class ExplorationPlan(RecordResult):
         about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
         atomic.write_text(path, exploration_file(parse_policy(best.spec), about))
 
-    def plot(self) -> Figure:
-        """Return cost against detectable lift as a matplotlib figure; needs the extra `plots`."""
+    def document(self) -> Document:
+        """Return what the plan says, as blocks."""
         from counterrank.report import plan
 
-        return plan.picture(self)
-
-    def _view(self) -> tuple[ResultView, object]:
-        from counterrank.report import plan
-
-        return plan, self
+        return plan.document(self)
 
     def __repr__(self) -> str:
         """Return the choice in a line."""

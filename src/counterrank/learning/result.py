@@ -16,13 +16,12 @@ from counterrank.errors import ConfigError
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
-from counterrank.messages import say
 from counterrank.policies import cut
-from counterrank.records import Json, Path, Record, Result, ResultView, optional, write_json
+from counterrank.records import Json, Path, Record, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from counterrank.report.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,63 +103,9 @@ class Certificate:
 
     def __str__(self) -> str:
         """Return the certificate in one sentence."""
-        from counterrank.report import at_least, percent, plain
+        from counterrank.report.learning import sentence
 
-        error, sure = self.stderr, percent(self.level, digits=0)
-        bound, estimate = at_least(self.low, error), plain(self.value, error, sign=True)
-        if self.certified:
-            means = "whatever users do" if self.grade == "free" else "if rows are many"
-            # A share of nothing, or of a loss, says nothing.
-            share = (
-                f"{percent(self.low / self.logger, sign=True)} or more; " if self.logger > 0 else ""
-            )
-            held = ", ".join(dict.fromkeys(f"'{one.expression}'" for one in self.guardrails))
-            safe = f" No guardrail is broken: {held}." if held else ""
-            return (
-                f"{upper(self.name)} earns at least {bound} more per ranking than today's "
-                f"{plain(self.logger, error)} ({share}estimate {estimate}), with {sure} confidence "
-                f"{means}.{safe}"
-            )
-        if self.low > 0:
-            shown = "; ".join(
-                f"'{one.expression}'{f' in {one.group}' if one.group else ''}, whose bound is "
-                + (f"{plain(one.low)} {one.unit}" if one.unit else percent(one.low, sign=True))
-                for one in self.open_guardrails
-            )
-            return (
-                f"Not certified: {self.name} earns at least {bound} more per ranking, but these rows "
-                f"cannot show that a guardrail holds: {shown}. More rows, or a wider limit."
-            )
-        if not self.declared and (self.more_rows is not None or self.low >= 0):
-            return (
-                f"Not certified: {self.name} seems to earn {estimate} per ranking, but nothing says "
-                f"whose the {sum(self.rows[side] for side in ('learn', 'certify')):,} rows are, and "
-                "rows of one visitor say the same thing again. Name the column of users or sessions "
-                f"(--unit), or say {say('--independent-rows', python='independent_rows=True')} if no "
-                "visitor has two rows."
-            )
-        if self.more_rows is None:
-            return (
-                "Nothing could be certified: what was learned earns no more than today's "
-                "policy on new rows."
-            )
-        if not self.agreed:
-            return (
-                f"Not yet: {self.name} seems to earn {plain(self.learned, error, sign=True)} per "
-                "ranking, too little to be told from chance on the rows it was learned on. About "
-                f"{self.more_rows:,} rows like these would show it."
-            )
-        seems = (
-            f"Not yet: {self.name} seems to earn {estimate} per ranking, but the {sure} bound is "
-            f"{at_least(self.low, error, sign=True)}."
-        )
-        if self.heaviest is not None:
-            return (
-                f"{seems} One unit, {self.heaviest.unit}, has {percent(self.heaviest.share)} of "
-                "these rows, and the bound has to allow for all of them turning out alike: leave "
-                "it out if it is a robot or a default id."
-            )
-        return f"{seems} About {self.more_rows:,} rows like these would show it."
+        return sentence(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +259,11 @@ class Learned(Result):
         """Return the result as JSON, and write it to `path` if one is given."""
         return write_json(self.to_dict(policy), path)
 
-    def plot(self, kind: str = "path") -> Figure:
-        """Return the path as a matplotlib figure; needs the extra `plots`."""
+    def document(self) -> Document:
+        """Return what was learned, as blocks."""
         from counterrank.report import learning
 
-        return learning.picture(self.report(), kind)
-
-    def _view(self) -> tuple[ResultView, object]:
-        from counterrank.report import learning
-
-        return learning, self.report()
+        return learning.document(self.report())
 
     def __repr__(self) -> str:
         """Return the certificate in short."""
@@ -332,11 +272,6 @@ class Learned(Result):
             f"Learned(certified={found.certified}, m={found.m}, lift={found.value:.4g}, "
             f"low={found.low:.4g})"
         )
-
-
-def upper(text: str) -> str:
-    """Return a text that begins a sentence."""
-    return text[:1].upper() + text[1:]
 
 
 #: Labels of a segment column at most; more is an id.

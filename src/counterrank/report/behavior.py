@@ -1,55 +1,226 @@
-"""Who behaves how: groups of the behaviour tree, each with its model drawn as a small matrix.
+"""Who behaves how: what users see of which item, and the groups of the behaviour tree.
 
 In every matrix a row is the reward at a position and a column the item that may matter to it.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
-from counterrank.arrays import Floats
-from counterrank.behavior import Condition
+from counterrank import behavior as masks
+from counterrank.arrays import Bools, Floats
+from counterrank.report.charts import Bars, Matrices, MatrixCard
+from counterrank.report.document import Block, Figure, Table, notes, section
 from counterrank.report.numbers import known, percent, plain
-from counterrank.report.parts import (
-    Section,
-    bars,
-    bullets,
-    figure,
-    folded,
-    grid,
-    named,
-    section,
-    style_of,
-    table,
-    tag,
-    twin,
-)
-from counterrank.report.reading import Reading, column_name
-from counterrank.report.visibility import LONGEST, MatrixGrid, kind_of, shades, simple_model
+from counterrank.report.reading import Reading, column_name, rows, whole_matrix
 
 if TYPE_CHECKING:
-    from counterrank.behavior import ForestDescription, Leaf, People, Tree
+    from counterrank.behavior import Condition, ForestDescription, Leaf, People, Tree
+
+#: Longer rankings would be a carpet.
+LONGEST = 20
+#: Classes whose numbers differ by less than this share of the scale coincide.
+SAME = 0.15
+#: Kinds rarer than this are "others": what so few users see is mostly noise.
+RARE = 0.01
+#: What counts less than this share of the scale everywhere is not seen at all.
+NOTHING = 0.25
+#: Share of pairs of positions on which what is seen must agree with a simple model to be called so.
+ALIKE = 0.9
+#: Larger numbers are damage.
+_LARGEST = 1e9
 
 
-def mask_chart(mask: Sequence[Sequence[int] | None], *, size: int = 72, name: str = "") -> Markup:
-    """Return a K x K matrix: full the own item, paler another that matters to the reward at k; None is no row."""
-    cells = MatrixGrid(size / max(len(mask), 1))
-    marks = [
-        tag("rect", **cells.box(k, m, min(2.0, cells.cell / 5)), class_=_mask_look(row, k, m))
-        for k, row in enumerate(mask)
-        for m in range(len(mask))
+def visibility(reading: Reading) -> list[Block]:
+    """Return how far each item is seen from each position, and the kinds of users.
+
+    Both are those of the first estimate whose model says so.
+    """
+    every = ((given, whole_matrix(given.get("visibility"))) for given in reading.regressions)
+    regression, found = next(((given, seen) for given, seen in every if seen), ({}, []))
+    if not found or len(found) > LONGEST:
+        return []
+    lead = (
+        "The best reward model for this log weighs what one item does to another by how far it is "
+        "seen. It was found from the log, and belongs to its users, not to a policy."
+    )
+    most = max((abs(v) for line in found for v in line), default=0.0) or 1.0
+    card = MatrixCard(
+        "All users", "how far each item is seen", [[v / most for v in row] for row in found]
+    )
+    aid = "A row is the reward at a position, a column the position of another item; a fuller colour counts more."
+    head = ("reward at", *(f"item at {m + 1}" for m in range(len(found))))
+    lines = [
+        (str(k + 1), *("" if m == k else plain(v) for m, v in enumerate(row)))
+        for k, row in enumerate(found)
     ]
-    return cells.framed(marks, (size, size), name)
+    figure = Figure(
+        "visibility",
+        "How far each item is seen",
+        aid,
+        Matrices([card]),
+        Table("1 is average", head, lines),
+    )
+    users = kinds(regression)
+    more = None
+    if users is not None and len(users.found) > 1 and len(users.found[0].sees) == len(found):
+        more = _kinds_figure(reading, users)
+    return section("What is seen from where", "visibility", figure, more, lead=lead)
 
 
-def _mask_look(row: Sequence[int] | None, k: int, m: int) -> str:
-    if row is None:
-        return "none"
-    return "own" if k == m else "on" if any(row[m : m + 1]) else "off"
+@dataclass(frozen=True, slots=True)
+class UserKind:
+    """Users who see the same: their share, how far they see (K, K), 1 = average, and what, in words."""
+
+    share: float
+    sees: tuple[tuple[float, ...], ...]
+    looks_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The kinds, most common first; the share of all others; the largest number, which a colour scale ends at."""
+
+    found: tuple[UserKind, ...]
+    others: float
+    scale: float
+
+
+def _kinds_figure(reading: Reading, users: Kinds) -> Figure:
+    ranking = reading.words()[1]
+    cards = [
+        MatrixCard(f"{percent(kind.share, digits=0)} of the {ranking}s", f"look at {kind.looks_at}",
+                   [[v / users.scale for v in row] for row in kind.sees])
+        for kind in users.found
+    ]  # fmt: skip
+    aid = f"Share of the {ranking}s, and what their users look at, all on one scale."
+    if users.others >= 1e-3:
+        aid += f" Others: {percent(users.others)}."
+    return Figure("kinds", "Kinds of users found", aid, Matrices(cards))
+
+
+def kinds(regression: Mapping[str, Any]) -> Kinds | None:
+    """Return the kinds of users of a model's details, coinciding classes joined.
+
+    None where it has no classes or damaged ones.
+
+    >>> everything, nothing = [[0, 2], [2, 0]], [[0, 0.01], [0, 0]]
+    >>> classes = [{"share": s, "sees": m} for s, m in ((0.5, everything), (0.3, nothing), (0.2, everything))]
+    >>> [(round(kind.share, 2), kind.looks_at) for kind in kinds({"behaviors": classes}).found]
+    [(0.7, 'everything'), (0.3, 'the item itself only')]
+    """
+    classes = list(_classes(regression.get("behaviors")))
+    if not classes or len({sees.shape for _, sees in classes}) > 1:
+        return None
+    # A class hardly anybody is of may hold any numbers: it has no say in the scale.
+    common = [sees for share, sees in classes if share >= RARE]
+    scale = float(max((np.abs(sees).max() for sees in common), default=0.0))
+    if scale <= 0.0:
+        return None
+    # Joined before the rare are left out: several rare classes may be one common kind.
+    joined = sorted(_joined(classes, scale), key=lambda one: -one[0])
+    found = [
+        UserKind(share, tuple(map(tuple, sees.tolist())), looks_at(sees, scale))
+        for share, sees in joined
+        if share >= RARE
+    ]
+    return Kinds(tuple(found), sum((share for share, _ in joined if share < RARE), 0.0), scale)
+
+
+def _classes(given: Any) -> Iterator[tuple[float, Floats]]:
+    """Yield share and matrix of every class that has both, whole."""
+    for row in rows(given):
+        share, sees = row.get("share"), whole_matrix(row.get("sees"))
+        if not known(share) or not 0.0 <= share <= 1.0 or len(sees) < 2:
+            continue
+        if np.abs(sees).max() < _LARGEST:
+            yield float(share), np.array(sees) * ~np.eye(len(sees), dtype=bool)
+
+
+def _joined(classes: list[tuple[float, Floats]], scale: float) -> list[tuple[float, Floats]]:
+    """Return classes with those that coincide made one: shares added, numbers averaged."""
+    out: list[tuple[float, Floats]] = []
+    for share, sees in sorted(classes, key=lambda one: -one[0]):
+        same = next((j for j, (_, other) in enumerate(out) if _coincide(sees, other, scale)), None)
+        if same is None:
+            out.append((share, sees))
+            continue
+        before, mean = out[same]
+        total = before + share
+        out[same] = total, (before * mean + share * sees) / total if total > 0.0 else mean
+    return out
+
+
+def _coincide(one: Floats, other: Floats, scale: float) -> bool:
+    """Return whether all numbers are close, or the same items are seen and the numbers are close on average.
+
+    A rare class's numbers are noisy: one of them may be far off where the others leave no doubt.
+    """
+    apart = np.abs(one - other) / scale
+    return bool(
+        apart.max() < SAME
+        or (apart.mean() < SAME and (seen(one, scale) == seen(other, scale)).all())
+    )
+
+
+def seen(sees: Floats, scale: float) -> Bools:
+    """Return which other items are seen from where (K, K): at least half as far as those seen best.
+
+    >>> seen(np.array([[0.0, 1.4], [0.1, 0.0]]), 1.5).tolist()
+    [[False, True], [False, False]]
+    """
+    off = ~np.eye(len(sees), dtype=bool)
+    # The mean of K - 1 numbers, not the largest alone: one outlier must not hide all the others.
+    best = float(np.sort(sees[off])[-(len(sees) - 1) :].mean())
+    if best < NOTHING * scale:
+        return np.zeros_like(off)
+    return np.asarray((sees >= 0.5 * best) & off)
+
+
+def simple_model(sees: Floats, scale: float) -> str | None:
+    """Return the simple behaviour model that agrees best, in words; None where none agrees well."""
+    length, shown = len(sees), seen(sees, scale)
+    off = ~np.eye(length, dtype=bool)
+    agreement = {words: float((shown == mask)[off].mean()) for words, mask in _simple(length)}
+    best = max(agreement, key=lambda words: agreement[words])
+    return best if agreement[best] >= ALIKE else None
+
+
+def looks_at(sees: Floats, scale: float) -> str:
+    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees best, or how much.
+
+    >>> looks_at(np.tri(4, k=-1), 1.0), looks_at(np.eye(4, k=1) + np.eye(4, k=-1), 1.0)
+    ('what stands above', 'direct neighbours')
+    """
+    if (simple := simple_model(sees, scale)) is not None:
+        return simple
+    share = seen(sees, scale)[~np.eye(len(sees), dtype=bool)].mean()
+    if share >= 0.6:
+        return "most things, with gaps"
+    return "few things here and there" if share < 0.3 else "some things here and there"
+
+
+def _simple(length: int) -> Iterator[tuple[str, Bools]]:
+    """Yield simple behaviour models in words, the plainest first: of two that agree equally, it is named."""
+    yield "everything", masks.standard(length)
+    yield "the item itself only", masks.independent(length)
+    yield "what stands above", masks.cascade(length)
+    yield "what stands below", masks.inverse_cascade(length)
+    yield "direct neighbours", masks.neighbors(length, 1)
+    for h in range(1, length - 1):
+        items = f"{h} items" if h > 1 else "1 item"
+        yield f"what stands above and {items} below", masks.cascade(length, h)
+        yield f"what stands below and {items} above", masks.cascade(length, h).T
+        yield f"{items} just above", masks.window_above(length, h)
+        yield f"{items} just below", masks.window_above(length, h).T
+        yield f"the first {items}" if h > 1 else "the first item", masks.first_items(length, h)
+        if h > 1:
+            yield f"neighbours up to {h} away", masks.neighbors(length, h)
 
 
 #: Models of `counterrank.behavior` in words.
@@ -67,10 +238,68 @@ _SIZED = {
     "P": "the first {} items matter",
     "R": "{} other items matter",
 }
-
 EVERYONE = "everyone"
+#: Groups that are drawn; the table has all.
+MOST = 12
 
-Mask = tuple[tuple[int, ...] | None, ...]
+
+def behavior(reading: Reading) -> list[Block]:
+    """Return for each target what counts for whom, the groups, and what tells them apart."""
+    first = reading.result.behavior
+    described = [] if first is None else [first, *first.others.values()]
+    blocks: list[Block | None] = []
+    for one in described:
+        blocks += _of_target(reading, one)
+    lead = (
+        "Whose rewards depend on which items of the page. In a matrix a row is the reward at a position; the "
+        "darkest squares are its own item, filled ones other items that matter to it."
+    )
+    return section("Who behaves how", "behavior", *blocks, lead=lead)
+
+
+def _of_target(reading: Reading, described: ForestDescription) -> list[Block | None]:
+    mark, ranking = reading.mark(described.target), reading.words()[1]
+    cards = [
+        _people_card(one, ranking) for one in described.people if 2 <= len(one.sees) <= LONGEST
+    ]
+    aid = f"Fuller squares matter to more {ranking}s."
+    who = Figure(
+        "people", "which items count, and for whom", aid, Matrices(cards, mark.look), mark=mark
+    )
+    every = groups(described)
+    drawn = Matrices([_group_card(one, ranking) for one in every[:MOST]], mark.look)
+    all_groups = Figure(
+        "groups",
+        "groups of the behaviour tree",
+        "One matrix for each rule.",
+        drawn,
+        _forest_table(described),
+        mark,
+    )
+    gains = sorted(
+        ((column_name(n), v) for n, v in described.importance.items() if v > 0),
+        key=lambda one: -one[1],
+    )
+    bars = [
+        (n, min(v, 1.0), percent(v, digits=0), f"{n}: {percent(v, digits=0)} of the gain")
+        for n, v in gains
+    ]
+    apart = Figure("features", "what tells the groups apart", "Share of the improvement that splits on it bring.",
+                   Bars(bars, mark.look), mark=mark)  # fmt: skip
+    return [who, all_groups, apart, *notes(described.notes)]
+
+
+def _people_card(one: People, ranking: str) -> MatrixCard:
+    off = np.clip(np.array(one.sees) * ~np.eye(len(one.sees), dtype=bool), 0.0, 1.0)
+    rule = rule_of(one)
+    who = (
+        "Everyone" if rule == EVERYONE else f"{percent(one.share, digits=0)} of {ranking}s: {rule}"
+    )
+    length = len(off)
+    other = f"its own item and about {round(float(off.sum()) / length)} of the {length - 1} others"
+    return MatrixCard(
+        who, f"What a place earns depends on {simple_model(off, 1.0) or other}.", off.tolist()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +309,20 @@ class RuleGroup:
     rule: str
     share: float
     models: tuple[str, ...]
-    mask: Mask
+    mask: tuple[tuple[int, ...] | None, ...]
     positions: tuple[int, ...] = ()
 
 
-def by_target(found: "ForestDescription | None") -> "list[ForestDescription]":
-    """Return the forests of all targets: the first one's description holds the others."""
-    return [] if found is None else [found, *found.others.values()]
+def _group_card(group: RuleGroup, ranking: str) -> MatrixCard:
+    facts = [f"{percent(group.share, digits=0)} of {ranking}s"] if known(group.share) else []
+    if group.positions and len(group.positions) < len(group.mask):
+        many = "positions" if len(group.positions) > 1 else "position"
+        facts.append(f"{many} {ranges(group.positions)}")
+    facts.append("; ".join(model_words(name) for name in group.models))
+    return MatrixCard(group.rule, ", ".join(facts), group.mask)
 
 
-def groups(forest: "ForestDescription") -> list[RuleGroup]:
+def groups(forest: ForestDescription) -> list[RuleGroup]:
     """Return the groups of a forest; positions split by the same rules share their groups."""
     # Trees of several positions often split alike: a card for each would say one thing many times.
     partitions: dict[tuple[str, ...], list[Tree]] = {}
@@ -115,7 +348,7 @@ def _order(group: RuleGroup) -> tuple[bool, tuple[int, ...], float]:
     return group.rule != EVERYONE, group.positions[:1], -share
 
 
-def _shared(rule: str, members: "list[Tree]", length: int) -> RuleGroup:
+def _shared(rule: str, members: list[Tree], length: int) -> RuleGroup:
     leaves = {
         tree.position: leaf
         for tree in members
@@ -129,7 +362,7 @@ def _shared(rule: str, members: "list[Tree]", length: int) -> RuleGroup:
     return RuleGroup(rule, share, models, mask, tuple(sorted(leaves)))
 
 
-def rule_of(leaf: "Leaf | People") -> str:
+def rule_of(leaf: Leaf | People) -> str:
     """Return a group's rule in words."""
     return ", ".join(map(condition_words, leaf.conditions)) or EVERYONE
 
@@ -137,6 +370,7 @@ def rule_of(leaf: "Leaf | People") -> str:
 def condition_words(one: Condition) -> str:
     """Return a condition as people say it.
 
+    >>> from counterrank.behavior import Condition
     >>> condition_words(Condition("x_device", "in", labels=("mobile", "tablet")))
     'device is mobile or tablet'
     >>> condition_words(Condition("x_tenure_days", "range", high=29.5, or_missing=True))
@@ -156,8 +390,7 @@ def model_words(name: str) -> str:
     """Return what the name of a behaviour model means.
 
     >>> model_words("C"), model_words("N2"), model_words("S, order 2")
-    ('the items above matter', '2 neighbours on either side matter', 'every item matters, at most 2
-    at a time')
+    ('the items above matter', '2 neighbours on either side matter', 'every item matters, at most 2 at a time')
     """
     name, _, order = name.partition(", order ")
     if order:
@@ -169,7 +402,7 @@ def model_words(name: str) -> str:
     return _SIZED.get(kind, name).format(number) if number else _WHOLE.get(kind, name)
 
 
-def ranges(positions: tuple[int, ...]) -> str:
+def ranges(positions: Sequence[int]) -> str:
     """Return positions as people write them.
 
     >>> ranges((1, 2, 3, 5)), ranges((4,))
@@ -184,129 +417,11 @@ def ranges(positions: tuple[int, ...]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
 
 
-#: More groups than this, of all targets, are listed in the table only.
-MOST = 18
-#: A target shows this many at least, however many targets share the page.
-FEWEST = 6
-#: The side of a matrix of which two stand alone, and of its cells at most.
-_WIDE, _BROAD = 200.0, 32.0
-
-
-def behavior(reading: Reading) -> Section | None:
-    """Return for each target the groups as cards, what decides, and the whole forest as a table."""
-    found = [one for one in by_target(reading.result.behavior) if groups(one)]
-    lead = "Whose rewards depend on which items of the page."
-    if len(found) > 1:
-        lead += (
-            " Users are the same whichever policy is judged; each policy's groups are those "
-            "that judge it best."
-        )
-    most = max(MOST // max(len(found), 1), FEWEST)
-    body = [_of_target(reading, described, most) for described in found]
-    return section("behavior", "Who behaves how", lead, Markup("").join(body))
-
-
-def _of_target(reading: Reading, described: "ForestDescription", most: int) -> Markup:
-    """Return one target's groups, named when the page has several targets."""
-    several, target = len(reading.targets) > 1, described.target
-    title = tag("h3", named(reading, target), class_="of-target") if several else Markup("")
-    look = style_of(reading, target).look
-    people = _people(reading, described)
-    cards = (_card(reading, group, look) for group in groups(described)[:most])
-    shown = tag("p", _MATRIX, class_="aid") + tag("div", *cards, class_="groups")
-    shown += grid(_features(reading, target if several else "", described))
-    remarks, data = bullets(described.notes), twin(_forest_table(described))
-    # One picture says it; the groups of every position are for those who want to know more.
-    shown = people + folded("Show every group", shown) if people else shown
-    return title + shown + remarks + data
-
-
-_MATRIX = (
-    "In a matrix a row is the reward at a position; the full colour is its own item, a paler one "
-    "another item that matters to it, empty one that does not."
-)
-
-
-def _people(reading: Reading, described: "ForestDescription") -> Markup:
-    """Return a matrix for each side of the split that matters most, with what counts there in words.
-
-    Nothing where an older result has none.
-    """
-    found = [(rule_of(one), one.share, one.sees) for one in described.people]
-    if not found or not 2 <= len(found[0][2]) <= LONGEST:
-        return Markup("")
-    cards = []
-    for rule, share, sees in found:
-        off = np.clip(np.array(sees) * ~np.eye(len(sees), dtype=bool), 0.0, 1.0)
-        kind = kind_of(share, off, 1.0)
-        part = f"{percent(kind.share, digits=0)} of {reading.words()[1]}s"
-        who = "Everyone" if rule == EVERYONE else f"{part}: {rule}"
-        words = f"What a place earns depends on {_on_what(off)}."
-        cells = MatrixGrid(min(_WIDE / len(sees), _BROAD), left=20.0, top=18.0)
-        drawn = cells.numbered(shades(kind, cells, 1.0), len(sees), f"{who}. {words}")
-        told = tag("p", tag("strong", who)) + tag("p", words)
-        cards.append(tag("div", told, drawn, class_="kind mark", data_tip=f"{who}\n{words}"))
-    picture = tag("div", *cards, class_="kinds wide chart", role="group", tabindex="0")
-    aid = (
-        "A row is a place on the page, a column the place of an item. A filled square: that item "
-        f"changes what the row's place earns, the fuller for the more {reading.words()[1]}s. Empty: it "
-        "does not. The darkest squares are the place's own item."
-    )
-    head = ("who", "reward at", *(f"item at {m + 1}" for m in range(len(found[0][2]))))
+def _forest_table(forest: ForestDescription) -> Table:
     lines = [
-        (rule, k + 1, *(percent(v, digits=0) for v in row))
-        for rule, _, sees in found
-        for k, row in enumerate(sees)
-    ]
-    return grid(figure("Which items count, and for whom", aid, picture, table(head, lines)))
-
-
-def _on_what(sees: Floats) -> str:
-    """Return what a reward depends on, in words that follow "depends on": a simple model, or how many other items."""
-    length = len(sees)
-    plain_words = simple_model(sees, 1.0)
-    if plain_words is not None:
-        return plain_words
-    count = round(float(sees.sum()) / length)
-    return f"its own item and about {count} of the {length - 1} others"
-
-
-def _card(reading: Reading, group: RuleGroup, look: str) -> Markup:
-    facts = []
-    if known(group.share):
-        facts.append(f"{percent(group.share, digits=0)} of {reading.words()[1]}s")
-    if group.positions and len(group.positions) < len(group.mask):
-        many = "positions" if len(group.positions) > 1 else "position"
-        facts.append(f"{many} {ranges(group.positions)}")
-    words = "; ".join(model_words(name) for name in group.models)
-    drawn = mask_chart(group.mask, size=84, name=f"behaviour of {group.rule}") if group.mask else ""
-    rule, soft = tag("p", group.rule, class_="rule"), tag("p", ", ".join(facts), class_="soft")
-    told = tag("div", rule, soft, tag("p", words))
-    return tag("div", tag("div", drawn, class_="models"), told, class_=f"group {look}")
-
-
-def _features(reading: Reading, target: str, described: "ForestDescription") -> Markup:
-    gains = described.importance
-    found = [(column_name(name), v) for name, v in gains.items() if v > 0]
-    found.sort(key=lambda item: -item[1])
-    lines = []
-    for name, share in found:
-        shown = percent(share, digits=0)
-        lines.append((name, min(share, 1.0), shown, f"{name}: {shown} of the gain"))
-    data = table(
-        ("context", "share of the gain"), [(name, percent(share)) for name, share in found]
-    )
-    topic, aid = "what tells the groups apart", "Share of the improvement that splits on it bring."
-    title = named(reading, target, topic) if target else topic.capitalize()
-    return figure(title, aid, bars(lines, style_of(reading, target).look), data, target)
-
-
-def _forest_table(forest: "ForestDescription") -> Markup:
+        (rule_of(leaf), leaf.model, str(tree.position or "all"), percent(leaf.share),
+         *(plain(v, leaf.stderr) for v in (leaf.estimate, leaf.low, leaf.high)))
+        for tree in forest.positions for leaf in tree.groups
+    ]  # fmt: skip
     head = ("group", "model", "position", "share", "value", "low", "high")
-    body = []
-    for tree in forest.positions:
-        for leaf in tree.groups:
-            numbers = (plain(v, leaf.stderr) for v in (leaf.estimate, leaf.low, leaf.high))
-            where = tree.position or "all"
-            body.append((rule_of(leaf), leaf.model, where, percent(leaf.share), *numbers))
-    return table(head, body, texts=2)
+    return Table("Every group of the behaviour tree", head, lines, texts=2)

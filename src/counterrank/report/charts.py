@@ -1,6 +1,6 @@
-"""Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size.
+"""What charts show, as data: scales, rows of intervals, curves over two axes, bars and matrices.
 
-Rows of intervals on one axis read like a table; plots are curves over two axes.
+`svg` draws them on the page, `pictures` with matplotlib.
 """
 
 import math
@@ -8,13 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup, escape
-
-from counterrank.report.numbers import known, short
-from counterrank.report.parts import labelled, line, marker, place, tag, text
+from counterrank.report.numbers import MINUS, known, short
 from counterrank.texts import NARROW
-
-ROW_HEIGHT, MIDDLE = 30, 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +52,15 @@ class AxisScale:
         # Between two round values of a short logarithmic axis there may be none: its ends do.
         return (self._decades(most) if self.log else self._steps(most)) or [self.low, self.high]
 
-    def _steps(self, most: int) -> list[float]:
+    def step(self, most: int = 5) -> float:
+        """Return the distance of linear ticks: 1, 2, 2.5 or 5 of a power of ten."""
         raw = (self.high - self.low) / max(most - 1, 1)
         power = 10.0 ** math.floor(math.log10(raw))
         # The 0.999 lets a range that is round but for rounding keep its round step.
-        # Ticks people can count in: 1, 2, 2.5 and 5 of a power of ten.
-        step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
+        return next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
+
+    def _steps(self, most: int) -> list[float]:
+        step = self.step(most)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [_neat(index * step) for index in range(first, last + 1)]
@@ -89,7 +87,23 @@ def around(values: Iterable[Any], *, also: Sequence[float] = (), margin: float =
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * margin
-    return AxisScale(_neat(low - pad), _neat(high + pad))
+    scale = AxisScale(_neat(low - pad), _neat(high + pad))
+    return _both_sides(scale) if 0.0 in also else scale
+
+
+def _both_sides(scale: AxisScale) -> AxisScale:
+    """Return an axis with room for a tick on each side of zero.
+
+    >>> _both_sides(AxisScale(-0.05, 1.0)).ticks()
+    [-0.5, 0.0, 0.5, 1.0]
+    """
+    # A longer axis may have a longer step, which may need more room: the second or third time it fits.
+    for _ in range(4):
+        step = scale.step()
+        if scale.low <= -step and scale.high >= step:
+            break
+        scale = AxisScale(_neat(min(scale.low, -step)), _neat(max(scale.high, step)))
+    return scale
 
 
 def _neat(value: float) -> float:
@@ -130,13 +144,33 @@ def tick_names(
 
     >>> tick_names([0.25], as_percent=True), tick_names([2.0], signed=True)
     (['25\u202f%'], ['+2'])
-    >>> tick_names([0.9998, 1.0, 1.0002])
-    ['0.9998', '1', '1.0002']
+    >>> tick_names([0.9998, 1.0, 1.0002]), tick_names([-0.5, 0.0, 0.5], signed=True)
+    (['0.9998', '1.0000', '1.0002'], ['−0.5', '0.0', '+0.5'])
     """
     shown = [value * 100 if as_percent else value for value in values]
-    most = next((d for d in range(3, 12) if len({short(v, d) for v in shown}) == len(shown)), 12)
-    names = [short(value, most) + (NARROW + "%" if as_percent else "") for value in shown]
-    return [f"+{n}" if signed and v > 0 else n for n, v in zip(names, values, strict=True)]
+    names = _equal_decimals(shown) or [short(value, _digits_of(shown)) for value in shown]
+    unit = NARROW + "%" if as_percent else ""
+    return [
+        (f"+{name}" if signed and value > 0 else name) + unit
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+def _digits_of(values: Sequence[float]) -> int:
+    """Return how many significant digits tell the values apart."""
+    return next((d for d in range(3, 12) if len({short(v, d) for v in values}) == len(values)), 12)
+
+
+def _equal_decimals(values: Sequence[float]) -> list[str]:
+    """Return evenly spaced values with as many decimals as they need, all the same; none for others."""
+    steps = [b - a for a, b in zip(values, values[1:], strict=False)]
+    largest = max((abs(value) for value in values), default=0.0)
+    if not steps or not 1e-6 < largest < 1e5 or max(steps) - min(steps) > 1e-6 * max(steps):
+        return []
+    places = next(
+        (d for d in range(10) if all(abs(round(v, d) - v) < 1e-6 * steps[0] for v in values)), 10
+    )
+    return [f"{value:,.{places}f}".replace("-", MINUS) for value in values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,115 +217,17 @@ class RowChart:
     axis: Axis
     name: str
 
-    def scale(self) -> AxisScale | None:
-        """Return the axis that holds the rows; None when there is nothing to show."""
+    def scale(self) -> AxisScale:
+        """Return the axis that holds the rows."""
         data = [row for row in self.rows if not row.heading and known(row.value)]
         marked = [self.axis.line] if self.axis.line is not None else []
         marked += [row.limit for row in data if row.limit is not None]
-        return around_intervals(data, also=marked) if data else None
+        return around_intervals(data, also=marked)
 
-    def svg(self) -> Markup:
-        """Return the rows as the page shows them; empty when there is nothing to show."""
-        scale = self.scale()
-        if scale is None:
-            return Markup("")
-        ground = _ground(scale, self.axis)
-        body = [
-            _heading(row, ground) if row.heading else _row(row, scale, ground)
-            for row in self.rows
-            if row.heading or known(row.value)
-        ]
-        parts = (*_top(scale, self.axis), *body, _bottom(scale, self.axis))
-        return tag(
-            "div", *parts, class_="rows chart", role="group", aria_label=self.name, tabindex="0"
-        )
-
-
-def _heading(row: Row, ground: Markup) -> Markup:
-    title = tag("div", tag("strong", row.label), " ", _note(row), class_="title")
-    return tag("div", tag("div", ground, class_="cell"), title, class_="row head")
-
-
-def _note(row: Row) -> Markup:
-    return tag("span", row.note, class_="note") if row.note else Markup("")
-
-
-def _row(row: Row, scale: AxisScale, ground: Markup) -> Markup:
-    look = f"{row.look} faded" if row.faded else row.look
-    marks = _track(_mark(row, scale), height=ROW_HEIGHT, look=f" {look}")
-    class_ = "row mark" + (" pale" if row.faded else "")
-    label = escape(row.label) + _note(row)
-    return labelled(label, ground + marks, row.shown, class_=class_, data_tip=row.tip or None)
-
-
-def _track(*parts: Markup, height: int, look: str = "") -> Markup:
-    return tag(
-        "svg", *parts, height=height, width="100%", class_=f"track{look}", aria_hidden="true"
-    )
-
-
-def _mark(row: Row, scale: AxisScale) -> Markup:
-    parts = []
-    if row.outer is not None and all(map(known, row.outer)):
-        parts.append(_span(row.outer, scale, "outer"))
-    if known(row.low) and known(row.high):
-        parts.append(_span((row.low, row.high), scale, "span"))
-        parts += [_arrow(scale, row.low, left=True), _arrow(scale, row.high, left=False)]
-    if row.limit is not None:
-        at = place(scale.clipped(row.limit))
-        parts.append(line(at, MIDDLE - 11, at, MIDDLE + 11, "limit"))
-    parts.append(marker(row.shape, place(scale.clipped(row.value)), MIDDLE, class_="dot"))
-    return Markup("").join(parts)
-
-
-def _span(ends: tuple[float, float], scale: AxisScale, class_: str) -> Markup:
-    first, last = (place(scale.clipped(end)) for end in ends)
-    return line(first, MIDDLE, last, MIDDLE, class_)
-
-
-def _arrow(scale: AxisScale, value: float, *, left: bool) -> Markup:
-    if scale.inside(value):
-        return Markup("")
-    arrow = tag("path", d="M0 0 8-5V5z" if left else "M0 0-8-5V5z", class_="dot")
-    return tag("svg", arrow, x="0%" if left else "100%", y=MIDDLE, overflow="visible", class_="at")
-
-
-def _ground(scale: AxisScale, axis: Axis) -> Markup:
-    """The grid behind a row, as tall as the row, so that lines run through from top to bottom."""
-    parts = []
-    if axis.region is not None:
-        left, right = (scale.clipped(end) for end in axis.region)
-        box = {"x": place(left), "width": place(right - left), "y": 0, "height": "100%"}
-        parts.append(tag("rect", **box, class_="region"))
-    parts += [_upright(scale, tick, "grid") for tick in scale.ticks()]
-    if axis.line is not None:
-        parts.append(_upright(scale, axis.line, "zero"))
-    return tag("svg", *parts, width="100%", height="100%", class_="ground", aria_hidden="true")
-
-
-def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
-    x = place(scale.at(value))
-    return tag("line", x1=x, y1=0, x2=x, y2="100%", class_=class_)
-
-
-def _top(scale: AxisScale, axis: Axis) -> list[Markup]:
-    if axis.line is None or not axis.line_name:
-        return []
-    share = scale.at(axis.line)
-    # Near an end the label grows inwards, so that it does not leave the card.
-    anchor = "start" if share < 0.2 else "end" if share > 0.8 else "middle"
-    label = text(axis.line_name, place(share), 12, "zero-name", anchor)
-    return [labelled("", _track(label, height=18), "", class_="row edge")]
-
-
-def _bottom(scale: AxisScale, axis: Axis) -> Markup:
-    ticks = scale.ticks()
-    labels = [
-        text(name, place(scale.at(t)), 14, "tick")
-        for t, name in zip(ticks, axis.tick_names(ticks), strict=True)
-    ]
-    drawn = _track(*labels, text(axis.title, "50%", 32, "axis-title"), height=38)
-    return labelled("", drawn, "", class_="row edge")
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything to show."""
+        return any(known(row.value) for row in self.rows if not row.heading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,106 +306,47 @@ class Plot:
     name: str
     names: Sequence[str] = ()
 
-    def svg(self) -> Markup:
-        """Return the plot as the page shows it; empty when no series has a point."""
-        if not any(one.points for one in self.series):
-            return Markup("")
-        frame, hidden = self.frame, {"aria_hidden": "true"}
-        # All bands and lines first: none may cover the marks of another series.
-        drawn = [make(one, frame) for make in (_shape, _marks) for one in self.series]
-        layers = (*_grid(frame), *drawn, *_names(frame))
-        size = {"width": "100%", "height": frame.height}
-        area = tag("svg", *layers, **size, class_="plot-area", **hidden)
-        marked = frame.y.ticks()
-        ticks = (
-            text(name, "46", frame.down(tick) + 4, "tick", "end")
-            for tick, name in zip(marked, frame.y_names(marked), strict=True)
-        )
-        side = tag("svg", *ticks, width=52, height=frame.height, class_="plot-side", **hidden)
-        below = tag("svg", *_below(frame), width="100%", height=40, class_="plot-below", **hidden)
-        title = tag("div", frame.y_words("dashed"), class_="y-title")
-        inner = tag("div", side, area, tag("div"), below, class_="plot-grid")
-        box = {"class_": "plot chart", "role": "group", "aria_label": self.name, "tabindex": "0"}
-        return tag("div", title, inner, **box)
-
-    def legend(self, least: int = 2) -> Markup:
-        """Return which line is which; empty where there are fewer than `least`."""
-        named = list(zip(self.series, self.names, strict=False))
-        entries = (_entry(one, name) for one, name in named)
-        return tag("p", *entries, class_="legend") if len(named) >= least else Markup("")
+    @property
+    def filled(self) -> bool:
+        """Whether a series has a point."""
+        return any(one.points for one in self.series)
 
 
-def _entry(one: Series, name: str) -> Markup:
-    stroke = tag("line", x1=0, x2=40, y1=8, y2=8, class_="curve") if one.joined else ""
-    mark = marker(one.shape, "20", 8, class_="dot") if one.dots else ""
-    return tag("span", tag("svg", stroke, mark, width=40, height=16, class_=one.look), " ", name)
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Shares of the full width: name, share from 0 to 1, number, what hovering says."""
+
+    rows: Sequence[tuple[str, float, str, str]]
+    look: str = "t0"
+    name: str = ""
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is a bar."""
+        return bool(self.rows)
 
 
-def _grid(frame: PlotFrame) -> list[Markup]:
-    across = [(tick, "grid") for tick in frame.y.ticks()]
-    across += [(value, "zero") for value, _ in frame.lines if frame.y.inside(value)]
-    parts = [line("0%", frame.down(v), "100%", frame.down(v), look) for v, look in across]
-    for value, _ in frame.uprights:
-        if frame.x.inside(value):
-            x = place(frame.x.at(value))
-            parts.append(line(x, 0, x, frame.height, "zero"))
-    return parts
+@dataclass(frozen=True, slots=True)
+class MatrixCard:
+    """A small matrix with words: a row is the reward at a position, a column the item that may matter to it.
+
+    `shades` (K, K) are from 0 to 1; None in place of a row means that another matrix has it.
+    """
+
+    title: str
+    words: str
+    shades: Sequence[Sequence[float] | None]
 
 
-def _names(frame: PlotFrame) -> list[Markup]:
-    parts = []
-    for value, name in frame.uprights:
-        if frame.x.inside(value) and name:
-            share = frame.x.at(value)
-            anchor, gap = ("start", 0.01) if share < 0.5 else ("end", -0.01)
-            parts.append(text(name, place(share + gap), 12, "zero-name", anchor))
-    return parts
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Matrices side by side, on one scale of shades."""
 
+    cards: Sequence[MatrixCard]
+    look: str = "t0"
+    name: str = ""
 
-def _shape(one: Series, frame: PlotFrame) -> Markup:
-    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their width."""
-    parts = []
-    points = one.points
-    if one.band:
-        top = [(p.x, p.high) for p in points if p.high is not None]
-        bottom = [(p.x, p.low) for p in points if p.low is not None]
-        if len(top) > 1:
-            outline = _path(top, frame) + "L" + _path(bottom[::-1], frame)[1:] + "z"
-            parts.append(tag("path", d=outline, class_="band"))
-    if one.joined and len(points) > 1:
-        path = _path([(p.x, p.y) for p in points], frame)
-        parts.append(tag("path", d=path, class_="curve", vector_effect="non-scaling-stroke"))
-    box = {"viewBox": f"0 0 100 {frame.height}", "preserveAspectRatio": "none", "width": "100%"}
-    return tag("svg", *parts, **box, height=frame.height, class_=one.look)
-
-
-def _path(points: Sequence[tuple[float, float]], frame: PlotFrame) -> str:
-    places = [(f"{frame.x.at(x) * 100:.4g}", f"{frame.held(y):.5g}") for x, y in points]
-    return "M" + "L".join(map(" ".join, places))
-
-
-def _marks(one: Series, frame: PlotFrame) -> Markup:
-    parts = []
-    for point in one.points:
-        x, y = place(frame.x.at(point.x)), frame.held(point.y)
-        inner = []
-        if one.whiskers and point.low is not None and point.high is not None:
-            inner.append(line(x, frame.held(point.low), x, frame.held(point.high), "span"))
-        if one.dots:
-            inner.append(marker(one.shape, x, y, class_="dot"))
-        # Unseen, and larger than the mark: a finger must meet it. Curves have closer points.
-        inner.append(tag("circle", cx=x, cy=y, r=14 if one.dots else 9, class_="hit"))
-        parts.append(tag("g", *inner, class_=f"mark {one.look}", data_tip=point.tip or None))
-    return Markup("").join(parts)
-
-
-def _below(frame: PlotFrame) -> list[Markup]:
-    places = [(frame.x.at(value), name) for value, name in frame.named_x_ticks()]
-    return [
-        *(text(name, place(share), 16, "tick", _anchor(share)) for share, name in places),
-        text(frame.x_title, "50%", 34, "axis-title"),
-    ]
-
-
-def _anchor(share: float) -> str:
-    return "start" if share < 0.02 else "end" if share > 0.98 else "middle"
+    @property
+    def filled(self) -> bool:
+        """Whether there is a matrix."""
+        return bool(self.cards)

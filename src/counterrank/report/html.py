@@ -1,75 +1,298 @@
-"""What every page is made with: templates, style, script and the security policy that forbids requests."""
+"""Blocks as HTML: one page that needs nothing else, and what a notebook shows."""
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from itertools import groupby
+from string import Template
+from typing import Any
 
 from markupsafe import Markup
 
 from counterrank._version import __version__
-from counterrank.report.parts import tag
+from counterrank.records import Json
+from counterrank.report.document import (
+    BRIEF,
+    SIGNS,
+    Block,
+    Card,
+    Cell,
+    Chip,
+    Document,
+    Figure,
+    Fold,
+    Heading,
+    Link,
+    Mark,
+    Meter,
+    Note,
+    Paragraph,
+    Scorecard,
+    Table,
+)
+from counterrank.report.svg import drawn, marker, meter, safe, tag
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
-
-def filled(template: str, **values: object) -> str:
-    """Return a page of this package's look, with style, script and security policy filled in."""
+def page(document: Document, *, back: str | None = None) -> str:
+    """Return the document as one page; `back` links to a list of reports."""
     script = asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src "
-        "data:; base-uri 'none'; form-action 'self'"
+    parts = _sections(document.blocks, Heading(document.title, "answer"))
+    links = [tag("a", "All results", class_="button", href=back)] if back else []
+    data = Markup("")
+    if document.data is not None:
+        links.append(tag("button", "Save JSON", type="button", class_="button", id="json"))
+        data = tag("script", _embedded(document.data), type="application/json", id="model")
+    return Template(asset("page.html")).substitute(
+        # The digest pins the script to the byte; nothing else can run and nothing can be loaded.
+        policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+        version=__version__,
+        title=safe(document.title),
+        style=asset("style.css"),
+        script=script,
+        links=Markup("").join(links),
+        nav=_nav(parts),
+        body=Markup("").join(body for _, body in parts),
+        data=data,
     )
-    # Both come from this package, never from a user; the digest pins the script to the byte.
-    fixed = {
-        "style": Markup(asset("style.css")),
-        "script": Markup(script),
-        "policy": policy,
-        "version": __version__,
-    }
-    return environment().get_template(template).render(**fixed, **values)
-
-
-@cache
-def environment() -> "Environment":
-    """Return the templates, which escape everything they are given."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("counterrank.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
 
 
 @cache
 def asset(name: str) -> str:
-    """Return a file shipped beside the templates."""
-    return (
-        resources.files("counterrank.report")
-        .joinpath("templates", name)
-        .read_text(encoding="utf-8")
+    """Return a file shipped beside the page's frame."""
+    folder = resources.files("counterrank.report").joinpath("templates", name)
+    return folder.read_text(encoding="utf-8")
+
+
+def _embedded(data: Json) -> Markup:
+    """The numbers travel with the page; `<` is escaped so that no text can end the element."""
+    text = json.dumps(data, default=str)
+    for char, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(char, code)
+    return Markup(text)
+
+
+def _nav(parts: "Sequence[tuple[Heading | Fold, Markup]]") -> Markup:
+    """Return links to the sections; none where there are few."""
+    shown = [tag("li", tag("a", _link(one), href=f"#{one.id}")) for one, _ in parts if one.id]
+    return tag("nav", tag("ul", *shown), aria_label="Sections") if len(shown) > 2 else Markup("")
+
+
+def _link(one: Heading | Fold) -> str:
+    return "Details" if isinstance(one, Fold) else "Answer" if one.id == "answer" else one.text
+
+
+def _sections(
+    blocks: Sequence[Block], first: Heading | None = None
+) -> "list[tuple[Heading | Fold, Markup]]":
+    """Return the sections: what follows a heading, the first of which is the page's title, and large folds."""
+    found: list[tuple[Heading | Fold, list[Block]]] = [(first, [])] if first else []
+    for one in blocks:
+        if isinstance(one, Heading) or (isinstance(one, Fold) and one.id) or not found:
+            head = one if isinstance(one, (Heading, Fold)) else Heading("")
+            found.append((head, [] if one is head else [one]))
+        else:
+            found[-1][1].append(one)
+    return [(head, _section(head, inner, title=head is first)) for head, inner in found]
+
+
+def _section(head: Heading | Fold, inner: Sequence[Block], *, title: bool) -> Markup:
+    if isinstance(head, Fold):
+        below = Markup("").join(body for _, body in _sections(head.blocks))
+        whole = tag("details", tag("summary", tag("h2", head.title)), below, class_="more")
+        return tag("section", whole, *_body(inner), id=head.id)
+    name = tag("h1" if title else "h2", head.text) if head.text else ""
+    look = "answer" if title else None
+    return tag("section", name, *_body(inner), id=head.id or None, class_=look)
+
+
+def _body(blocks: Iterable[Block]) -> list[Markup]:
+    """Return blocks as HTML; figures in a row stand side by side, notes in a row are one list."""
+    found: list[Markup] = []
+    for kind, run in groupby(blocks, type):
+        members: list[Any] = list(run)
+        if kind is Figure:
+            look = "figures" if len(members) > 1 else "figures one"
+            found.append(tag("div", *map(_figure, members), class_=look))
+        elif kind is Note:
+            checked = any(one.status for one in members if isinstance(one, Note))
+            found.append(
+                tag("ul", *map(_note, members), class_="checks" if checked else "plain-list")
+            )
+        else:
+            found += [_RENDER[kind](one) for one in members]
+    return found
+
+
+def _paragraph(one: Paragraph) -> Markup:
+    if one.style == "code":
+        return tag("pre", one.text, tabindex="0")
+    text = tag("strong", one.text) if one.style == "strong" else one.text
+    return tag("p", text, class_=one.style or None)
+
+
+def _note(one: Note) -> Markup:
+    lines = [tag("p", line) for line in one.more]
+    if one.examples:
+        lines.append(_folded("Examples", tag("pre", "\n".join(one.examples), tabindex="0")))
+    name = tag("strong", one.name) + " " if one.name else ""
+    if not one.status:
+        return tag("li", name, one.text, *lines)
+    told = tag("p", name, one.text)
+    sign = tag("span", SIGNS.get(one.status, "·"), class_="sign", aria_hidden="true")
+    unseen = tag("span", f"{one.status}: ", class_="unseen")
+    return tag("li", sign, tag("div", unseen, told, *lines), class_=f"check {one.status}")
+
+
+def key(mark: Mark) -> Markup:
+    """Return a policy's mark, as a legend in running text."""
+    shown = marker(mark.shape, "9", 9, class_="dot")
+    return tag("svg", shown, width=18, height=18, class_=f"key {mark.look}", aria_hidden="true")
+
+
+def _scorecard(one: Scorecard) -> Markup:
+    look = "cards single" if len(one.cards) == 1 else "cards"
+    return tag("div", *map(_card, one.cards), class_=look)
+
+
+def _card(one: Card) -> Markup:
+    labels = [
+        tag("span", tag("span", f"{chip.name}: ", class_="of") if chip.name else "", _chip(chip))
+        for chip in one.labels
+    ]
+    above = tag("small", one.above) if one.above else ""
+    advice = tag("ul", *(tag("li", line) for line in one.advice)) if one.advice else ""
+    parts = (
+        tag("h2", key(one.mark), " ", one.mark.name),
+        tag("p", above, one.number, class_="big"),
+        tag("p", one.interval, class_="interval"),
+        tag("p", *labels, class_="labels"),
+        tag("p", one.sentence, class_="sentence"),
+        tag("div", one.cause, advice, class_="settle") if one.cause or one.advice else "",
     )
+    look = f"card {one.level} {one.mark.look}"
+    return tag("article", *parts, class_=look, data_target=one.mark.name)
 
 
-def framed(page: str) -> Markup:
-    """Return a page for a notebook, folded, in a frame of its own.
+def _chip(chip: Chip) -> Markup:
+    sign = tag("span", SIGNS.get(chip.level, ""), aria_hidden="true")
+    return tag("span", sign, " ", chip.text, class_=f"chip {chip.level}")
 
-    The frame is sandboxed: the page may run its script and save files, and knows nothing of the
-    notebook.
-    """
-    style = "width:100%;height:760px;border:1px solid #8884;border-radius:10px"
-    inner = tag(
-        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads", srcdoc=page, style=style,
+
+#: Columns that fit side by side on the screen of a phone.
+_NARROW = 4
+
+
+def _table(one: Table) -> Markup:
+    sides = ["words" if j < one.texts else "number" for j in range(len(one.head))]
+    wide = len(one.head) > _NARROW
+    heads = (tag("th", h, scope="col", class_=s) for h, s in zip(one.head, sides, strict=True))
+    rows = (_line(one, row, one.style(i), sides, wide=wide) for i, row in enumerate(one.rows))
+    shown = tag(
+        "table", tag("caption", one.caption) if one.caption else "", tag("thead", tag("tr", *heads)),
+        tag("tbody", *rows), class_="wide" if wide else None,
     )  # fmt: skip
-    return tag("details", tag("summary", "The whole report"), inner, style="margin-top:.8em")
+    # Focusable, because what scrolls sideways must be reachable without a mouse.
+    long = "scroll long" if len(one.rows) > 30 else "scroll"
+    return tag("div", shown, class_=long, tabindex="0", role="group")
 
 
-def in_short(lines: Sequence[str], page: str) -> str:
-    """Return sentences, the first of them bold, and below them the whole page."""
-    first, *rest = lines
-    told = (tag("p", line, style="margin:.2em 0") for line in (tag("b", first), *rest))
-    return str(tag("div", *told, framed(page), style="max-width:60em;line-height:1.45"))
+def _line(one: Table, row: Sequence[Cell], style: str, sides: list[str], *, wide: bool) -> Markup:
+    if style == "head":
+        return tag("tr", tag("th", row[0], colspan=len(sides), scope="rowgroup"), class_="head")
+    # On a narrow screen the cells of a wide table stand below each other, each with its head.
+    named = zip(row, sides, one.head, strict=True)
+    cells = (tag("td", _cell(c), class_=s, data_head=h if wide else None) for c, s, h in named)
+    return tag("tr", *cells, class_=style or None)
+
+
+def _cell(cell: Cell) -> Any:
+    if isinstance(cell, Chip):
+        return _chip(cell) if cell.text else ""
+    if isinstance(cell, Meter):
+        bar = meter(cell.value, (cell.low, cell.high), cell.scale, cell.look)
+        return tag("span", cell.text) + bar + tag("small", cell.note)
+    return tag("a", cell.text, href=cell.href) if isinstance(cell, Link) else cell
+
+
+def _figure(one: Figure) -> Markup:
+    title: Any = one.title
+    if one.mark is not None:
+        name = tag("span", key(one.mark), " ", one.mark.name, class_="named")
+        title = name + tag("span", " · ", one.title, class_="topic") if one.title else name
+    caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
+    data = _folded("Show the numbers", _table(one.data)) if one.data is not None else ""
+    target = one.mark.name if one.mark is not None else None
+    return tag("figure", caption, drawn(one.drawing), data, data_target=target)
+
+
+def _folded(title: str, *content: Markup) -> Markup:
+    return tag("details", tag("summary", title), *content, class_="twin")
+
+
+_RENDER: dict[type, Callable[[Any], Markup]] = {
+    Paragraph: _paragraph,
+    Scorecard: _scorecard,
+    Table: _table,
+    Heading: lambda one: tag("h3", one.text),
+    Fold: lambda one: _folded(one.title, *_body(one.blocks)),
+}
+
+
+def fragment(document: Document) -> str:
+    """Return what a notebook shows: the brief blocks in its own colours, and the whole page folded below.
+
+    The page stands in a sandboxed frame: it may run its script and save files, and knows nothing of
+    the notebook.
+    """
+    brief = [one for one in document.walk() if one.detail == BRIEF]
+    style = "width:100%;height:760px;border:1px solid #8884;border-radius:10px"
+    frame = tag(
+        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads", srcdoc=page(document), style=style,
+    )  # fmt: skip
+    whole = tag("details", tag("summary", "The whole report"), frame, style="margin-top:.8em")
+    body = [tag("p", tag("b", document.title)), *map(_simple, brief), whole]
+    return str(tag("div", *body, style="max-width:60em;line-height:1.45"))
+
+
+def _simple(one: Block) -> Markup:
+    """Return a block without the page's style sheet, which a notebook does not have."""
+    if isinstance(one, Scorecard):
+        return Markup("").join(map(_simple_card, one.cards))
+    if isinstance(one, Figure):
+        return _simple_table(one.data) if one.data is not None else Markup("")
+    if isinstance(one, Table):
+        return _simple_table(one)
+    if isinstance(one, Note):
+        return tag("p", f"{SIGNS.get(one.status, '→')} ", tag("b", one.name), f" {one.text}")
+    text = one.text if isinstance(one, (Heading, Paragraph)) else ""
+    bold = isinstance(one, Heading) or (isinstance(one, Paragraph) and one.style == "strong")
+    return tag("p", tag("b", text) if bold else text, style="margin:.2em 0")
+
+
+def _simple_card(card: Card) -> Markup:
+    labels = " · ".join(f"{chip.name}: {chip.text}" for chip in card.labels)
+    lines = [
+        tag("b", f"{card.mark.name}: {card.number}"),
+        f" ({card.interval}). {labels}. {card.sentence} {card.cause}",
+    ]
+    advice = (tag("li", line) for line in card.advice)
+    return tag("p", *lines, style="margin:.2em 0") + tag("ul", *advice)
+
+
+def _simple_table(one: Table) -> Markup:
+    pad = "padding:.15em .7em;text-align:"
+    sides = [f"{pad}{'left' if j < one.texts else 'right'}" for j in range(len(one.head))]
+    looks = {"bold": "font-weight:600", "dim": "opacity:.65", "head": "font-weight:600"}
+    rows = []
+    for index, row in enumerate(one.rows):
+        cells = (tag("td", str(c), style=s) for c, s in zip(row, sides, strict=False))
+        rows.append(tag("tr", *cells, style=looks.get(one.style(index))))
+    head = tag("tr", *(tag("th", h, style=s) for h, s in zip(one.head, sides, strict=True)))
+    caption = tag("caption", one.caption, style="text-align:left") if one.caption else ""
+    style = "margin:.6em 0;border-collapse:collapse;font-variant-numeric:tabular-nums"
+    return tag("table", caption, tag("thead", head), tag("tbody", *rows), style=style)

@@ -1,12 +1,10 @@
-"""The page a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
+"""What a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
-from counterrank.errors import ConfigError
-from counterrank.report import parts
+from counterrank.messages import say
 from counterrank.report.charts import (
     Axis,
     AxisScale,
@@ -18,27 +16,37 @@ from counterrank.report.charts import (
     Series,
     around,
 )
-from counterrank.report.html import filled, in_short
+from counterrank.report.document import (
+    BRIEF,
+    Block,
+    Card,
+    Chip,
+    Document,
+    Figure,
+    Mark,
+    Paragraph,
+    Scorecard,
+    Table,
+    notes,
+    section,
+)
 from counterrank.report.numbers import at_least, count, known, percent, plain, span
 from counterrank.report.reading import column_name
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.console import RenderableType
-
-    from counterrank.learning import LearningReport, PathStep
+    from counterrank.learning import Certificate, LearningReport, PathStep
 
 _ASSUMED = {
     "free": (
-        "Nothing is assumed about how users behave, and the bound holds for any number of rows. "
+        "Nothing is assumed about how users behave, and the bound is valid for any number of rows. "
         "Assumed is that the log is right (today's policy drew what it says it drew, rewards were "
         "recorded), that users do not influence each other, and that tomorrow's users are like "
         "those of the log."
     ),
     "assumed": (
-        "The bound is that of a t test: it holds for many rows with rewards of ordinary tails. "
+        "The bound is that of a t test: it needs many rows with rewards of ordinary tails. "
         "Assumed is also that the log is right, that users do not influence each other, and that "
-        "tomorrow's users are like those of it."
+        "tomorrow's users are like those of the log."
     ),
 }
 _NEXT_TIME = (
@@ -49,8 +57,6 @@ _NEXT_TIME = (
     "Log what users did after the click, if that is what you care about: a policy that is learned "
     "from clicks earns clicks, not satisfaction.",
 )
-
-
 #: What the steps of a path are called: above a column, under the picture, over the table.
 _PATHS = {
     "best-of": (
@@ -71,45 +77,170 @@ _PATHS = {
 }
 
 
-def _path_words(found: "LearningReport") -> tuple[str, str, str]:
-    return _PATHS.get(found.kind, _PATHS["best-of"])
+def document(found: LearningReport) -> Document:
+    """Return the certificate, how it came about, and what it does not promise."""
+    title = "A better policy, with a certificate" if found.certified else "Nothing to ship yet"
+    rows = (
+        f"{count(found.rows.get('learn'))} rows taught and chose the policy; the certificate rests on "
+        f"{count(found.rows.get('certify'))} other rows, which played no part in choosing it."
+    )
+    blocks: list[Block] = [
+        Scorecard([_card(found)], detail=BRIEF),
+        Paragraph(rows, "aid", detail=BRIEF),
+    ]
+    lost = [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
+    if lost:
+        told = f"These segments lose, adjusted for looking at all of them: {', '.join(lost)}."
+        blocks.append(Paragraph(told, "strong", detail=BRIEF))
+    aid = (
+        "Lifts on the rows that chose the step, not those of the certificate. The further the bound "
+        "falls behind, the less of it this log can show."
+    )
+    word, _, caption = _PATHS.get(found.kind, _PATHS["best-of"])
+    path = Figure(
+        "path",
+        "Ambition against evidence",
+        aid,
+        _path(found),
+        _steps(found, word, caption),
+        detail=BRIEF,
+    )
+    told = "Bars are adjusted for looking at all segments."
+    who = Figure(
+        "segments", "For whom", told, _segments(found), _segment_table(found), detail=BRIEF
+    )
+    blocks += section(
+        "How it was chosen, and for whom", "path", path, who if found.segments else None
+    )
+    lead = "Share of all shown places, today and under what was learned; those that move most."
+    blocks += section("What moves up and down", "exposure", _exposure(found), lead=lead)
+    sort = found.sort.value
+    ambitious = (
+        f": the model expects a lift of {plain(sort, found.lift.stderr, sign=True)}"
+        if known(sort)
+        else ""
+    )
+    promised = (
+        f"A plain sort by score would be more ambitious still{ambitious}. It is not certified: today's "
+        "policy almost never shows exactly that ranking, so no log of it can tell what it earns without "
+        "assuming how users behave."
+    )
+    blocks += section(
+        "What is promised, and what is not",
+        "promise",
+        Paragraph(_ASSUMED.get(found.grade, "")),
+        Paragraph(promised),
+    )
+    blocks += section("For a better certificate next time", "next", *notes(_NEXT_TIME))
+    return Document(title, blocks)
 
 
-def _step_name(step: "PathStep") -> str:
+def _card(found: LearningReport) -> Card:
+    lift = found.lift
+    level = "reliable" if found.certified else "insufficient"
+    return Card(
+        mark=Mark(found.name or "learned policy"),
+        number=at_least(lift.low, lift.stderr, sign=True),
+        interval=f"{percent(lift.level, digits=0)} lower bound of the lift per ranking; estimate "
+        f"{plain(lift.value, lift.stderr, sign=True)}, today {plain(found.logger.value, lift.stderr)}",
+        labels=[Chip("certified" if found.certified else "not certified", level)],
+        sentence=found.sentence,
+        level=level,
+    )
+
+
+def sentence(found: Certificate) -> str:
+    """Return the certificate in one sentence, all of whose numbers are those of the certifying rows."""
+    error, sure = found.stderr, percent(found.level, digits=0)
+    bound, estimate = at_least(found.low, error), plain(found.value, error, sign=True)
+    if found.certified:
+        means = "whatever users do" if found.grade == "free" else "given enough rows for a t test"
+        kept = ", ".join(dict.fromkeys(f"'{one.expression}'" for one in found.guardrails))
+        safe = f" No guardrail is broken: {kept}." if kept else ""
+        return (
+            f"{found.name[:1].upper() + found.name[1:]} earns at least {bound} more per ranking than "
+            f"today's {plain(found.logger, error)} (estimate {estimate}), with {sure} confidence, {means}.{safe}"
+        )
+    if found.low > 0:
+        shown = "; ".join(
+            f"'{one.expression}'{f' in {one.group}' if one.group else ''}, whose bound is "
+            + (f"{plain(one.low)} {one.unit}" if one.unit else percent(one.low, sign=True))
+            for one in found.open_guardrails
+        )
+        return (
+            f"Not certified: {found.name} earns at least {bound} more per ranking, but these rows "
+            f"cannot show that a guardrail is safe: {shown}. Use more rows, or a wider limit."
+        )
+    seems = f"{found.name} seems to earn {estimate} per ranking"
+    if not found.declared and (found.more_rows is not None or found.low >= 0):
+        return (
+            f"Not certified: {seems}, but nothing says whose the "
+            f"{sum(found.rows[side] for side in ('learn', 'certify')):,} rows are, and rows of one visitor "
+            "repeat each other. Name the column of users or sessions (--unit), or say "
+            f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows."
+        )
+    return _not_yet(
+        found, f"Not yet: {seems}, but the {sure} bound is {at_least(found.low, error, sign=True)}."
+    )
+
+
+def _not_yet(found: Certificate, seems: str) -> str:
+    if found.more_rows is None:
+        return "Nothing could be certified: what was learned earns no more than today's policy on new rows."
+    enough = f"About {found.more_rows:,} rows like these would show it."
+    if not found.agreed:
+        return f"{seems} The gain cannot be told from chance on the rows it was learned on either. {enough}"
+    if found.heaviest is not None:
+        return (
+            f"{seems} One unit, {found.heaviest.unit}, has {percent(found.heaviest.share)} of "
+            "these rows, and the bound has to allow for all of them turning out alike: leave "
+            "it out if it is a robot or a default id."
+        )
+    return f"{seems} {enough}"
+
+
+def _step_name(step: PathStep) -> str:
     return f"{step.m}" if step.strength is None else f"{step.strength:g} x"
 
 
-def path_drawing(found: "LearningReport") -> Plot:
+def _steps(found: LearningReport, word: str, caption: str) -> Table:
+    rows = [
+        (_step_name(s), plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess),
+         "★ chosen" if s.step == found.step else "")
+        for s in found.path
+    ]  # fmt: skip
+    head = (word, "estimated lift", "bound to expect", "effective rows", "")
+    return Table(f"{caption}, on the learning rows", head, rows)
+
+
+def _path(found: LearningReport) -> Plot:
     """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
-    word, under, _ = _path_words(found)
+    word, under, _ = _PATHS.get(found.kind, _PATHS["best-of"])
     names: list[tuple[float, str]] = []
     for step in found.path:
         # A step is stored as 1 - 1/m, or 1 - 1/(1 + strength): back to m, on a log axis.
         x, name = 1.0 / (1.0 - step.step), _step_name(step)
-        lift, rows = plain(step.value, sign=True), count(step.ess)
-        names.append((x, name))
-        points.append(
-            Point(x, step.value, tip=f"{word} {name}\nlift {lift}\n{rows} effective rows")
+        tip = (
+            f"{word} {name}\nlift {plain(step.value, sign=True)}\n{count(step.ess)} effective rows"
         )
+        names.append((x, name))
+        points.append(Point(x, step.value, tip=tip))
         if known(step.low):
-            bound = f"{word} {name}\nbound {plain(step.low, sign=True)}"
-            bounds.append(Point(x, step.low, tip=bound))
+            bounds.append(
+                Point(x, step.low, tip=f"{word} {name}\nbound {plain(step.low, sign=True)}")
+            )
     last = max((p.x for p in points), default=2.0)
     frame = PlotFrame(
         x=AxisScale(0.9, max(last, 2.0) * 1.1, log=True),
         y=around([p.y for p in (*points, *bounds)], also=[0.0]),
-        x_title=under,
-        y_title="lift per ranking",
-        lines=[(0.0, "today")],
-        signed=True,
-        x_ticks=names,
-    )
+        x_title=under, y_title="lift per ranking", lines=[(0.0, "today")], signed=True, x_ticks=names,
+    )  # fmt: skip
     series = [Series(points=points), Series(points=bounds, look="t1 dash1", shape=1)]
     return Plot(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
 
 
-def segments_drawing(found: "LearningReport") -> RowChart:
+def _segments(found: LearningReport) -> RowChart:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
     shown: list[Row] = []
     for column in dict.fromkeys(row.column for row in found.segments):
@@ -125,121 +256,22 @@ def segments_drawing(found: "LearningReport") -> RowChart:
     return RowChart(shown, axis, "Lift by segment")
 
 
-def losers(found: "LearningReport") -> list[str]:
-    """Return the segments that lose for certain, after looking at all."""
-    return [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
+def _segment_table(found: LearningReport) -> Table:
+    rows = [
+        (f"{column_name(row.column)} = {row.label}", count(row.n), plain(row.value, row.stderr, sign=True),
+         span(row.low, row.high, row.stderr, sign=True))
+        for row in found.segments
+    ]  # fmt: skip
+    return Table("Lift by segment", ("segment", "rows", "lift", "adjusted interval"), rows)
 
 
-def page(found: "LearningReport", *, back: str | None = None) -> str:
-    """Return one self-contained page; `back` links to a list."""
-    path_table = parts.table(
-        (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows"),
-        [(_step_name(s), plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess))
-         for s in found.path],
-    )  # fmt: skip
-    aid = (
-        "Further steps are more ambitious; the further the bound falls behind, the less of it this "
-        "log can show."
-    )
-    path = path_drawing(found)
-    figures = [
-        parts.figure("Ambition against evidence", aid, path.legend() + path.svg(), path_table)
-    ]
-    if found.segments:
-        told = "Bars are adjusted for looking at all of them."
-        figures.append(parts.figure("For whom", told, segments_drawing(found).svg()))
-    lift, sort = found.lift, found.sort.value
-    return filled(
-        "learning.html.j2",
-        certified=found.certified,
-        sentence=found.sentence,
-        number=at_least(lift.low, lift.stderr, sign=True),
-        level=percent(lift.level, digits=0),
-        name=found.name,
-        estimate=plain(lift.value, lift.stderr, sign=True),
-        today=plain(found.logger.value, lift.stderr),
-        figures=parts.grid(*figures),
-        losers=losers(found),
-        exposure=_exposure(found),
-        sort=plain(sort, lift.stderr, sign=True) if known(sort) else "",
-        assumed=_ASSUMED.get(found.grade, ""),
-        next_time=_NEXT_TIME,
-        rows=sentences(found)[1],
-        file=found.policy,
-        back=back,
-    )
-
-
-def sentences(found: "LearningReport") -> list[str]:
-    """Return what was learned, the most important first."""
-    rows = found.rows
-    return [
-        found.sentence,
-        f"{count(rows.get('learn'))} rows taught and chose the policy; the certificate rests on "
-        f"{count(rows.get('certify'))} others that chose nothing.",
-    ]
-
-
-def fragment(found: "LearningReport") -> str:
-    """Return what a notebook shows."""
-    return in_short(sentences(found), page(found))
-
-
-def _exposure(found: "LearningReport") -> Markup:
-    body = [
+def _exposure(found: LearningReport) -> Table:
+    rows = [
         (row.group, percent(row.before), percent(row.after), plain(100 * (row.after - row.before), 0.5, sign=True))
         for row in found.exposure
     ]  # fmt: skip
-    return (
-        parts.table(("shown", "share today", "share learned", "change in points"), body)
-        if body
-        else Markup("")
+    return Table(
+        "Shares of shown places",
+        ("shown", "share today", "share learned", "change in points"),
+        rows,
     )
-
-
-def picture(found: "LearningReport", kind: str) -> "Figure":
-    """Return one of the page's charts as a matplotlib figure."""
-    from counterrank.report.pictures import figure_of
-
-    kinds: dict[str, Callable[[LearningReport], Plot | RowChart]] = {
-        "path": path_drawing,
-        "segments": segments_drawing,
-    }
-    if kind not in kinds:
-        raise ConfigError(
-            f"there is no plot '{kind}' of learning; choose one of {', '.join(kinds)}"
-        )
-    if kind == "segments" and not found.segments:
-        raise ConfigError(
-            "nothing to draw for 'segments': there are none; name some with learn(..., "
-            "segments=[...])"
-        )
-    return figure_of([kinds[kind](found)])
-
-
-def terminal(found: "LearningReport") -> "Iterator[RenderableType]":
-    """Yield what a terminal shows."""
-    from counterrank.report.terminal import safe, titled
-
-    for line, style in zip(sentences(found), ("bold", "dim"), strict=True):
-        yield safe(line, style)
-    shown = titled(_path_words(found)[2])
-    for name in (_path_words(found)[0], "estimated lift", "bound to expect", "effective rows", ""):
-        shown.add_column(name, justify="right" if name else "left")
-    for step in found.path:
-        mark = "← chosen" if step.step == found.step else ""
-        cells = (_step_name(step), plain(step.value, sign=True), plain(step.low, sign=True))
-        shown.add_row(*(safe(cell) for cell in (*cells, count(step.ess), mark)))
-    yield shown
-    if known(ambitious := found.sort.value):
-        yield safe(
-            f"  a plain sort by score: the model expects {plain(ambitious, sign=True)}; not "
-            "certified",
-            "dim",
-        )
-    for row in found.segments:
-        ends = span(row.low, row.high, row.stderr, sign=True)
-        label = f"{column_name(row.column)} = {row.label}"
-        yield safe(f"  {label}: {plain(row.value, row.stderr, sign=True)} ({ends})")
-    if lost := losers(found):
-        yield safe(f"These lose for certain: {', '.join(lost)}", "bold red")

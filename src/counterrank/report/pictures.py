@@ -1,87 +1,64 @@
 """The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides and notebooks."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
 from counterrank.report.charts import Axis, AxisScale, Plot, PlotFrame, Row, RowChart, Series
-from counterrank.report.estimates import (
-    agreement_drawing,
-    lifts_drawing,
-    path_drawing,
-    values_drawing,
-)
+from counterrank.report.document import Document
 from counterrank.report.html import asset
-from counterrank.report.metrics import metrics_drawing, trades
 from counterrank.report.numbers import known
-from counterrank.report.reading import Reading
-from counterrank.report.trust import weights_drawing
-from counterrank.report.where import positions_drawing, segments_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from counterrank.evaluation import Evaluation
 
 Drawing = RowChart | Plot
 
-#: What is drawn once for all targets ...
-FOR_ALL: dict[str, Callable[[Reading], Sequence[Drawing | None]]] = {
-    "lifts": lambda reading: [lifts_drawing(reading)],
-    "values": lambda reading: [values_drawing(reading)],
-    "metrics": lambda reading: [metrics_drawing(reading)],
-    "trade-offs": trades,
-}
-#: ... and what is drawn for each.
-FOR_EACH: dict[str, Callable[[Reading, str], Drawing | None]] = {
-    "agreement": agreement_drawing,
-    "order-path": path_drawing,
-    "positions": positions_drawing,
-    "segments": segments_drawing,
-    "weights": weights_drawing,
-}
-KINDS = (*FOR_ALL, *FOR_EACH)
 #: Why there may be nothing to draw.
 _ABSENT = {
-    "segments": "there are no segments; name some with evaluate(..., segments=[...])",
+    "segments": "there are no segments; name some with segments=[...]",
     "order-path": "there is no path: it needs at least two of iips, order-2, order-3, ips",
     "weights": "no estimator here rests on weights",
-    "trade-offs": "it takes two policies and two metrics",
 }
+#: Charts that an evaluation may have.
+KINDS = (
+    "metrics",
+    "segments",
+    "lifts",
+    "values",
+    "agreement",
+    "order-path",
+    "positions",
+    "weights",
+    "path",
+)
 _SHAPES = "oDs^v"
 #: Dash patterns of the page's curves, in points.
 _DASHES = {"dash1": (5, 3), "dash2": (1.5, 2.5), "dash3": (8, 3, 2, 3)}
 _ROW = 0.32
 
 
-def draw(result: "Evaluation", kind: str) -> "Figure":
-    """Return one kind of chart of an evaluation as a matplotlib figure, a panel for each target.
+def draw(document: Document, kind: str = "") -> "Figure":
+    """Return the charts of one kind as a matplotlib figure, a panel for each policy; by default the first kind.
 
     The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook
     show it.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(KINDS)}")
-    drawings = [one for one in drawn(Reading(result), kind) if _filled(one)]
-    if not drawings:
-        raise ConfigError(
-            f"nothing to draw for '{kind}': "
-            f"{_ABSENT.get(kind, 'this evaluation has no such numbers')}"
-        )
-    return figure_of(drawings)
-
-
-def drawn(reading: Reading, kind: str) -> list[Drawing]:
-    """Return the charts of a kind: one for all targets, or one for each."""
-    if kind in FOR_ALL:
-        found = FOR_ALL[kind](reading)
-    else:
-        found = [FOR_EACH[kind](reading, target) for target in reading.targets]
-    return [one for one in found if one is not None]
+    every = [one for one in document.figures() if isinstance(one.drawing, (RowChart, Plot))]
+    kinds = list(dict.fromkeys(one.kind for one in every))
+    chosen = kind or next(iter(kinds), "")
+    if found := [one.drawing for one in every if one.kind == chosen]:
+        return figure_of([one for one in found if isinstance(one, (RowChart, Plot))])
+    if chosen not in KINDS and chosen:
+        raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(kinds)}")
+    why = _ABSENT.get(chosen, "this result has no such numbers")
+    of = f" for '{chosen}'" if chosen else ""
+    raise ConfigError(f"nothing to draw{of}: {why}")
 
 
 def figure_of(drawings: Sequence[Drawing]) -> "Figure":
@@ -130,12 +107,6 @@ def _look(names: str) -> _Look:
     )
 
 
-def _filled(one: Drawing) -> bool:
-    if isinstance(one, RowChart):
-        return one.scale() is not None
-    return any(series.points for series in one.series)
-
-
 def _height(one: Drawing) -> float:
     return 1.3 + _ROW * len(one.rows) if isinstance(one, RowChart) else 3.2
 
@@ -152,7 +123,6 @@ def _bare(axes: "Axes") -> None:
 
 def _draw_rows(axes: "Axes", one: RowChart) -> None:
     scale, colours = one.scale(), _colours()
-    assert scale is not None
     axes.set_xlim(scale.low, scale.high)
     axes.set_ylim(len(one.rows) - 0.5, -0.7)
     axes.set_xticks(scale.ticks(), one.axis.tick_names(scale.ticks()))

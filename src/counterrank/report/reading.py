@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Form, Lift, parse
+from counterrank.report.document import Mark
 from counterrank.report.numbers import known
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ class Interval(Protocol):
     def low(self) -> float: ...
     @property
     def high(self) -> float: ...
+
+
+#: Colours of the style sheet; further targets start again and differ by their shape.
+LOOKS = 6
 
 
 def ends(low: float, high: float) -> tuple[float, float] | None:
@@ -114,6 +119,26 @@ class Reading:
     def targets(self) -> list[str]:
         """The target policies in the order they were given."""
         return list(dict.fromkeys(e.target for e in self.result.estimates))
+
+    def mark(self, target: str) -> Mark:
+        """Return how a target looks: by its place among all, so that it looks the same in every chart."""
+        index = self.targets.index(target) if target in self.targets else 0
+        return Mark(target, f"t{index % LOOKS}", index)
+
+    def action(self, target: str) -> str:
+        """Return what the decision says of a target: "ship", "test" or "hold"."""
+        return self.result.decision.targets.get(target, self.result.decision.action)
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less of the primary metric is better."""
+        return any(one.lower_is_better for one in self.result.metrics if one.primary)
+
+    @property
+    def several(self) -> bool:
+        """Whether more was asked than one metric over the logging policy."""
+        result = self.result
+        return len(result.metrics) > 1 or bool(result.guardrails) or not self.over_logger
 
     @property
     def over_logger(self) -> bool:

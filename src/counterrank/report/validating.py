@@ -1,47 +1,54 @@
-"""Predictions beside outcomes, on a page, in a terminal, as a figure."""
+"""Predictions beside outcomes of a past test."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from counterrank.report import parts
 from counterrank.report.charts import Plot, PlotFrame, Point, Series, around
-from counterrank.report.html import filled, in_short
-from counterrank.report.numbers import known, percent, plain, span
+from counterrank.report.document import (
+    BRIEF,
+    Block,
+    Document,
+    Figure,
+    Heading,
+    Paragraph,
+    Table,
+)
+from counterrank.report.numbers import NONE, known, percent, plain, span
 from counterrank.report.reading import ends
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.console import RenderableType
-
     from counterrank.evaluation import ValidationReport, ValidationSummary
 
-HEAD = (
-    "predicted from",
-    "arm",
-    "predicted",
-    "interval",
-    "earned",
-    "± se",
-    "held",
-    "sign",
-    "evidence",
-)
-#: None: a prediction without an interval can neither hold nor fail.
-_WORDS = {True: "yes", False: "no", None: "–"}
+#: None: a prediction without an interval can neither contain the outcome nor miss it.
+_WORDS = {True: "yes", False: "no", None: NONE}
 
 
-def sentences(report: "ValidationReport") -> list[str]:
+def document(report: ValidationReport) -> Document:
+    """Return what the comparison says, metric by metric, the primary first."""
+    title, *lines = sentences(report)
+    blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
+    aid = "On the dashed line predictions are right; bars are their intervals."
+    blocks += [Figure("pairs", "Predicted against earned", aid, _chart(report)), _pairs(report)]
+    for one in report.metrics:
+        if one.name != report.name:
+            blocks.append(Heading(one.name, detail=BRIEF))
+            blocks += [Paragraph(line, detail=BRIEF) for line in sentences(one)]
+            blocks.append(_pairs(one))
+    return Document(title, blocks)
+
+
+def sentences(report: ValidationReport) -> list[str]:
     """Return what the comparison says, one thing a sentence, the most important first."""
     found, pairs = report.summary, report.pairs
-    held = sum(pair.covered is True for pair in pairs)
+    contained = sum(pair.covered is True for pair in pairs)
     judged = sum(pair.covered is not None for pair in pairs)
     signs = sum(pair.sign_right is True for pair in pairs)
-    level = percent(found.level, digits=0)
     of = f"{report.name}: " if report.name else ""
     lines = [
-        f"{of}{held} of {judged} intervals held (level {level}), and {signs} of {len(pairs)} "
-        "predictions had the right sign.",
-        _bias(found, missed=judged - held, judged=judged),
+        f"{of}{contained} of {judged} intervals contained the outcome (level "
+        f"{percent(found.level, digits=0)}), and {signs} of {len(pairs)} predictions had the right sign.",
+        _bias(found, missed=judged - contained, judged=judged),
     ]
     if found.claimed_better:
         lines.append(
@@ -55,7 +62,7 @@ def sentences(report: "ValidationReport") -> list[str]:
     return lines
 
 
-def _bias(found: "ValidationSummary", *, missed: int, judged: int) -> str:
+def _bias(found: ValidationSummary, *, missed: int, judged: int) -> str:
     both = ends(found.bias_low, found.bias_high)
     if both is None:
         return "The mean error is not known: a prediction has no value."
@@ -78,95 +85,45 @@ def _bias(found: "ValidationSummary", *, missed: int, judged: int) -> str:
     return f"No constant error was found: {average}."
 
 
-def lines_of(report: "ValidationReport") -> list[tuple[str, ...]]:
-    """Return a line of the table for each pair."""
-    lines: list[tuple[str, ...]] = []
+def _pairs(report: ValidationReport) -> Table:
+    head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
+            "right sign", "evidence")  # fmt: skip
+    rows = []
     for pair in report.pairs:
         error, spread = pair.stderr, pair.earned_stderr
-        lines.append(
-            (
-                pair.source,
-                pair.to,
-                plain(pair.predicted, error),
-                span(pair.low, pair.high, error) or "–",
-                plain(pair.earned, spread),
-                plain(spread, spread),
-                _WORDS[pair.covered],
-                _WORDS[pair.sign_right],
-                pair.verdict or "–",
-            )
+        interval = span(pair.low, pair.high, error) or NONE
+        numbers = (
+            plain(pair.predicted, error),
+            interval,
+            plain(pair.earned, spread),
+            plain(spread, spread),
         )
-    return lines
+        words = (_WORDS[pair.covered], _WORDS[pair.sign_right], pair.verdict or NONE)
+        rows.append((pair.source, pair.to, *numbers, *words))
+    of = f" in {report.name}" if report.name else ""
+    caption = f"Each arm{of}, predicted from each other"
+    return Table(caption, head, rows, texts=2, minor=(5, 8, 7), detail=BRIEF)
 
 
-def drawing(report: "ValidationReport") -> Plot:
+def _chart(report: ValidationReport) -> Plot:
     """Return predicted against earned, with the line on which both are the same."""
     points = []
     for pair in report.pairs:
-        if not known(pair.predicted):
-            continue
-        low, high = ends(pair.low, pair.high) or (None, None)
-        tip = (
-            f"{pair.to} from {pair.source}\npredicted "
-            f"{plain(pair.predicted, pair.stderr)}\nearned {plain(pair.earned)}"
-        )
-        points.append(Point(pair.earned, pair.predicted, low, high, tip))
+        if known(pair.predicted):
+            tip = (
+                f"{pair.to} from {pair.source}\npredicted {plain(pair.predicted, pair.stderr)}\n"
+                f"earned {plain(pair.earned)}"
+            )
+            low, high = ends(pair.low, pair.high) or (None, None)
+            points.append(Point(pair.earned, pair.predicted, low, high, tip))
     # One scale for both axes: only then is the line of right predictions the diagonal.
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [Point(both.low, both.low), Point(both.high, both.high)]
     series = [
-        Series(points=same, look="today dash1", dots=False),
+        Series(points=same if points else [], look="today dash1", dots=False),
         Series(points=points, joined=False, whiskers=True),
     ]
     frame = PlotFrame(
         x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320
     )
     return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
-
-
-def page(report: "ValidationReport", *, back: str | None = None) -> str:
-    """Return one self-contained page; `back` links to a list."""
-    aid, drawn = (
-        "On the dashed line predictions are right; bars are their intervals.",
-        drawing(report),
-    )
-    return filled(
-        "validation.html.j2",
-        sentences=sentences(report),
-        chart=parts.figure("Predicted against earned", aid, drawn.legend() + drawn.svg()),
-        pairs=parts.table(HEAD, lines_of(report), texts=2),
-        name=report.name,
-        others=[
-            {
-                "name": one.name,
-                "sentences": sentences(one),
-                "pairs": parts.table(HEAD, lines_of(one), texts=2),
-            }
-            for one in report.metrics
-            if one.name != report.name
-        ],
-        back=back,
-    )
-
-
-def fragment(report: "ValidationReport") -> str:
-    """Return what a notebook shows."""
-    return in_short(sentences(report), page(report))
-
-
-def picture(report: "ValidationReport") -> "Figure":
-    """Return predicted against earned as a matplotlib figure."""
-    from counterrank.report.pictures import figure_of
-
-    return figure_of([drawing(report)])
-
-
-def terminal(report: "ValidationReport") -> "Iterator[RenderableType]":
-    """Yield what a terminal shows."""
-    from counterrank.report.terminal import safe, tabled
-
-    for one in report.metrics or (report,):
-        for index, line in enumerate(sentences(one)):
-            yield safe(line, "bold" if index == 0 else "")
-        of = f" in {one.name}" if one.name else ""
-        yield tabled(safe(f"Each arm{of}, predicted from each other"), HEAD, lines_of(one))

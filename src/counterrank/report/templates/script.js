@@ -245,14 +245,6 @@
     for (const section of document.querySelectorAll("main > section")) seen.observe(section);
   }
 
-  // Everything is open on paper.
-  let closed = [];
-  window.addEventListener("beforeprint", () => {
-    hide();
-    closed = [...document.querySelectorAll("details.reasons:not([open])")];
-    for (const one of closed) one.open = true;
-  });
-  window.addEventListener("afterprint", () => {
-    for (const one of closed) one.open = false;
-  });
+  // What is closed stays closed on paper; a mark's text has no place there.
+  window.addEventListener("beforeprint", hide);
 })();

@@ -3,11 +3,9 @@
 import json
 from typing import Any
 
-from markupsafe import Markup
-
 from counterrank.estimators import Form, parse
+from counterrank.report.document import Block, Note, Paragraph, Table, section
 from counterrank.report.numbers import count
-from counterrank.report.parts import Section, folded, table, tag
 from counterrank.report.reading import Reading
 
 _TABLE = {
@@ -58,7 +56,7 @@ _TABLE = {
         "V = 1/n Σᵢ Σₗ αₗ Σ_{k near l} rₖ θₗ π(aₖ at l) / Σ_{j near l} θⱼ π₀(aₖ at j)",
     ),
     "pi": (
-        "pseudo-inverse: for one reward a ranking that is a sum over items",
+        "pseudo-inverse: for one reward per ranking that is a sum over items",
         "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))",
     ),
 }
@@ -103,32 +101,25 @@ def describe(name: str) -> tuple[str, str] | None:
 _ELSEWHERE = ("options", "command", "fingerprint", "estimators")
 
 
-def provenance(reading: Reading) -> Section:
-    """Return the estimators in words and formulas, versions, options, fingerprint."""
+def method(reading: Reading) -> list[Block]:
+    """Return the estimators in words and formulas, versions, options, fingerprint, and the command."""
     names = dict.fromkeys(e.estimator for e in reading.estimates)
-    methods = [_method(name, *found) for name in names if (found := describe(name))]
-    facts = table(("what", "value"), _facts(reading), texts=2)
-    body = tag("div", *methods, class_="block methods") + facts
-    command = reading.result.provenance.command
-    if command:
-        shown = tag("pre", command, tabindex="0")
-        body += tag("div", tag("h3", "Repeat it"), shown, class_="block")
-    lead = "The same command on the same data gives the same numbers."
-    return Section("method", "Method and provenance", lead, body)
-
-
-def _method(name: str, words: str, formula: str) -> Markup:
-    return folded(tag("strong", name) + " " + words, tag("p", formula, class_="formula"))
-
-
-def _facts(reading: Reading) -> list[tuple[str, Any]]:
-    log = reading.log
-    return [
+    methods = [
+        Note(found[0], name=name, more=(found[1],)) for name in names if (found := describe(name))
+    ]
+    log, command = reading.log, reading.result.provenance.command
+    facts = [
         ("rankings", count(log.n)),
-        ("positions", log.K),
-        ("data fingerprint", tag("code", log.fingerprint)),
+        ("positions", str(log.K)),
+        ("data fingerprint", log.fingerprint),
         *made_with(reading).items(),
     ]
+    table = Table("What was run on what", ("what", "value"), facts, texts=2)
+    repeat = (
+        [Paragraph("The command that repeats it:"), Paragraph(command, "code")] if command else []
+    )
+    lead = "The same command on the same data gives the same numbers."
+    return section("Method and provenance", "method", *methods, table, *repeat, lead=lead)
 
 
 def made_with(reading: Reading) -> dict[str, str]:

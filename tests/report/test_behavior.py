@@ -1,19 +1,15 @@
 """Kinds of users: joined, named and drawn as the classes of a reward model say."""
 
 import copy
-import re
-from html import unescape
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.report import sample
-from tests.report.test_terminal import shown
 
 from counterrank import behavior as masks
-from counterrank.report import evaluation
-from counterrank.report.numbers import NARROW
-from counterrank.report.visibility import Kinds, kinds, looks_at, seen, visibility
+from counterrank.behavior import ForestDescription
+from counterrank.report.behavior import Kinds, groups, kinds, looks_at, ranges, seen, visibility
 
 K = sample.K
 EVERYTHING, ABOVE, NEAR, ITSELF = (masks.mask(name, K) for name in ("S", "C", "N1", "I"))
@@ -120,37 +116,19 @@ def test_faint_numbers_are_not_seen() -> None:
     assert seen(np.array(sees(EVERYTHING, size=0.6)), 1.5).sum() == K * (K - 1)
 
 
-def test_the_page_shows_every_kind_with_its_share_and_numbers() -> None:
-    part = visibility(sample.reading(model()))
-    assert part is not None
-    text = unescape(str(part.body)).replace(NARROW, " ")
-    assert text.count('class="kind mark"') == 4 and "Kinds of users found" in text
-    assert "<title>48 % of the pages: users look at everything</title>" in text
-    assert "<strong>5 %</strong> look at the item itself only" in text
-    assert "Others: 0.5 %" in text
-    assert text.split("Kinds of users found")[1].count(">direct neighbours</td>") == K
-    assert "Kinds of users found" in evaluation.page(sample.result(model()))
-
-
-def test_the_colours_of_all_kinds_are_on_one_scale() -> None:
-    given = [
-        {"share": share, "sees": sees(EVERYTHING, size=s, noise=0.0)}
-        for share, s in ((0.6, 2.0), (0.4, 1.0))
+def test_every_kind_is_drawn_with_its_share_on_one_scale() -> None:
+    (figure,) = sample.figures(model(), "kinds")
+    assert [card.words for card in figure.drawing.cards] == [
+        "look at everything",
+        "look at what stands above",
+        "look at direct neighbours",
+        "look at the item itself only",
     ]
-    changed = model()
-    changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    text = str(visibility(sample.reading(changed))).split("Kinds of users found")[1]
-    shades = re.findall(r'<path d="([^"]*)" class="on-scale" fill-opacity="([^"]*)"', text)
-    assert [(path.count("M"), shade) for path, shade in shades] == [
-        (K * (K - 1), "0.85"),
-        (K * (K - 1), "0.425"),
-    ]
-
-
-def test_the_terminal_has_one_line() -> None:
-    line = "Kinds of users found: 4 (48 % look at everything; 25 % look at what stands above;"
-    assert line in shown(model(), 200).replace("\N{NO-BREAK SPACE}", " ")
-    assert "Kinds of users" not in shown(sample.model())
+    assert figure.drawing.cards[0].title == "48\u202f% of the pages" and "Others: 0.5" in figure.aid
+    scale = kinds(regression()).scale
+    assert figure.drawing.cards[1].shades[2][1] == pytest.approx(
+        np.array(sees(ABOVE))[2, 1] / scale
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,14 +145,37 @@ def test_damaged_classes_are_left_out(damage: Any) -> None:
     assert kinds({"behaviors": damage}) is None
     changed = model()
     changed["estimates"][0]["details"]["regression"]["behaviors"] = damage
-    text = evaluation.page(sample.result(changed))
-    assert "What is seen from where" in text and "Kinds of users found" not in text
-    assert "Kinds of users" not in shown(changed)
+    assert sample.figures(changed, "visibility") and not sample.figures(changed, "kinds")
 
 
 def test_classes_of_another_length_than_the_average_are_not_drawn() -> None:
     changed = model()
     given = [{"share": 0.5, "sees": [[0, 1], [0, 0]]}, {"share": 0.5, "sees": [[0, 0], [1, 0]]}]
     changed["estimates"][0]["details"]["regression"]["behaviors"] = given
-    part = visibility(sample.reading(changed))
-    assert part is not None and "Kinds of users" not in str(part.body)
+    assert sample.figures(changed, "visibility") and not sample.figures(changed, "kinds")
+
+
+@pytest.mark.parametrize("damage", [None, "text", [[0.0, "x"], [1.0, 0.0]], [[0.0, 1.0]], 5])
+def test_damaged_numbers_are_left_out(damage: Any) -> None:
+    changed = model()
+    changed["estimates"][0]["details"]["regression"]["visibility"] = damage
+    assert visibility(sample.reading(changed)) == []
+
+
+def test_positions_with_the_same_rules_share_their_groups() -> None:
+    found = groups(ForestDescription.from_dict(sample.behavior()))
+    many = (2, 3, 4, 5, 6)
+    assert [(g.rule, g.positions) for g in found] == [
+        ("everyone", (1,)),
+        ("device is mobile", many),
+        ("device is not mobile", many),
+    ]
+    phones = found[1]
+    assert phones.mask[0] is None and phones.mask[2] == (1, 1, 1, 0, 0, 0)
+    assert phones.share == 0.6 and phones.models == ("C",) and ranges(many) == "2–6"
+
+
+def test_every_target_has_its_groups_under_its_name() -> None:
+    figures = sample.figures(None, "groups")
+    assert [one.mark.name for one in figures] == list(sample.TARGETS)
+    assert "only the own item matters" in figures[0].drawing.cards[0].words

@@ -1,0 +1,232 @@
+"""A report as a list of blocks, from which the page, the terminal and the notebook are made.
+
+Every result yields one `Document`. A block says where it is shown: everything stands on the page, a
+terminal shows what is `BRIEF`, and with `--verbose` what is `VERBOSE` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from counterrank.records import Json
+from counterrank.report.charts import AxisScale, Bars, Matrices, Plot, RowChart
+
+BRIEF, VERBOSE, PAGE = range(3)
+
+#: Signs beside the colour of a level or a status: colour is never alone.
+SIGNS = {
+    "reliable": "●", "directional": "◐", "insufficient": "○", "better": "▲", "worse": "▼", "unclear": "◆",
+    "safe": "✓", "broken": "✗", "open": "?", "passed": "✓", "warned": "!", "failed": "✗", "skipped": "·",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a policy looks wherever it is shown: a colour and a shape, never the colour alone."""
+
+    name: str
+    look: str = "t0"
+    shape: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A short label with a level or status, which has a colour and a sign."""
+
+    text: str
+    level: str = ""
+    #: What the label is of: "Result", "Measurement".
+    name: str = ""
+
+    def __str__(self) -> str:
+        sign = SIGNS.get(self.level, "")
+        return f"{sign} {self.text}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A number with a small bar of its interval on a scale that its column shares."""
+
+    text: str
+    value: float
+    low: float
+    high: float
+    scale: AxisScale
+    look: str = "t0"
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.note})" if self.note else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads to another page."""
+
+    text: str
+    href: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Cell = str | Chip | Meter | Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A part of a document; `detail` says where it is shown."""
+
+    detail: int = PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Heading(Block):
+    """The title of a section, which reaches to the next heading."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph(Block):
+    """A sentence or more. Styles: "lead", "aid" (smaller), "strong", "code"."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Block):
+    """A line of a list: a status with its sign, a name, the text, and further lines."""
+
+    text: str
+    status: str = ""
+    name: str = ""
+    more: Sequence[str] = ()
+    #: Places in the log, one a line.
+    examples: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One policy: its lift as a big number, labels, a sentence, the cause, and what would help."""
+
+    mark: Mark
+    number: str
+    interval: str
+    labels: Sequence[Chip]
+    sentence: str
+    cause: str = ""
+    advice: Sequence[str] = ()
+    #: What the number is, where it is no estimate to rely on.
+    above: str = ""
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard(Block):
+    """A card for each policy."""
+
+    cards: Sequence[Card]
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Block):
+    """A table with a caption; the first `texts` columns are left-aligned, the others are numbers.
+
+    Rows have a style: "bold", "dim" or "head" (a title across the table). A narrow terminal leaves
+    out the columns of `minor`, in that order, rather than digits.
+    """
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    texts: int = 1
+    styles: Sequence[str] = ()
+    minor: Sequence[int] = ()
+
+    def style(self, index: int) -> str:
+        """Return the style of a row."""
+        return self.styles[index] if index < len(self.styles) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Block):
+    """A chart with its title, one line on what to see, and its numbers as a table.
+
+    `kind` is the name under which `result.plot(kind)` finds it.
+    """
+
+    kind: str
+    title: str
+    aid: str
+    drawing: RowChart | Plot | Bars | Matrices
+    data: Table | None = None
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Block):
+    """Blocks that a click opens."""
+
+    title: str
+    blocks: Sequence[Block]
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A title and blocks; `data` is the JSON form that travels with the page."""
+
+    title: str
+    blocks: Sequence[Block]
+    data: Json | None = None
+
+    def walk(self) -> Iterator[Block]:
+        """Yield every block, those of folds too."""
+        return walk(self.blocks)
+
+    def figures(self, kind: str = "") -> list[Figure]:
+        """Return the figures of a kind that have something to show; all kinds without one."""
+        found = (one for one in self.walk() if isinstance(one, Figure) and one.drawing.filled)
+        return [one for one in found if kind in ("", one.kind)]
+
+
+def walk(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks and what is folded in them, in the order of reading."""
+    for one in blocks:
+        yield one
+        if isinstance(one, Fold):
+            yield from walk(one.blocks)
+
+
+Kind = TypeVar("Kind", bound=Block)
+
+
+def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list[Block]:
+    """Return a heading with what stands below it; nothing where there is nothing to show."""
+    shown = [one for one in blocks if one is not None and not _empty(one)]
+    if not shown:
+        return []
+    above = [Paragraph(lead, "lead")] if lead else []
+    return [Heading(title, id_), *above, *shown]
+
+
+def _empty(one: Block) -> bool:
+    if isinstance(one, Figure):
+        return not one.drawing.filled
+    return isinstance(one, (Table, Scorecard, Fold)) and not (
+        one.rows
+        if isinstance(one, Table)
+        else one.cards
+        if isinstance(one, Scorecard)
+        else one.blocks
+    )
+
+
+def notes(lines: Iterable[str], detail: int = PAGE) -> list[Note]:
+    """Return lines as a plain list."""
+    return [Note(line, detail=detail) for line in lines]
