@@ -1,7 +1,7 @@
 """What each part of a model is worth: `auto` with it and without it on the same logs of known truth.
 
     python -m benchmarks.ablations --part visibility --logs 2
-    python -m benchmarks.ablations --part choice --worlds clicks --rows 2000
+    python -m benchmarks.ablations --part lists --worlds clicks --rows 2000
 
 Factored worlds are those of `accuracy_study`, click worlds those of `real_rankings` and pages of one
 click. A part is switched off by replacing one function; a part that leaves the package leaves `PARTS`
@@ -27,8 +27,6 @@ _IN = "counterrank.models."
 #: What replaces what, by part.
 PARTS: dict[str, tuple[tuple[str, Any], ...]] = {
     "visibility": ((_IN + "settings.VISIBILITY_LONGEST", 1),),
-    "similarity": ((_IN + "clicks.fit.learned", lambda *given: None),),
-    "choice": ((_IN + "clicks.amounts.compete", lambda click, shown: False),),
     "logistic": ((_IN + "linear.with_logistic", lambda model, ridge, training: model),),
     "lists": (("counterrank.estimators.crossfit.fit_lists", lambda *given: None),),
 }

@@ -186,9 +186,9 @@ def test_the_columns_of_competition_come_from_fits_that_have_not_seen_the_row(ra
     felt = []
     plain = fitting.Predictor.competition
 
-    def spied(self, rankings, strength, alike):
+    def spied(self, rankings, strength):
         felt.append(strength.copy())
-        return plain(self, rankings, strength, alike)
+        return plain(self, rankings, strength)
 
     for row in (None, 0):
         changed = click.copy()
@@ -465,7 +465,7 @@ def test_ten_thousand_items_cost_what_is_shown():
     click = (rng.random((n, 3)) < 0.3).astype(float)
     rankings = Rankings(item, rng.normal(size=(n, 2)))
     model = fit_history(rankings, click, np.arange(n) % 2, folds=2)[-1]
-    assert model.details["items"] == len(np.unique(item)) and model.predictor.similarity is None
+    assert model.details["items"] == len(np.unique(item))
     q = model.expected(rankings.others(rng.choice(20_000, (n, 2, 3))), ALL)
     assert q.mean() == pytest.approx(click.mean(), rel=0.2)
 
@@ -504,7 +504,9 @@ def test_relevance_may_bend_with_the_context():
     click = (rng.random(item.shape) < 1 / (1 + np.exp(-logit))).astype(float)
     fold = np.arange(n) % 3
     straight, bent = (
-        fit_history(Rankings(item, x, bends=bends), click, fold, folds=3, variants=(Variant(),))[0]
+        fit_history(
+            Rankings(item, x, nonlinear=bends), click, fold, folds=3, variants=(Variant(),)
+        )[0]
         for bends in (False, True)
     )
     encoding = bent.predictor.encoding
@@ -540,7 +542,7 @@ def test_trust_that_falls_with_the_place_adds_to_the_log_odds():
     fold = rng.integers(3, size=n)
     plain, placed = (
         fit_history(
-            Rankings(item, np.empty((n, 0)), bends=bends),
+            Rankings(item, np.empty((n, 0)), nonlinear=bends),
             click,
             fold,
             folds=3,
@@ -551,7 +553,8 @@ def test_trust_that_falls_with_the_place_adds_to_the_log_odds():
     errors = [
         np.sqrt(
             np.mean(
-                (model.expected(Rankings(item, np.empty((n, 0)), bends=bends), fold) - chance) ** 2
+                (model.expected(Rankings(item, np.empty((n, 0)), nonlinear=bends), fold) - chance)
+                ** 2
             )
         )
         for bends, model in ((False, plain), (True, placed))

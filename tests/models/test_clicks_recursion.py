@@ -330,9 +330,9 @@ def test_likeness_of_features_competes_where_both_have_features():
     scaling = Scaling(np.array([0.1, -0.2]), np.array([1.0, 2.0]))
     encoding = replace(model.predictor.encoding, features=scaling)
     rich, strength = replace(model.predictor, encoding=encoding), rng.random((4, SLOTS))
-    plain = model.predictor.competition(featured, strength, None)
-    assert plain.shape == (4, SLOTS, 5) == rich.competition(rankings, strength, None).shape
-    found = rich.competition(featured, strength, None)
+    plain = model.predictor.competition(featured, strength)
+    assert plain.shape == (4, SLOTS, 5) == rich.competition(rankings, strength).shape
+    found = rich.competition(featured, strength)
     np.testing.assert_array_equal(found[:, :, :5], plain)
     z = (featured.features - [0.1, -0.2]) / [1.0, 2.0]
     z /= np.linalg.norm(z, axis=2, keepdims=True)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import RankingLog
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
@@ -54,8 +53,6 @@ class CrossFitDefaults:
     same_amount: float = 0.1
     #: Clicks after which the mean amount of an item is known.
     often: int = 10
-    #: Candidates that a reader may see on one page, whether their rewards are logged or not.
-    pool: int = 32
     #: Models have an entry for each pair of positions: longer rankings have none.
     longest: int = 100
 
@@ -363,7 +360,6 @@ def fit_pages(
         variants=variants,
         seed=seed,
         page=sample.page_reward,
-        choice=competition,
     )
     # The mean of a list knows the items below: not for models that must not.
     lists = fit_lists(rankings, sample.reward, fold, folds) if competition else None
@@ -482,30 +478,7 @@ def logged_rankings(batch: RankingLog, target: str) -> Rankings:
     """Return the logged rankings with both policies' scores of every item, where they have scores."""
     extra = scores(batch, target, batch.action[:, None, :])
     logged = rankings_of(batch, extra=None if extra is None else extra[:, 0])
-    return replace(logged, bends=True, pool=pool_of(batch, target))
-
-
-def pool_of(batch: RankingLog, target: str) -> Rankings | None:
-    """Return all candidates of each row as rankings.
-
-    None where they are not known, no more than what is shown, or too many to be seen at once.
-    """
-    sets, most = batch.candidates, DEFAULTS.pool
-    if sets is None or batch.page_reward or not batch.K < sets.counts.max(initial=0) <= most:
-        return None
-    items = sets.dense(sets.items, -1).astype(np.int64)
-    extra = scores(batch, target, items[:, None, :])
-    names = batch.item_feature_names
-    return Rankings(
-        items,
-        context_columns(batch),
-        features=encoded_features(batch.features_of(items), names, batch.categories_of_items)
-        if names
-        else None,
-        extra=None if extra is None else extra[:, 0],
-        bends=True,
-        at=np.full(items.shape, batch.K),
-    )
+    return replace(logged, nonlinear=True)
 
 
 def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:

@@ -22,7 +22,6 @@ from counterrank.models import (
     Parameters,
     Predictor,
     Rankings,
-    Similarity,
     Variant,
     number_table,
 )
@@ -149,7 +148,6 @@ def _written(predictor: Predictor) -> Json:
         "curved": predictor.curved,
         "first": None if predictor.first is None else _written(predictor.first),
         "rivals": None if predictor.rivals is None else _scaling(predictor.rivals),
-        "similarity": None if predictor.similarity is None else _similarity(predictor.similarity),
     }
 
 
@@ -179,7 +177,7 @@ def _read(data: Mapping[str, Any]) -> Predictor:
     curved, rivals = _switch(data, "curved"), None
     if data["rivals"] is not None:
         rivals = _scaled(data["rivals"])
-        known = 4 + curved + (data["similarity"] is not None) + (features is not None)
+        known = 4 + curved + (features is not None)
         if len(rivals.mean) != known:
             raise ValueError(
                 f"it reads {len(rivals.mean)} columns of competition where this version has {known}; "
@@ -197,9 +195,6 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         np.empty(0),
         first=first,
         rivals=rivals,
-        similarity=None
-        if data["similarity"] is None
-        else _similar(data["similarity"], parameters.items),
         curved=curved,
     )
 
@@ -245,17 +240,6 @@ def _refuse_misfits(
 
 def _width(scaling: Scaling | None) -> int:
     return 0 if scaling is None else len(scaling.mean)
-
-
-def _similarity(similarity: Similarity) -> Json:
-    return {"place": similarity.place[-1].tolist(), "sign": similarity.sign[-1].tolist()}
-
-
-def _similar(data: Mapping[str, Any], items: int) -> Similarity:
-    place, sign = np.asarray(data["place"], dtype=np.float64), _numbers(data["sign"])
-    if place.shape != (items + 1, len(sign)) or not np.isfinite(place).all():
-        raise ValueError("the places of items do not fit their number")
-    return Similarity(place[None], sign[None])
 
 
 def _scaling(scaling: Scaling) -> Json:

@@ -16,7 +16,6 @@ from counterrank.models.clicks.model import (
     Encoding,
     Parameters,
     Predictor,
-    Similarity,
     number_table,
     rivalry,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "Parameters",
     "Predictor",
     "RepeatedLists",
-    "Similarity",
     "Stream",
     "number_table",
     "rivalry",

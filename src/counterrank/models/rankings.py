@@ -40,15 +40,8 @@ class Rankings:
     extra: Floats | None = None
     lookup: Callable[[Ints], Floats] | None = None
     log: RankingLog | None = None
-    #: All that each request could have shown, as rankings of the same requests in any order; None
-    #: where that is not known or too much.
-    pool: "Rankings | None" = None
-    #: Whether a model may bend: squares of the context, and features by place, are columns too.
-    bends: bool = False
-    #: The place of each slot (m, K), from 0, where it is not the slot's number; `page` and beyond are
-    #: beside the page.
-    at: Ints | None = None
-    page: int | None = None
+    #: Whether squares of the context, and features by place, are columns too.
+    nonlinear: bool = False
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
     _memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
@@ -98,11 +91,6 @@ class Rankings:
         return int(self.item.shape[1])
 
     @property
-    def places(self) -> Ints:
-        """The place of each slot (m, K), from 0."""
-        return np.broadcast_to(np.arange(self.K), self.item.shape) if self.at is None else self.at
-
-    @property
     def extras(self) -> int:
         """Number of extra numbers of a slot."""
         return 0 if self.extra is None else self.extra.shape[2]
@@ -134,7 +122,6 @@ class Rankings:
             row=self.row[rows],
             features=None if self.features is None else self.features[rows],
             extra=None if self.extra is None else self.extra[rows],
-            at=None if self.at is None else self.at[rows],
         )
 
     def parts(self) -> "Iterator[tuple[slice, Rankings]]":
@@ -152,42 +139,6 @@ class Rankings:
             self._memo[key] = make()
         made: Made = self._memo[key]
         return made
-
-
-def with_candidates(rankings: Rankings) -> Rankings:
-    """Return the rankings, each followed by the candidates of its request that it does not show.
-
-    These stand beside the page.
-
-    >>> pool = Rankings(item=[[1, 2, 3]], x=np.empty((1, 0)))
-    >>> both = with_candidates(Rankings(item=[[3, 1]], x=np.empty((1, 0)), pool=pool))
-    >>> both.item.tolist(), both.places.tolist()
-    ([[3, 1, 2]], [[0, 1, 2]])
-    """
-    pool, K = rankings.pool, rankings.K
-    assert pool is not None
-    whole = pool.take(rankings.row)
-    shown = (whole.item[:, None, :] == rankings.item[:, :, None]).any(axis=1)
-    item = np.concatenate([rankings.item, np.where(shown, -1, whole.item)], axis=1)
-    # Shown items stay in front, padding goes to the end.
-    order = np.argsort(item < 0, axis=1, kind="stable")
-    order = order[:, : int((item >= 0).sum(axis=1).max())]
-
-    def joined(own: Floats | None, other: Floats | None) -> Floats | None:
-        if own is None or other is None:
-            return own
-        both = np.concatenate([own, other], axis=1)
-        return np.take_along_axis(both, order[:, :, None], axis=1)
-
-    return replace(
-        rankings,
-        item=np.take_along_axis(item, order, axis=1),
-        features=joined(rankings.features, whole.features),
-        extra=joined(rankings.extra, whole.extra),
-        at=np.minimum(order, K),
-        page=K,
-        pool=None,
-    )
 
 
 def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:

@@ -10,7 +10,7 @@ from counterrank.models.base import ALL, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
 from counterrank.models.clicks.model import ClickModel, Predictor
-from counterrank.models.clicks.pages import ChoiceModel, compete, fit_choices, fit_pages
+from counterrank.models.clicks.pages import fit_pages
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
@@ -47,7 +47,7 @@ _FAR = 20.0
 class AmountModel(ListModel):
     """Click x amount: the click-history model of "not zero", times the mean amount of a click."""
 
-    clicks: ClickModel | ChoiceModel
+    clicks: ClickModel
     amount: Means
 
     @property
@@ -160,14 +160,11 @@ def fit_list_models(
     variants: tuple[Variant, ...] | None = None,
     seed: int = 0,
     page: bool = False,
-    choice: bool = False,
 ) -> tuple[ListModel, ...]:
     """Return cross-fitted models of the rewards' kind, one for each variant (`variants_for` unless given).
 
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
     than the rankings have are left out. `page` says that each page has one reward, at its last slot.
-    `choice` adds models in which the items of a page compete for a click, where clicks exclude each
-    other.
     """
     reward = np.asarray(reward, dtype=np.float64)
     if page:
@@ -179,12 +176,7 @@ def fit_list_models(
     )
     if kind is RewardKind.NUMBERS:
         return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    clicks: tuple[ClickModel | ChoiceModel, ...] = fit_history(
-        rankings, reward, fold, folds=folds, variants=variants, seed=seed
-    )
-    shown = rankings.item >= 0
-    if choice and compete((reward != 0.0) & shown, shown):
-        clicks += fit_choices(rankings, reward, fold, folds=folds, seed=seed)
+    clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
     return (
         clicks
         if kind is RewardKind.CLICKS
@@ -193,7 +185,7 @@ def fit_list_models(
 
 
 def _with_amounts(
-    clicks: tuple[ClickModel | ChoiceModel, ...],
+    clicks: tuple[ClickModel, ...],
     rankings: Rankings,
     reward: Floats,
     fold: Ints,

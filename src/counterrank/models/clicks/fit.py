@@ -26,7 +26,6 @@ from counterrank.models.clicks.kernels.likelihood import (
 )
 from counterrank.models.clicks.kernels.pages import (
     CHANCE,
-    CHOICE,
     NUMBER,
     TOTAL,
     page_derivatives,
@@ -34,14 +33,12 @@ from counterrank.models.clicks.kernels.pages import (
     page_means,
     page_weights,
 )
-from counterrank.models.clicks.kernels.recursion import Shown, reading
+from counterrank.models.clicks.kernels.recursion import reading
 from counterrank.models.clicks.model import (
     ClickModel,
     Encoding,
     Parameters,
     Predictor,
-    Similarity,
-    learned,
     skips,
 )
 from counterrank.models.clicks.settings import SETTINGS
@@ -91,20 +88,10 @@ class ClickRows:
         x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
         unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
-        dispersion = 1.0
-        if family == CHOICE:
-            # The budget is the most clicks of a page: so many choices, each among the items and nothing.
-            most = max(float(click.sum(axis=1).max()), 1.0)
-            y, dispersion = click / most, 1.0 / most
-            if rankings.page is not None:
-                # Nobody could click what stands beside the page.
-                y = np.where(shown & (rankings.places >= rankings.page), -1.0, y)
-        sure = family in (CLICKS, CHOICE) or (
-            family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all())
-        )
+        sure = family == CLICKS or (family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all()))
         return cls(
             rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
-            dispersion, not sure,
+            free=not sure,
         )  # fmt: skip
 
 
@@ -144,9 +131,6 @@ class Slots:
         cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
         slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
         k = cell // (rows.rankings.K + 1)
-        if rows.rankings.at is not None:
-            # Without clicks above, and all at the one place beside the page.
-            cell = rows.rankings.at[row, k] * (rows.rankings.K + 1)
         whole = cls(cell, last, own, row, k, rows.y[row, k])
         return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
 
@@ -231,7 +215,7 @@ def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPri
         # Rate = examination x attraction: divide the click rate by the prior examination.
         attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
         level = float(np.log(attracted / (1 - attracted)))
-    elif rows.family in (CHOICE, CHANCE, TOTAL):
+    elif rows.family in (CHANCE, TOTAL):
         level = _level(rows)
     else:
         level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
@@ -242,12 +226,9 @@ def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPri
 
 def _level(rows: ClickRows) -> float:
     """Return the constant with which pages of equal slots have the logged mean reward."""
-    earned = np.maximum(rows.y, 0.0) if rows.family == CHOICE else rows.y
-    mean, length = float(earned.sum(axis=1).mean()), rows.lengths.mean()
+    mean = float(rows.y.sum(axis=1).mean())
     chance = float(np.clip(mean, 1e-4, 1 - 1e-4))
     odds = float(np.log(chance / (1 - chance)))
-    if rows.family == CHOICE:
-        return odds - float(np.log(length))
     weight = float((np.cumsum(page_weights(rows.rankings.K))[rows.lengths - 1]).mean())
     return (odds if rows.family == CHANCE else float(np.log(max(mean, 1e-300)))) / weight
 
@@ -286,9 +267,7 @@ def prepared(
         rankings.x[rankings.row],
         features=rankings.features,
         extra=rankings.extra,
-        at=rankings.at,
-        page=rankings.page,
-        bends=rankings.bends,
+        nonlinear=rankings.nonlinear,
     )
     return ClickRows.of(family, own, reward, fold, folds)
 
@@ -348,17 +327,13 @@ def _fitted(
     # A variant with competition starts at the same one without it, others at the widest so far.
     narrower = [made[v] for v in made if not v.competition]
     before = first or (narrower[-1] if narrower else None)
-    rivals, columns, similarity = None, common, None
+    rivals, columns = None, common
     read = np.zeros(rows.click.shape)
     if first is not None:
-        similarity = _similarity(rows, first)
-        # Strengths and similarity are estimated from clicks. Every fit therefore reads those of a row
-        # from the fit that left the row's fold out; else a column would contain the row's own clicks.
+        # Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit
+        # that left the row's fold out; else a column would contain the row's own clicks.
         strength = first.strength(rows.rankings, rows.fold, rows.x)
-        alike = (
-            None if similarity is None else similarity.above(rows.numbers, rows.lengths, rows.fold)
-        )
-        competing = first.competition(rows.rankings, strength, alike)
+        competing = first.competition(rows.rankings, strength)
         if rows.family == CLICKS:
             read = _read(rows, strength)
         rivals = Scaling.of(competing[shown])
@@ -399,7 +374,6 @@ def _fitted(
         "columns": p,
         "extra": variant.extra,
         "competition": variant.competition,
-        "similarity_rank": 0 if similarity is None else similarity.sign.shape[1],
         "spreads": {name: float(sd) for name, sd in zip(_GROUPS, prior.spread, strict=True)},
         "newton_steps": steps,
     }
@@ -413,7 +387,6 @@ def _fitted(
         prior.spread,
         climb.dispersion,
         first,
-        similarity,
         rivals,
         curved,
     )
@@ -424,15 +397,6 @@ def _read(rows: ClickRows, strength: Floats) -> Floats:
     out = np.zeros(strength.shape)
     reading(skips(rows.rankings, strength), rows.click, rows.lengths, out)
     return out
-
-
-def _similarity(rows: ClickRows, first: Predictor) -> Similarity | None:
-    """Return the similarity of items, from residuals of rows that each fit has not seen."""
-    if rows.family != CLICKS or rows.rankings.K < 2:
-        return None
-    attraction = first.strength(rows.rankings, rows.fold)
-    shown = Shown(rows.numbers, rows.lengths, rows.fold)
-    return learned(attraction, first.parameters.examination, shown, rows.click)
 
 
 def _widened(before: Parameters, p: int) -> Floats:
@@ -515,9 +479,8 @@ class Climb:
         family = self.rows.family
         likelihood(u, v, y, given.row, family, self.dispersion, su, sv)
         derivatives(su, sv, y, given.row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
-        if family >= CHOICE:
-            huu = huu + (huv + np.where(y < 0.0, hvv, 0.0)) * su**2
-            hvv = huu
+        if family >= CHANCE:
+            huu = hvv = huv * su**2
         out = np.empty(len(theta))
         squared = {
             name: getattr(given, name) ** 2
@@ -546,7 +509,7 @@ class Climb:
             apart = 1 + len(slots.y) // SETTINGS.block_slots
             some = np.flatnonzero(slots.row % apart == 0)
             row = slots.row[some]
-            k = self.rows.rankings.places[row, slots.k[some]]
+            k = slots.k[some]
             before, N = slots.cell[some] % (K + 1) - 1, len(some)
             z, context = own[:, some], given.context[row].T
             design = np.zeros((len(common), N))
@@ -560,7 +523,7 @@ class Climb:
                 [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
             )
             values = theta[common]
-            together = self.rows.family >= CHOICE
+            together = self.rows.family >= CHANCE
             block = (
                 self._pages(design, values @ design, slots.y[some], row)
                 if together
@@ -590,18 +553,13 @@ class Climb:
 
     def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
         """Return the Fisher block of columns (., N) where the slots of a page have one likelihood."""
-        rate, total, slope, own, cross, beside = np.empty((6, len(y)))
+        rate, total, slope, cross = np.empty((4, len(y)))
         family, none = self.rows.family, np.zeros(len(y))
         page_likelihood(predicted, none, y, row, family, self.dispersion, rate, total)
-        page_derivatives(
-            rate, total, y, row, family, self.dispersion, False, slope, own, cross, beside
-        )
+        page_derivatives(rate, total, y, row, family, self.dispersion, slope, cross)
         first = np.flatnonzero(np.diff(row, prepend=-1))
         pages = np.add.reduceat(design * rate, first, axis=1)
-        out: Floats = (design * own) @ design.T + (pages * cross[first]) @ pages.T
-        if family == CHOICE:
-            open_ = np.add.reduceat(design * np.where(y < 0.0, rate, 0.0), first, axis=1)
-            out += (open_ * np.maximum.reduceat(beside, first)) @ open_.T
+        out: Floats = (pages * cross[first]) @ pages.T
         return out
 
     def _dispersion(self, slots: Slots, predicted: Floats) -> float:

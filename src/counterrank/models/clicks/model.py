@@ -4,13 +4,7 @@ P(click at k | x, a, last click at l) = s(t_kl + h[a_l] + g r_kl) s(v_k), with s
 The first factor is the chance that slot k is examined; r_kl is what the items skipped since l say of
 it. The second factor is the chance that the item attracts. WHY.md lists the models that this nests.
 
-An item may lose clicks to similar items above it. Similarity is learned from clicks where they show
-any, and read off the features where there are features. The loss of one item below another is a table
-of items x items, which has too many numbers for its rows. If items are alike in a few ways (hidden
-categories, brands), the table has low rank, and the leading eigenvectors of the standardised residuals
-of pairs estimate it. An eigenvector is kept if its eigenvalue is larger than those of the same
-residuals with random signs. It is then shrunk: noise enlarges an eigenvalue and turns its vector
-(Benaych-Georges & Nadakuditi 2011).
+An item may lose clicks to similar items above it, by its features where there are any.
 """
 
 from dataclasses import dataclass, field
@@ -32,119 +26,11 @@ from counterrank.models.clicks.kernels.recursion import (
     click_history,
     competition,
     cosines_above,
-    pair_evidence,
-    similar_above,
     skipped,
 )
-from counterrank.models.clicks.settings import SETTINGS, SIGNS_SEED
+from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
 from counterrank.records import Json
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Similarity:
-    """Places u of items (F + 1, I + 1, r) by fold left out, and signs (F + 1, r).
-
-    The effect of a pair on the logit is u_a' diag(sign) u_b.
-    """
-
-    place: Floats
-    sign: Floats
-
-    def above(self, numbers: Ints, lengths: Ints, fold: int | Ints) -> Floats:
-        """Return the effect of all items above each slot (m, K)."""
-        out = np.zeros(numbers.shape)
-        folds = by_row(fold, len(self.place) - 1, len(numbers))
-        similar_above(self.place, self.sign, numbers, lengths, folds, out)
-        return out
-
-
-def learned(
-    attraction: Floats, seen: Examination, shown: Shown, click: Floats
-) -> Similarity | None:
-    """Return the similarity that residuals of pairs show, or None where they show only noise.
-
-    `attraction` (m, K) and `seen` are those of a click model. Each ranking is predicted by the fit that
-    left its fold out.
-    """
-    folds, size = len(seen.odds) - 1, seen.after.shape[1]
-    if not 3 < size <= SETTINGS.similar_items:
-        return None
-    slope, bend = np.zeros((folds, size, size)), np.zeros((folds, size, size))
-    pair_evidence(attraction, seen, shown, click, slope, bend)
-    # Similarity is symmetric.
-    slope, bend = slope + slope.transpose(0, 2, 1), bend + bend.transpose(0, 2, 1)
-    # The rank is decided once, on all rows: folds of different rank would be different models. The
-    # places leave each fold out.
-    rank, noise = _ranked(_standard(slope.sum(axis=0), bend.sum(axis=0)))
-    if rank == 0:
-        return None
-    places, signs = np.zeros((folds + 1, size, rank)), np.zeros((folds + 1, rank))
-    for f in range(folds + 1):
-        kept = np.arange(folds) != f
-        places[f], signs[f] = _placed(slope[kept].sum(axis=0), bend[kept].sum(axis=0), noise, rank)
-    return Similarity(places, signs)
-
-
-def _standard(slope: Floats, bend: Floats) -> Floats:
-    """Return residuals of pairs in standard errors; pairs with little evidence are shrunk to zero."""
-    out: Floats = slope / np.sqrt(bend + SETTINGS.pair_weight)
-    return out
-
-
-def _leading(table: Floats) -> tuple[Floats, Floats]:
-    """Return the eigenvalues that are largest in size, and their vectors."""
-    values, vectors = np.linalg.eigh(table)
-    order = np.argsort(-np.abs(values), kind="stable")[: SETTINGS.similar_rank]
-    return values[order], vectors[:, order]
-
-
-def _ranked(table: Floats) -> tuple[int, float]:
-    """Return how many eigenvalues are larger than noise, and the size of the noise.
-
-    Similarity itself makes residuals large, so each eigenvector found is subtracted before the noise
-    is measured again.
-    """
-    values, vectors = _leading(table)
-    rank = 0
-    while True:
-        noise = _noise(table - (vectors[:, :rank] * values[:rank]) @ vectors[:, :rank].T)
-        found = int((np.abs(values) > SETTINGS.evidence * noise).sum())
-        if found <= rank:
-            return rank, noise
-        rank = found
-
-
-def _noise(table: Floats) -> float:
-    """Return the largest eigenvalue of the same residuals with random signs, averaged over three draws."""
-    rng = np.random.default_rng(SIGNS_SEED)
-    found = []
-    for _ in range(3):
-        flip = np.triu(rng.choice((-1.0, 1.0), table.shape), 1)
-        found.append(np.abs(np.linalg.eigvalsh(table * (flip + flip.T))).max())
-    return float(np.mean(found))
-
-
-def _placed(slope: Floats, bend: Floats, noise: float, rank: int) -> tuple[Floats, Floats]:
-    """Return places (I + 1, rank) and signs from the sums of one set of rows.
-
-    A residual is the effect times the root of the pair's evidence. That root is about s_a s_b, and
-    dividing by it gives effects.
-    """
-    values, vectors = _leading(_standard(slope, bend))
-    values, vectors = values[:rank], vectors[:, :rank]
-    # The largest eigenvalue of a symmetric noise matrix with entries of variance s^2 is 2 s sqrt(I);
-    # `level` is s^2 I. A true eigenvalue t appears as t + level / t, and its vector keeps the share
-    # 1 - level / t^2. Solve for t, then shrink.
-    level = (noise / 2) ** 2
-    inside = np.maximum(values**2 - 4 * level, 0.0)
-    plain = (np.abs(values) + np.sqrt(inside)) / 2
-    kept = np.where(
-        inside > 0, plain * np.maximum(1 - level / np.maximum(plain**2, 1e-300), 0.0), 0.0
-    )
-    row = bend.sum(axis=1)
-    evidence = np.sqrt(row / np.sqrt(max(row.sum(), 1e-300)) + np.sqrt(SETTINGS.pair_weight))
-    return vectors * np.sqrt(kept) / evidence[:, None], np.sign(values)
 
 
 def alike_above(features: Floats, shown: Bools) -> Floats:
@@ -189,13 +75,13 @@ class Encoding:
         seen = np.unique(rankings.item[shown])
         scalings = [
             None if part is None else Scaling.of(part[shown], logs=logs)
-            for part, logs in ((rankings.features, rankings.bends), (rankings.extra, False))
+            for part, logs in ((rankings.features, rankings.nonlinear), (rankings.extra, False))
         ]
         # Each item has slopes in the context of its own while these are few numbers. In large
         # catalogues the context acts through features.
         slopes = len(seen) * rankings.x.shape[1] <= SETTINGS.slopes
         squared = np.empty(0, dtype=np.int64)
-        if rankings.bends and slopes and rankings.x.shape[1] <= SETTINGS.squares:
+        if rankings.nonlinear and slopes and rankings.x.shape[1] <= SETTINGS.squares:
             # The square of an indicator is the indicator.
             squared = np.flatnonzero([len(np.unique(one)) > 2 for one in rankings.x.T])
         return cls(
@@ -206,7 +92,7 @@ class Encoding:
             scalings[1],
             slopes,
             squared,
-            rankings.bends,
+            rankings.nonlinear,
         )
 
     @property
@@ -295,7 +181,9 @@ class Encoding:
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         parts: list[Floats] = []
         # Centred at about its mean on a page, so that a feature's own column keeps its mean effect.
-        place = (np.log1p(rankings.places) - 1.0)[:, :, None]
+        place = np.broadcast_to(
+            (np.log1p(np.arange(rankings.K)) - 1.0)[:, None], (rankings.m, rankings.K, 1)
+        )
         if not self.slopes:
             own = x[rankings.row]
             parts.append(np.broadcast_to(own[:, None, :], (rankings.m, rankings.K, own.shape[1])))
@@ -408,7 +296,6 @@ class Predictor:
     spread: Floats
     dispersion: float = 1.0
     first: "Predictor | None" = None
-    similarity: Similarity | None = None
     #: Scaling of the competition columns.
     rivals: Scaling | None = None
     #: Whether predictions are log odds, whose strength is a chance.
@@ -467,31 +354,25 @@ class Predictor:
         self, rankings: Rankings, folds: Ints, x: Floats, strength: Floats | None, out: Floats
     ) -> None:
         shown = self.shown(rankings, folds)
-        numbers, lengths = shown.item, shown.lengths
         columns = self.encoding.columns(rankings, x, self.variant.extra)
-        others = np.empty((*numbers.shape, 0))
+        others = np.empty((*shown.item.shape, 0))
         if self.rivals is not None and strength is not None:
-            alike = (
-                None if self.similarity is None else self.similarity.above(numbers, lengths, folds)
-            )
-            others = self.rivals.apply(self.competition(rankings, strength, alike))
+            others = self.rivals.apply(self.competition(rankings, strength))
         own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
         given = Attraction(
             self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
         )
         attractions(given, shown, out)
 
-    def competition(self, rankings: Rankings, strength: Floats, alike: Floats | None) -> Floats:
+    def competition(self, rankings: Rankings, strength: Floats) -> Floats:
         """Return the columns of competition (m, K, 4 or more).
 
         They are the strengths of the other slots, the rest of the page (where strengths are chances),
-        learned similarity `alike` (m, K) and similarity of features (where there are any).
+        and similarity of features (where there are any).
         """
         parts = [rivalry(strength, rankings.lengths)]
         if self.curved:
             parts.append(rest_of_page(strength, rankings.lengths)[..., None])
-        if alike is not None:
-            parts.append(alike[..., None])
         if self.encoding.features is not None and rankings.features is not None:
             parts.append(rankings.once(("alike", self.encoding), lambda: self._alike(rankings)))
         return np.concatenate(parts, axis=2)

@@ -2,10 +2,6 @@
 
 from dataclasses import dataclass
 
-#: Seed of the random signs that measure noise. It is fixed, because the same residuals must give the
-#: same answer whatever the seed.
-SIGNS_SEED = 61
-
 
 @dataclass(frozen=True, slots=True)
 class ClickSettings:
@@ -84,12 +80,8 @@ class ClickSettings:
     # Which model the rewards get.
     #: Least share of zeros with which nonnegative rewards are amounts of clicks.
     zeros: float = 0.05
-    #: Clicks of a page exclude each other where they vary by less than this part of independent slots.
-    #: Pages of one click have 0 to .4, readers who go on after a click .7 and more (six simulated
-    #: worlds and real news pages).
-    exclude: float = 0.5
 
-    # Competition and similarity.
+    # Competition.
     #: Least share of readers who skip an item they see, whatever a first fit says: one skip does not
     #: prove that the reader has left.
     missed: float = 0.05
@@ -97,14 +89,6 @@ class ClickSettings:
     rest_discount: float = 0.5
     #: Odds of doing something else, so that a page of unattractive items has a logarithm.
     rest_floor: float = 0.2
-    #: Items up to which similarity is learned: in larger catalogues pairs are too rare.
-    similar_items: float = 500.0
-    #: Dimensions of similarity that a few thousand rankings can show (development worlds).
-    similar_rank: int = 6
-    #: Eigenvalues count beyond this many times the largest of noise (development worlds).
-    evidence: float = 1.15
-    #: Information added to each pair: pairs seen once or twice would else have the largest residuals.
-    pair_weight: float = 1.0
 
 
 SETTINGS = ClickSettings()

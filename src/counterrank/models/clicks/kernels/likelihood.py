@@ -15,7 +15,7 @@ prior means.
 
 The same linear map serves means of numbers: u + v itself (family NORMAL), or its exponential
 (GAMMA: positive amounts with a variance in proportion to the squared mean); their dispersion scales
-the likelihood. Families from CHOICE on are likelihoods of whole pages (`pages`).
+the likelihood. Families from CHANCE on are likelihoods of whole pages (`pages`).
 
 `LinearMap` holds what the map reads. Products of features and context are columns that nobody writes
 down: `context` (n, C) times the `bent` columns from `at` on, feature by feature. Their parameters
@@ -32,7 +32,7 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import helper, jit, vector_jit
 from counterrank.models.clicks.kernels.pages import (
-    CHOICE,
+    CHANCE,
     page_derivatives,
     page_likelihood,
     page_product,
@@ -356,7 +356,7 @@ def likelihood(u: Floats, v: Floats, y: Floats, row: Ints, family: int, dispersi
     """
     if family == CLICKS:
         return _of_clicks(u, v, y, su, sv)
-    if family >= CHOICE:
+    if family >= CHANCE:
         return page_likelihood(u, v, y, row, family, dispersion, su, sv)
     total = 0.0
     for s in range(len(u)):
@@ -396,13 +396,13 @@ def derivatives(su: Floats, sv: Floats, y: Floats, row: Ints, family: int, dispe
                 rv: Floats, huu: Floats, huv: Floats, hvv: Floats) -> None:  # fmt: skip
     """Write slopes in u and v, and minus the second derivatives: exact, or their mean (the Fisher matrix).
 
-    Families of whole pages write the diagonal into huu and what slots share into huv and hvv.
+    Families of whole pages write what the slots of a page share into huv.
     """
     if family == CLICKS:
         _of_chances(su, sv, y, exact, ru, rv, huu, huv, hvv)
         return
-    if family >= CHOICE:
-        page_derivatives(su, sv, y, row, family, dispersion, exact, ru, huu, huv, hvv)
+    if family >= CHANCE:
+        page_derivatives(su, sv, y, row, family, dispersion, ru, huv)
         for s in range(len(su)):
             rv[s] = ru[s]
         return
@@ -507,9 +507,9 @@ def newton(theta: Floats, prior: NormalPrior, given: LinearMap, observed: Observ
             if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
                 break
             linear(direction, given, du, dv)
-            if family >= CHOICE:
-                page_product(huu, huv, hvv, su, y, row, du, dv)
-            for s in range(0 if family >= CHOICE else N):
+            if family >= CHANCE:
+                page_product(huv, su, row, du, dv)
+            for s in range(0 if family >= CHANCE else N):
                 through = huu[s] * du[s] + huv[s] * dv[s]
                 dv[s] = huv[s] * du[s] + hvv[s] * dv[s]
                 du[s] = through
@@ -539,7 +539,7 @@ def newton(theta: Floats, prior: NormalPrior, given: LinearMap, observed: Observ
         exact = near or promise < _NEAR
         done = not promise > enough
         # With likelihoods of pages a small promise may come from a long step, which is tried as well.
-        if done and family < CHOICE:
+        if done and family < CHANCE:
             for j in range(P):
                 theta[j] += step[j]
             return value, taken + 1

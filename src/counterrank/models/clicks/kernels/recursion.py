@@ -226,52 +226,6 @@ def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
 
 
 @jit
-def pair_evidence(attraction: Floats, seen: Examination, shown: Shown, click: Floats, slope: Floats,
-                  bend: Floats) -> None:  # fmt: skip
-    """Add the likelihood's slope and curvature in the own logit for each pair (own item, item above) and fold.
-
-    `slope` and `bend` are (F, I + 1, I + 1). The parameters of a ranking's fold are those that leave it
-    out.
-    """
-    item, lengths, odds, after = shown.item, shown.lengths, seen.odds, seen.after
-    for i in range(len(item)):
-        f, last = shown.fold[i], -1
-        for k in range(lengths[i]):
-            a, own = item[i, k], attraction[i, k]
-            # s(u) = 1 / (1 + hidden): examination given the last observed click.
-            hidden = odds[f, k, last + 1] * (after[f, item[i, last]] if last >= 0 else 1.0)
-            chance = own / (1.0 + hidden)
-            weight = chance / max(1.0 - chance, 1e-9)
-            clicked = click[i, k] > 0.0
-            first = (1.0 if clicked else -weight) * (1.0 - own)
-            second = weight * (1.0 - own) ** 2
-            for j in range(k):
-                slope[f, a, item[i, j]] += first
-                bend[f, a, item[i, j]] += second
-            if clicked:
-                last = k
-
-
-@jit
-def similar_above(
-    place: Floats, sign: Floats, item: Ints, lengths: Ints, fold: Ints, out: Floats
-) -> None:
-    """Write sum_j<k u_k' diag(sign) u_j (m, K) into out, u the items' places (F, I + 1, r), sign (F, r)."""
-    r = place.shape[2]
-    total = np.zeros(r)
-    for i in range(len(item)):
-        f = fold[i]
-        total[:] = 0.0
-        for k in range(lengths[i]):
-            own = place[f, item[i, k]]
-            value = 0.0
-            for j in range(r):
-                value += sign[f, j] * own[j] * total[j]
-                total[j] += own[j]
-            out[i, k] = value
-
-
-@jit
 def cosines_above(features: Floats, shown: Bools, out: Floats) -> None:
     """Write the sum of cosines between each slot's features (m, K, p) and those above, zero in the padding."""
     m, K, p = features.shape
@@ -300,20 +254,3 @@ def chances(values: Floats, lengths: Ints) -> None:
     for i in range(m):
         for k in range(lengths[i], K):
             values[i, k] = 0.0
-
-
-@jit
-def not_shown(rate: Floats, pool: Ints, row: Ints, item: Ints, lengths: Ints, out: Floats) -> None:
-    """Write the sum of the rates (n, C) of the candidates that a ranking does not show (m,).
-
-    Ranking i belongs to request row[i].
-    """
-    for i in range(len(item)):
-        r, total = row[i], 0.0
-        for c in range(pool.shape[1]):
-            shown = pool[r, c] < 0
-            for k in range(lengths[i]):
-                shown = shown or item[i, k] == pool[r, c]
-            if not shown:
-                total += rate[r, c]
-        out[i] = total
