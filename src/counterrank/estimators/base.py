@@ -425,6 +425,10 @@ class Plan(ABC, Generic[State]):
         """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
         return np.ones(1)
 
+    def within(self, state: State) -> Plan[State]:
+        """Return the plan for groups of the rows of this state, which follow what all rows decided."""
+        return self
+
     def estimate(self, state: State) -> Estimate:
         """Return what `finish` makes of the state; of a single ranking or unit, the value alone."""
         found = self.finish(state)

@@ -255,7 +255,7 @@ def judge(
         )
         found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
     groups = group_estimates(
-        state.segments, state.paired, run.main, run.recommended, options.baseline
+        states, state.segments, state.paired, run.main, run.recommended, options.baseline
     )
     return JudgedReward(
         run,

@@ -1,7 +1,7 @@
 """Groups of rows: how a log is cut, and what each target would earn in every group."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,6 +89,7 @@ Group = tuple[str, str]
 
 
 def group_estimates(
+    whole: Mapping[Hashable, Any],
     states: Mapping[Group, Sequence[Any]],
     paired: Mapping[Group, Sums],
     main: Sequence[Sequence[Job]],
@@ -97,10 +98,14 @@ def group_estimates(
 ) -> dict[str, dict[Group, Estimate]]:
     """Return the recommended estimates of each target in each group.
 
-    `states` and `paired` are the sums of each group; lifts are those over the baseline.
+    `whole` are the states of all rows by plan, `states` and `paired` the sums of each group; lifts are
+    those over the baseline.
     """
     jobs = {
-        job.target: job for group in main for job in group if recommended[job.target] == job.name
+        job.target: replace(job, plan=job.plan.within(whole[job.plan.key]))
+        for group in main
+        for job in group
+        if recommended[job.target] == job.name
     }
     found: dict[str, dict[Group, Estimate]] = {target: {} for target in jobs}
     for key in sorted(states):

@@ -132,6 +132,19 @@ def test_totals_and_combination_give_the_centre_of_the_interval(log):
     assert sum(plan.finish(state).interval()) / 2 == pytest.approx(combined, rel=1e-9)
 
 
+def test_groups_of_rows_average_to_all_of_them(log):
+    plan, state = run(MemorySource(log, threads=1))
+    cuts = np.array_split(np.arange(log.n), [700, 1900])
+    parts = [plan.partial(View(log.take(rows), "new")).state for rows in cuts]
+    whole, found = plan.finish(state), [plan.within(state).finish(one) for one in parts]
+    shares = [one.n / log.n for one in found]
+    lifts = [one.lift for one in found]
+    assert shares @ np.array([one.value for one in lifts]) == pytest.approx(whole.lift.value)
+    for one in lifts:
+        assert one.low <= one.value <= one.high
+        assert one.high - one.low > whole.lift.high - whole.lift.low
+
+
 def test_without_distributions_it_works_and_says_so(env, log):
     found = Auto().estimate(without_distributions(log), "new")
     assert found.flags[0].startswith("weights-only") and "new_dist" in found.flags[0]

@@ -223,6 +223,20 @@ def test_whole_rankings_count_by_what_lists_leave_unknown():
     assert decide(strong, unknown=1e-9).steps[-1].share == pytest.approx(0.99, rel=1e-9)
 
 
+def test_a_group_of_rows_follows_all_rows_and_has_an_interval_of_its_own():
+    whole = summary([1.0, 1.02, 9.0, 1.0], [0.0, 0.1, 0.1, RARE], members=MODELLED["members"])
+    group = summary([1.0, 1.7, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    decision = decide(whole)
+    assert decide(group).weights[1] > 0.2 and decision.weights[1] == 0.0
+    found = decide(group, follows=decision)
+    # All rows do not move. The group goes as far as the end of its interval, and no further.
+    half = half_of(group, found)
+    assert found.centre.tolist() == [0, 1, 0, 0] and half > 0.3 * 1.96
+    assert found.weights @ group.value[1:5] == pytest.approx(1.7 - half)
+    calm = summary([1.0, 1.5, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    assert decide(calm, follows=decision).weights.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
 def test_a_given_allowance_is_the_allowance():
     found = decide(summary([1.0, 1.2], [0.0, 0.1]), allowance=0.4)
     assert found.allowance == 0.4 and found.parts == {"given": 0.4}

@@ -1,5 +1,6 @@
 """Auto, the recommended estimator: several reward models, corrected by weights as far as the log supports them."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,8 @@ class AutoPlan(Plan[AutoState]):
             flags,
             allowance,
         )
+        #: What all rows say, where the plan is for groups of them.
+        self.whole: tuple[Summary, Decision] | None = None
         # All rows have the same kind of ratios, so the probabilities of one row are enough.
         one = ratios_of(workspace.first.take(slice(0, 1)), workspace.target)
         self.members = members_of(one, modelled=nuisances is not None)
@@ -209,11 +212,19 @@ class AutoPlan(Plan[AutoState]):
                 "'auto' overflows: squares of its contributions are no numbers any more. Look for "
                 "logging propensities near zero or rewards of enormous size"
             )
-        summary = summarise(state, self.members, modelled=self.nuisances is not None)
+        like, follows = self.whole or (None, None)
+        summary = summarise(state, self.members, modelled=self.nuisances is not None, like=like)
         if not isinstance(self.nuisances, AimedDrawn):
-            return summary, decide(summary, self.allowance)
+            return summary, decide(summary, self.allowance, follows=follows)
         counted = self.nuisances.shares >= DEFAULTS.least_share
-        return summary, decide(summary, self.allowance, self.nuisances.unknown, counted)
+        unknown = self.nuisances.unknown
+        return summary, decide(summary, self.allowance, unknown, counted, follows)
+
+    def within(self, state: AutoState) -> "AutoPlan":
+        """Return the plan for groups of rows: their estimates are averages to that of all rows."""
+        plan = copy(self)
+        plan.whole = self.decision(state)
+        return plan
 
     def finish(self, state: AutoState) -> Estimate:
         """Return the estimate."""

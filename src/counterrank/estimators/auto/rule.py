@@ -66,6 +66,7 @@ def decide(
     allowance: float | None = None,
     unknown: float = 0.0,
     counted: NDArray[np.bool_] | None = None,
+    follows: Decision | None = None,
 ) -> Decision:
     """Return the estimate, the centre of its interval and the bias that the interval allows for.
 
@@ -77,12 +78,15 @@ def decide(
     whole rankings need no allowance: where their interval is shorter, it is the interval.
 
     `unknown` is the variance of the change that the means of repeated lists leave unknown. `counted`
-    (M,) are the models whose disagreement counts, by default all.
+    (M,) are the models whose disagreement counts, by default all. A group of rows `follows` the
+    decision of all rows, so that the estimates of groups average to that of all.
     """
     J = len(summary.members)
     first = next((j for j in range(1, J) if summary.seen[j]), 0)
     weights, steps = moved(summary, 0, unknown)
     centre, _ = moved(summary, first, unknown)
+    if follows is not None:
+        weights, centre, steps = follows.weights, follows.centre, [*follows.steps]
     if allowance is None:
         models = summary.models if counted is None else summary.models[counted]
         found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
@@ -94,18 +98,13 @@ def decide(
         ]
     else:
         found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
-    half, best = min(((_half(summary, one), -j) for j, one in enumerate(found)))
-    chosen = found[-best]
+    halves = [contrast_of(summary, one).lift.half(0.95) for one in found]
+    half, chosen = min(halves), found[int(np.argmin(halves))]
     # An estimate beyond the end of its interval goes back to the end.
     away = weights - chosen.centre
     gap = abs(float(away @ summary.value[1 : 1 + J]))
     inside = min(1.0, half / gap) if gap > 0.0 else 1.0
     return replace(chosen, weights=chosen.centre + inside * away, steps=tuple(steps))
-
-
-def _half(summary: Summary, decision: Decision) -> float:
-    """Return half the length of the 95 % interval of the lift."""
-    return contrast_of(summary, decision).lift.half(0.95)
 
 
 def moved(summary: Summary, start: int, unknown: float) -> tuple[Floats, list[MemberStep]]:

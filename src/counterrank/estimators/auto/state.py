@@ -122,8 +122,10 @@ class Summary:
         return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
 
 
-def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> Summary:
-    """Return means and covariances, clustered by unit.
+def summarise(
+    state: AutoState, members: tuple[str, ...], *, modelled: bool, like: Summary | None = None
+) -> Summary:
+    """Return means and covariances, clustered by unit; the aimed step is that of `like` where given.
 
     Controls are regressed out. Variances are inflated for heavy weights that the log does not show, and
     contain the error of the fitted models (delete-a-fold jackknife).
@@ -170,7 +172,7 @@ def summarise(state: AutoState, members: tuple[str, ...], *, modelled: bool) -> 
         members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
         alone, jointly, np.eye(J), state.volume / n,
     )  # fmt: skip
-    return with_aim(found, state.aims) if state.aims else found
+    return with_aim(found, state.aims, like) if state.aims else found
 
 
 def _uncovered(weight: float, count: float) -> float:
@@ -182,12 +184,15 @@ def _uncovered(weight: float, count: float) -> float:
     return max(1.0 - float(weight) / float(count), 0.0) if count else 0.0
 
 
-def with_aim(summary: Summary, aims: int) -> Summary:
-    """Return the summary with the aimed member after the models, made from the terms of the step."""
+def with_aim(summary: Summary, aims: int, like: Summary | None = None) -> Summary:
+    """Return the summary with the aimed member after the models, made from the terms of the step.
+
+    `like` is the summary of all rows where this is one of a group of them.
+    """
     J, T = len(summary.members), len(summary.value)
     M = T - 1 - J - aims
     terms = T - aims
-    coefficients = correction(summary.value[terms:])
+    coefficients = correction(summary.value[terms:]) if like is None else like.terms[1, J:]
     # Rows: logged reward, models, aimed = models + correction, the other members, each model.
     through = np.zeros((2 + J + M, T))
     through[:2, :2] = np.eye(2)
