@@ -149,11 +149,6 @@ TIES_DROPPED = Message(
 UNANSWERED = Message(
     "queries-without-hits", "Queries without hits show nothing to rank and were left out."
 )
-UNKNOWN_HITS = Message(
-    "events-on-other-documents",
-    "Some events name documents that are not among the hits of their query; they are counted "
-    "nowhere.",
-)
 #: The code of propensities that were estimated from the log.
 ESTIMATED = "estimated-propensity"
 

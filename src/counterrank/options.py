@@ -436,8 +436,8 @@ _TABLE = (
     ),
     Option(
         "format",
-        "parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, ubi, open-bandit, "
-        "amazon-music, kuairand, seznam.",
+        "parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, ubi, ga4, metarank, "
+        "open-bandit, amazon-music, kuairand, seznam.",
         metavar="NAME",
         group=_LOG,
     ),

@@ -44,7 +44,6 @@ EVENTS = [
     event("q1", "click", "d2", 2),
     event("q1", "add_to_cart", "d3", 3),
     event("q2", "click", None, 1),
-    event("q2", "impression", "d1", 2),
     event("q9", "click", "d1", 1),
 ]
 
@@ -87,8 +86,7 @@ def test_parquet_exports_are_read_too(tmp_path):
     ("pages", "events", "message"),
     [
         (PAGES, [event("q1", "hover", "d1")], "no event is called 'click'; .* there are hover"),
-        ([PAGES[2]], EVENTS, "no query has hits"),
-        ([PAGES[0], PAGES[0]], EVENTS, "the query_id 'q1' has the document 'd1' 2 times"),
+        ([PAGES[2]], EVENTS, "no query has hits or impressions"),
         ([{**PAGES[0], "query_response_hit_ids": "d1,d2"}], EVENTS, "not lists of ids"),
         (PAGES, [{"color": "red"}], "holds neither queries .* nor events"),
         (PAGES, PAGES, "there are no events"),
@@ -103,7 +101,113 @@ def test_exports_that_are_none(tmp_path, pages, events, message):
 def test_events_on_strangers_are_said(tmp_path):
     strange = [*EVENTS, event("q1", "click", "d77")]
     log = cr.read_log(write(tmp_path / "ubi", events=strange), format="ubi")
-    assert "events-on-other-documents" in [note.code for note in log.notes]
+    assert log.events.to_dict() == {"rows": 5, "joined": 3, "orphans": 1, "duplicates": 1}
+    told = {one.code: one.text for one in log.events.findings}
+    assert told["rewards-events-unshown"].startswith("1 of 5 events")
+
+
+def bulk(path, rows):
+    """The bulk form: a line that names the index before each document, of both indices in one file."""
+    lines = []
+    for name, row in rows:
+        lines += [{"index": {"_index": name, "_id": str(len(lines))}}, row]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_impressions_say_what_was_seen(tmp_path, base):
+    """Queries without hits, ordinals from 0 or 1, times as text and numbers, a query asked twice."""
+    queries = [{**PAGES[2]}, {**PAGES[1]}, {**PAGES[1], "query_response_hit_ids": ["d9"]}]
+    events = [event("q3", "impression", name, base + k) for k, name in enumerate(("a", "b", "c"))]
+    events += [
+        event("q3", "click", "b", base + 1),
+        event("q3", "click", "c"),
+        event("q2", "click", "d9"),
+    ]
+    events += [event("q4", "impression", "z", base), event("q4", "click", None, base)]
+    events += [event("q3", "click", "unseen"), event("q7", "click", "lost")]
+    for k, one in enumerate(events):
+        one["timestamp"] = 1790000000000 + k if k % 2 else "2026-10-02T10:00:00.5Z"
+    rows = [("ubi_events", one) for one in reversed(events)] + [
+        ("ubi_queries", one) for one in queries
+    ]
+    path = bulk(tmp_path / "ubi.ndjson", rows)
+    log = cr.read_log(path, format="ubi")
+    names = np.array([*log.action_names, None])
+    assert names[log.action].tolist() == [["a", "b", "c"], ["d4", "d1", "d9"], ["z", None, None]]
+    assert log.reward.tolist() == [[0, 1, 1], [0, 0, 1], [1, 0, 0]]
+    assert log.events.to_dict() == {"rows": 6, "joined": 4, "orphans": 1, "duplicates": 0}
+    audit = cr.audit_file(path, format="ubi")
+    assert {"rewards-events-orphans", "rewards-events-unshown"} <= {one.code for one in audit}
+
+
+def ga4(name, user, time, items, **more):
+    params = [{"key": "ga_session_id", "value": {"int_value": 5, "string_value": None}}]
+    return {"event_name": name, "user_pseudo_id": user, "event_timestamp": 1790000000000000 + time,
+            "event_params": params, "items": items, **more}  # fmt: skip
+
+
+def item(name, place=None, **more):
+    return {"item_id": name, "item_list_id": "home", "item_list_index": place, **more}
+
+
+def test_google_analytics(tmp_path):
+    """By hand: a click belongs to the last list before it that shows the item."""
+    rows = [
+        ga4("view_item_list", "u1", 0, [item("b", 2), item("a", 1)], device={"category": "mobile"}),
+        ga4("select_item", "u1", 5, [item("b")]),
+        ga4("view_item_list", "u1", 10, [item("a", 1), item("b", 2), item("c", 3)]),
+        ga4("select_item", "u1", 20, [item("a")]),
+        ga4("purchase", "u1", 30, [{"item_id": "c", "price": 2.5, "quantity": 2}, {"item_id": "b", "price": 1}]),
+        ga4("view_item_list", "u2", 12, [item("a", 1)]),
+        ga4("select_item", "u3", 13, [item("a")]),
+        ga4("page_view", "u2", 14, []),
+    ]  # fmt: skip
+    path = tmp_path / "export.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "export.parquet")
+    for source in (path, tmp_path / "export.parquet"):
+        log = cr.read_log(source, format="ga4")
+        names = np.array([*log.action_names, None])
+        assert names[log.action].tolist() == [["a", "b", None], ["a", "b", "c"], ["a", None, None]]
+        assert log.rewards["clicks"].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+        assert log.rewards["purchases"].tolist() == [[0, 0, 0], [0, 1, 1], [0, 0, 0]]
+        assert log.rewards["revenue"].tolist() == [[0, 0, 0], [0, 1, 5], [0, 0, 0]]
+        assert log.unit.tolist() == ["u1", "u1", "u2"]
+        assert log.events.to_dict() == {"rows": 5, "joined": 4, "orphans": 1, "duplicates": 0}
+
+
+def test_metarank(tmp_path):
+    rows = [
+        {"event": "ranking", "id": "r1", "timestamp": "1790000000000", "user": "u1", "session": "s",
+         "fields": [{"name": "query", "value": "tea"}],
+         "items": [{"id": "i3", "fields": [{"name": "relevancy", "value": 2.0}]},
+                   {"id": "i1", "fields": [{"name": "relevancy", "value": 1.0}]}]},
+        {"event": "ranking", "id": "r2", "timestamp": "1790000001000", "user": "u2", "session": "s",
+         "fields": [{"name": "query", "value": "pot"}],
+         "items": [{"id": "i1", "fields": [{"name": "relevancy", "value": 0.5}]}]},
+        {"event": "interaction", "id": "e1", "ranking": "r1", "timestamp": "1790000002000",
+         "user": "u1", "type": "purchase", "item": "i3"},
+        {"event": "interaction", "id": "e2", "ranking": "r1", "timestamp": "1790000002000",
+         "user": "u1", "type": "click", "item": "i1"},
+        {"event": "interaction", "id": "e3", "ranking": "r9", "timestamp": "1790000002000",
+         "user": "u1", "type": "click", "item": "i1"},
+        {"event": "item", "id": "x", "item": "i1", "timestamp": "1790000002000", "fields": []},
+    ]  # fmt: skip
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    log = cr.read_log(path, format="metarank")
+    names = np.array([*log.action_names, None])
+    assert names[log.action].tolist() == [["i3", "i1"], ["i1", None]]
+    assert log.reward.tolist() == log.rewards["click"].tolist() == [[0, 1], [0, 0]]
+    assert log.rewards["purchase"].tolist() == [[1, 0], [0, 0]]
+    assert log.categories["x_query"] == ("pot", "tea") and log.unit.tolist() == ["u1", "u2"]
+    assert log.candidates.features["z_relevancy"].tolist() == [2.0, 1.0, 0.5]
+    assert log.events.to_dict() == {"rows": 3, "joined": 2, "orphans": 1, "duplicates": 0}
+    path.write_text('{"event": "click"}\n')
+    with pytest.raises(LogError, match="a ranking or an interaction, got 'click'"):
+        cr.read_log(path, format="metarank")
 
 
 def lists(path, rows):

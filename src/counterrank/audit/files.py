@@ -115,7 +115,7 @@ def _opened(
         return MemorySource(log), tuple(log.targets)
     from counterrank.io import scan_log
 
-    if is_small(log):
+    if is_small(log) or is_adapter(reading.get("format")):
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)

@@ -240,10 +240,7 @@ class Join:
             f"count(DISTINCT event) FILTER ({inside}), count(DISTINCT event) FILTER (later < 0), "
             f"count(DISTINCT event) FILTER (later >= 0 AND NOT ({inside})) FROM pairs"
         )
-        unmatched = (
-            'SELECT e.* FROM events e WHERE e." number" NOT IN (SELECT event FROM pairs)'
-            " AND " + " AND ".join(f"e.{sql.name(own)} IS NOT NULL" for _, own in keys)
-        )
+        unmatched = 'SELECT e.* FROM events e WHERE e." number" NOT IN (SELECT event FROM pairs)'
         (lost,) = self._one(f"SELECT count(*) FROM ({unmatched})")
         elsewhere = 0
         if lost and 0 < len(pages) < len(keys):

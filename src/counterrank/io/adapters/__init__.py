@@ -2,7 +2,7 @@
 
 from counterrank.errors import ConfigError
 from counterrank.io.adapters.libraries import from_obp, read_vw_ccb, read_vw_slates
-from counterrank.io.adapters.ubi import read_ubi
+from counterrank.io.adapters.tracking import read_ga4, read_metarank, read_ubi
 from counterrank.io.files import ALIASES, FORMATS
 from counterrank.io.reading import Adapter
 from counterrank.plugins import FORMATS as PLUGINS
@@ -13,6 +13,8 @@ _OWN: dict[str, Adapter] = {
     "vw-ccb": read_vw_ccb,
     "vw-slates": read_vw_slates,
     "ubi": read_ubi,
+    "ga4": read_ga4,
+    "metarank": read_metarank,
 }
 
 

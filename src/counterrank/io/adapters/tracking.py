@@ -1,0 +1,388 @@
+"""Exports of tracking: User Behavior Insights, Google Analytics 4 and Metarank, as presets of one join.
+
+Each becomes rows of what was shown and a table of events, joined by the ranking and the item. What was
+shown stands in the order of its places; a search engine shows the best by its scores, so the order
+stands for them, and the logger is deterministic unless the user says otherwise.
+"""
+
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from counterrank.errors import LogError
+from counterrank.io import tables
+from counterrank.io.events import Events
+from counterrank.io.files import DataFile, Unpacked, expand, guard
+from counterrank.io.options import ReadOptions
+from counterrank.io.reading import Converted, Path, adapter
+from counterrank.messages import UNANSWERED, say
+from counterrank.policies import PolicySpec
+from counterrank.records import Json
+from counterrank.texts import listed
+
+#: What is a sum over events of another kind.
+_PAID = {"revenue": "purchase"}
+_HITS = ("query_response_hit_ids", "query_response_object_ids")
+
+
+@dataclass(slots=True)
+class _Tracked:
+    """Rows of what was shown, one an item, and events, each with the ranking and item it is about."""
+
+    shown: list[Json] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+
+    def ranking(self, name: str, items: Sequence[Any], **more: Any) -> None:
+        """Add a ranking; an item that stands there twice counts where it stood first."""
+        for place, item in enumerate(dict.fromkeys(map(str, items)), 1):
+            self.shown.append(
+                {"ranking": name, "position": place, "action": item, "propensity_scores": -place, **more}
+            )  # fmt: skip
+
+    def event(
+        self, kind: str, ranking: str | None, item: Any, time: int | None, **more: Any
+    ) -> None:
+        """Add an event; one without a ranking is counted as such."""
+        about = None if item is None else str(item)
+        self.events.append({"kind": kind, "ranking": ranking, "item": about, "time": time, **more})
+
+    def converted(
+        self, options: ReadOptions, rewards: dict[str, str], notes: tuple[str, ...] = ()
+    ) -> Converted:
+        """Return what was shown with the rewards that events give."""
+        seen = [str(one) for one in dict.fromkeys(row["kind"] for row in self.events)]
+        for kind in rewards.values():
+            if _PAID.get(kind, kind) not in seen:
+                raise LogError(
+                    f"no event is called '{kind}'; take another with "
+                    f"{say('--columns', 'reward=NAME')}, there are {listed(seen)}"
+                )
+        columns = list(dict.fromkeys(key for row in self.shown for key in row))
+        table = pa.table({name: [row.get(name) for row in self.shown] for name in columns})
+        if "unit" in columns and table["unit"].null_count:
+            table = table.drop_columns(["unit"])
+        aggregates = {name: _aggregate(kind) for name, kind in rewards.items()}
+        used = {_PAID.get(kind, kind) for kind in rewards.values()}
+        rows = pa.Table.from_pylist([row for row in self.events if row["kind"] in used])
+        events = Events(
+            rows, on="ranking,action=item", rewards=aggregates, time="time",
+            shown="timestamp" if "timestamp" in columns else None,
+        )  # fmt: skip
+        roles = {name: column for name, column in options.columns.items() if name != "reward"}
+        logger = options.logger
+        if logger is None and options.require_propensity and "propensity" not in roles:
+            logger = PolicySpec("top")
+        own = replace(
+            options, columns=roles, logger=logger, events=events, rewards=_names(aggregates)
+        )
+        return table, own, notes
+
+
+def _names(rewards: dict[str, str]) -> dict[str, str]:
+    return {name: name for name in rewards}
+
+
+def _aggregate(kind: str) -> str:
+    quoted = kind.replace("'", "''")
+    if kind == "revenue":
+        return "coalesce(sum(revenue), 0)"
+    return f"cast(count(*) filter (where kind = '{quoted}') > 0 as integer)"
+
+
+def _wanted(options: ReadOptions, default: dict[str, str]) -> dict[str, str]:
+    """Return the kinds of events that are rewards, by name: as the user says, or as the format has them."""
+    named = options.columns.get("reward")
+    return dict(options.rewards) or ({str(named): str(named)} if named else default)
+
+
+def _documents(path: Path) -> Iterator[tuple[Json, str]]:
+    """Yield the rows of files as objects, and the file of each; wrapped as search hits or not."""
+    for file in expand(path):
+        for row in _lines(file) if file.format == "jsonl" else tables.read_table(file).to_pylist():
+            found = row.get("_source", row)
+            if isinstance(found, dict) and not _is_action(found):
+                yield found, file.path
+
+
+def _is_action(row: Json) -> bool:
+    """Whether a line is one of the bulk form that names an index, before each document."""
+    return len(row) == 1 and isinstance(row.get("index", row.get("create")), dict)
+
+
+def _lines(file: DataFile) -> Iterator[Json]:
+    number, rest = 0, b""
+    with Unpacked(file) as stream:
+        while chunk := stream.read(1 << 20):
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                number += 1
+                if line.strip():
+                    yield _object(line, number, file.path)
+    if rest.strip():
+        yield _object(rest, number + 1, file.path)
+
+
+def _object(line: bytes, number: int, path: str) -> Json:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise LogError(f"{path}, line {number} is not JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise LogError(f"{path}, line {number} is no object")
+    return found
+
+
+def _moment(given: Any) -> int | None:
+    """Return a time in microseconds: of text, or of a number of seconds, milliseconds or less.
+
+    >>> _moment("1970-01-01T00:00:01Z"), _moment(1717527762129), _moment("")
+    (1000000, 1717527762129000, None)
+    """
+    if given in (None, ""):
+        return None
+    if isinstance(given, datetime):
+        found = given
+    else:
+        try:
+            number = float(given)
+        except (TypeError, ValueError):
+            try:
+                found = datetime.fromisoformat(str(given))
+            except ValueError:
+                raise LogError(f"the timestamp {str(given)[:60]!r} is no time") from None
+        else:
+            for limit, scale in ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3)):
+                if abs(number) > limit:
+                    return int(number * scale)
+            return int(number * 1e6)
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return int(zoned.timestamp() * 1e6)
+
+
+def _inside(row: Json, *path: str) -> Any:
+    found: Any = row
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+@adapter
+def read_ubi(path: Path, options: ReadOptions) -> Converted:
+    """Return result pages with what was clicked, from the exports of both indices in one file or several.
+
+    What was seen are the impressions of a query, and its hits where there are none. The reward of an
+    item is 1 where an event called "click" names it; columns={"reward": "add_to_cart"} takes another
+    action. The unit is the client, and `query` the text that was searched for.
+    """
+    with guard(os.fspath(path), prefix=True):
+        queries: dict[str, Json] = {}
+        events: list[Json] = []
+        for row, file in _documents(path):
+            if "action_name" in row:
+                events.append(row)
+            elif any(name in row for name in (*_HITS, "user_query")):
+                _add_query(queries, row, file)
+            else:
+                raise LogError(
+                    f"{file} holds neither queries ('{_HITS[0]}') nor events ('action_name') of User "
+                    f"Behavior Insights; columns are {listed(row)}"
+                )
+        if not queries or not events:
+            raise LogError(
+                f"there are no {'events' if queries else 'queries'} of User Behavior Insights among the "
+                "files; export both ubi_queries and ubi_events"
+            )
+        found, unanswered = _ubi(queries, events)
+        if not found.shown:
+            raise LogError(f"no query has hits or impressions: '{_HITS[0]}' is empty in every row")
+        notes = (UNANSWERED,) * unanswered
+        return found.converted(options, _wanted(options, {"click": "click"}), notes)
+
+
+def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
+    """Add a query; one that was asked for further pages has the hits of all."""
+    if row.get("query_id") is None:
+        raise LogError(
+            f"{file} has no column 'query_id', which User Behavior Insights has; columns are {listed(row)}"
+        )
+    hits: Any = next((row[name] for name in _HITS if row.get(name) is not None), [])
+    if not isinstance(hits, (list, tuple)):
+        raise LogError(f"{file}: '{_HITS[0]}' holds {str(hits)[:40]!r}, not lists of ids")
+    known = queries.setdefault(str(row["query_id"]), {**row, "hits": []})
+    known["hits"] += hits
+
+
+def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
+    found = _Tracked()
+    seen: dict[str, list[tuple[float, int, str]]] = {}
+    for number, one in enumerate(events):
+        item = _inside(one, "event_attributes", "object", "object_id")
+        if one["action_name"] == "impression" and item is not None:
+            ordinal = _inside(one, "event_attributes", "position", "ordinal")
+            place = number if ordinal is None else float(ordinal)
+            seen.setdefault(str(one.get("query_id")), []).append((place, number, str(item)))
+    unanswered = False
+    places: dict[str, dict[float, str]] = {}
+    by_event = {str(one.get("query_id")): one for one in reversed(events)}
+    for name in dict.fromkeys([*queries, *seen]):
+        row = queries.get(name) or by_event[name]
+        if name in seen:
+            ordered = sorted(seen[name])
+            items = [item for _, _, item in ordered]
+            places[name] = {place: item for place, _, item in ordered}
+        else:
+            items = list(map(str, row["hits"]))
+            places[name] = dict(enumerate(items, 1))
+        unanswered |= not items
+        found.ranking(
+            name, items, unit=row.get("client_id"), query=row.get("user_query"), query_id=name,
+            application=row.get("application"), timestamp=_moment(row.get("timestamp")),
+        )  # fmt: skip
+    for one in events:
+        if one["action_name"] != "impression":
+            name, item = (
+                str(one.get("query_id")),
+                _inside(one, "event_attributes", "object", "object_id"),
+            )
+            ordinal = _inside(one, "event_attributes", "position", "ordinal")
+            if item is None and ordinal is not None:
+                item = places.get(name, {}).get(float(ordinal))
+            time = _moment(one.get("timestamp"))
+            found.event(str(one["action_name"]), name, item, time)
+    return found, unanswered
+
+
+class _Views:
+    """The lists that a visitor saw, by time, to find the one that a later event is about."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[tuple[Any, ...], list[tuple[int, str, set[str]]]] = {}
+
+    def add(self, key: tuple[Any, ...], time: int, ranking: str, items: set[str]) -> None:
+        """Remember a list that was seen."""
+        self.by_key.setdefault(key, []).append((time, ranking, items))
+
+    def before(self, key: tuple[Any, ...], time: int, item: str) -> str | None:
+        """Return the last list before a moment that showed an item, or else the last one."""
+        views = sorted(self.by_key.get(key, ()), key=lambda one: one[0])
+        past = views[: bisect_right([one[0] for one in views], time)]
+        showing = [ranking for _, ranking, items in past if item in items]
+        return showing[-1] if showing else past[-1][1] if past else None
+
+
+@adapter
+def read_ga4(path: Path, options: ReadOptions) -> Converted:
+    """Return lists of items and what became of them, from rows of Google Analytics 4's BigQuery export.
+
+    A `view_item_list` is a ranking; `select_item` (a click) and `purchase` (with its revenue) belong to
+    the visitor's last list before them, in the same session, that shows the item.
+    """
+    with guard(os.fspath(path), prefix=True):
+        rows = [row for row, _ in _documents(path) if row.get("event_name")]
+        found, views = _Tracked(), _Views()
+        rows.sort(key=lambda row: _moment(row.get("event_timestamp")) or 0)
+        for number, row in enumerate(rows):
+            if row["event_name"] != "view_item_list":
+                continue
+            time, items = _moment(row.get("event_timestamp")) or 0, _items(row)
+            user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
+            name = f"{user}.{session}.{time}.{number}"
+            ids = [str(one["item_id"]) for one in items]
+            for key in ((user, session), (user, session, _list_of(row, items))):
+                views.add(key, time, name, set(ids))
+            found.ranking(
+                name, ids, unit=user, list=_list_of(row, items), timestamp=time,
+                x_device=_inside(row, "device", "category"),
+            )  # fmt: skip
+        kinds = {"select_item": "click", "purchase": "purchase"}
+        for row in rows:
+            for item in _items(row) if row["event_name"] in kinds else ():
+                _ga4_event(found, views, row, item, kinds[row["event_name"]])
+        if not found.shown:
+            raise LogError("no row is a 'view_item_list' of Google Analytics 4 with items")
+        made = {one["kind"] for one in found.events}
+        rewards = {"clicks": "click", "purchases": "purchase"}
+        known = {name: kind for name, kind in rewards.items() if kind in made}
+        if "purchase" in made:
+            known["revenue"] = "revenue"
+        return found.converted(options, _wanted(options, known or rewards))
+
+
+def _ga4_event(found: _Tracked, views: _Views, row: Json, item: Json, kind: str) -> None:
+    user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
+    time, name = _moment(row.get("event_timestamp")) or 0, str(item["item_id"])
+    own = _list_of(row, [item])
+    key = (user, session) if kind == "purchase" or own is None else (user, session, own)
+    price = item.get("item_revenue") or (item.get("price") or 0) * (item.get("quantity") or 1)
+    amount = float(price) if kind == "purchase" else None
+    found.event(kind, views.before(key, time, name), name, time, revenue=amount)
+
+
+def _items(row: Json) -> list[Json]:
+    """Return the items of a row in the order of their places."""
+    items = [one for one in row.get("items") or () if _inside(one, "item_id") is not None]
+    return sorted(items, key=lambda one: float(one.get("item_list_index") or 0))
+
+
+def _parameter(row: Json, name: str) -> Any:
+    """Return a parameter of an event, whichever type it has."""
+    for one in row.get("event_params") or ():
+        if one.get("key") == name:
+            return next((v for v in (one.get("value") or {}).values() if v is not None), None)
+    return None
+
+
+def _list_of(row: Json, items: Sequence[Json]) -> Any:
+    inside = [one.get(name) for one in items for name in ("item_list_id", "item_list_name")]
+    ids = [_parameter(row, "item_list_id"), _parameter(row, "item_list_name"), *inside]
+    return next((one for one in ids if one not in (None, "", "(not set)")), None)
+
+
+@adapter
+def read_metarank(path: Path, options: ReadOptions) -> Converted:
+    """Return rankings and interactions of Metarank's event format; every type of interaction is a reward.
+
+    Fields of a ranking are context, fields of its items features of candidates.
+    """
+    with guard(os.fspath(path), prefix=True):
+        found = _Tracked()
+        for row, file in _documents(path):
+            kind = row.get("event")
+            time, user = _moment(row.get("timestamp")), row.get("user") or row.get("session")
+            if kind == "ranking":
+                items = row.get("items") or ()
+                context = {f"x_{name}": value for name, value in _fields(row)}
+                before = len(found.shown)
+                ids = [one.get("id") for one in items]
+                found.ranking(str(row.get("id")), ids, unit=user, timestamp=time, **context)
+                features = {str(one.get("id")): dict(_fields(one)) for one in items}
+                for shown in found.shown[before:]:
+                    shown |= {
+                        f"z_{name}": value for name, value in features[shown["action"]].items()
+                    }
+            elif kind == "interaction":
+                found.event(str(row.get("type")), str(row.get("ranking")), row.get("item"), time)
+            elif kind not in ("item", "user"):
+                raise LogError(
+                    f"{file}: an event of Metarank is a ranking or an interaction, got {kind!r}"
+                )
+        if not found.shown:
+            raise LogError("no event is a 'ranking' of Metarank with items")
+        kinds = [one for one in dict.fromkeys(row["kind"] for row in found.events)]
+        ordered = sorted(kinds, key=lambda one: one != "click")
+        return found.converted(
+            options, _wanted(options, {one: one for one in ordered or ["click"]})
+        )
+
+
+def _fields(row: Json) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an event that hold one value."""
+    for one in row.get("fields") or ():
+        if isinstance(one.get("value"), (str, int, float, bool)):
+            yield str(one.get("name")), one["value"]
