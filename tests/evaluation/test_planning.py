@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import special
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
@@ -29,36 +28,65 @@ def test_the_detectable_lift_is_found_four_times_in_five():
 
 
 def test_rows_needed_give_that_lift():
-    plan = plan_for(1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.03)
-    for row in plan["rows_for"]:
-        assert detectable(0.02 * np.sqrt(1000 / row["rows"])) == pytest.approx(
-            row["relative"] * 0.5, rel=0.01
-        )
-    assert 0.03 in [row["relative"] for row in plan["rows_for"]]
+    plan = plan_for(1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.08)
+    rows = {row["relative"]: row["rows"] for row in plan["rows_for"]}
+    assert 0.08 in rows
+    for relative, found in rows.items():
+        if found is not None:
+            assert detectable(0.02 * np.sqrt(1000 / found)) == pytest.approx(
+                relative * 0.5, rel=0.01
+            )
+    # Far from the rows of the log nothing is foretold.
+    assert [r for r, found in rows.items() if found is None] == [0.005, 0.01, 0.02]
     at_n = next(row for row in plan["curve"] if row["rows"] == 1000)
     assert at_n["lift"] == plan["detectable_lift"]
 
 
-def test_what_rows_cannot_show_is_said_where_a_bias_is_allowed_for():
-    """An interval that allows for bias .01 tells no smaller lift from zero, however many rows; with
-    the rows that are named, the lift is found four times in five, and an A/B test of the traffic
-    named has an interval of the same length.
-    """
-    plan = plan_for(
-        1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, practical=0.03, allowance=0.01
-    )
+def test_the_allowance_for_bias_counts_and_falls_with_the_rows():
+    plan = plan_for(1000, 0.02, logged=0.5, logged_stderr=0.01, level=0.95, allowance=0.01)
     rows = {row["relative"]: row["rows"] for row in plan["rows_for"]}
-    assert [r for r, found in rows.items() if found is None] == [0.005, 0.01, 0.02]
-    assert plan["allowance_relative"] == 0.02
-    for relative, found in rows.items():
-        if found is not None:
-            error = 0.02 * np.sqrt(1000 / found)
-            half = bias_aware_half(error, 0.01, 0.95)
-            power = special.ndtr((relative * 0.5 - half) / error)
-            assert power == pytest.approx(0.8, abs=0.01)
-    assert plan["curve"][-1]["lift"] > 0.01 and plan["detectable_lift"] > detectable(0.02)
+    wanted = detectable(0.02, allowance=0.01)
+    assert (
+        plan["detectable_lift"] == wanted > detectable(0.02) and plan["allowance_relative"] == 0.02
+    )
+    assert rows[0.1] == pytest.approx(1000 * (wanted / 0.05) ** 2, rel=1e-3)
     length = 1.959964 * np.sqrt(4 * 1000 * 0.01**2 / plan["ab_rows"])
     assert length == pytest.approx(bias_aware_half(0.02, 0.01, 0.95), rel=1e-2)
+
+
+def shop(n, seed):
+    """Pages of 4 of 8 items by Plackett-Luce, and two targets, one near and one far."""
+    rng = np.random.default_rng(seed)
+    liking, scores = np.linspace(-1, 1, 8), rng.normal(size=(n, 8))
+    base = 0.5 * scores + 0.3 * liking
+    logger = cr.PlackettLuce(base)
+    action = logger.sample(4, rng)[:, 0]
+    chance = 1 / (1 + np.exp(1.0 - 1.2 * liking[action])) * np.array([1, 0.7, 0.5, 0.4])
+    log = cr.RankingLog(
+        action=action, reward=(rng.random((n, 4)) < chance).astype(float), propensity=logger
+    )
+    return log, {
+        "near": cr.PlackettLuce(base + 0.6 * liking),
+        "far": cr.PlackettLuce(base + 1.5 * scores + liking),
+    }
+
+
+def test_at_the_promised_number_of_rows_the_interval_is_as_short_as_promised():
+    """Six pairs of a plan and a fresh log; at least five within a fifth.
+
+    In ten logs of 750 to 12,000 pages all were within a seventh.
+    """
+    close = []
+    for seed in range(3):
+        log, targets = shop(2400, seed)
+        planned = cr.evaluate(log, targets, estimators=["auto"], independent_rows=True, audit=False)
+        rows = 800 if seed else 4800
+        fresh, targets = shop(rows, 100 + seed)
+        found = cr.evaluate(fresh, targets, estimators=["auto"], independent_rows=True, audit=False)
+        for name in targets:
+            promised = planned.planning[name].detectable_lift * np.sqrt(2400 / rows)
+            close.append(abs(found.planning[name].detectable_lift / promised - 1) < 0.2)
+    assert sum(close) >= 5
 
 
 def test_ab_traffic_has_the_same_precision():
@@ -151,7 +179,6 @@ def test_a_ranking_policy_has_no_exploration_curve():
 def test_the_plan_is_that_of_the_recommended_interval(gentle):
     result = cr.evaluate(gentle, estimators=["auto"], audit=False)
     found, plan = result.estimate("new"), result.planning["new"]
-    assert found.allowance > 0
     assert plan["allowance_relative"] == pytest.approx(found.allowance / result.log["value"])
     assert plan["detectable_lift"] == pytest.approx(
         detectable(found.lift.stderr, allowance=found.allowance)
@@ -180,9 +207,6 @@ def test_plans_name_no_absurd_numbers():
     """
     plan = plan_for(4000, 1.0, logged=1.0, logged_stderr=0.01, level=0.95)
     rows = {row["relative"]: row["rows"] for row in plan["rows_for"]}
-    assert rows[0.005] is None and rows[0.2] == pytest.approx(4000 * (2.8016 / 0.2) ** 2, rel=1e-3)
+    assert rows[0.005] is None and rows[0.2] is None
     close = plan_for(4000, 1e-6, logged=1.0, logged_stderr=0.01, level=0.95)
     assert close["ab_rows"] is None
-    # An allowance just below what is wanted.
-    tight = plan_for(4000, 0.05, logged=1.0, logged_stderr=0.01, level=0.95, allowance=0.0199999)
-    assert {row["relative"]: row["rows"] for row in tight["rows_for"]}[0.02] is None

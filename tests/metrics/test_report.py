@@ -59,10 +59,14 @@ def test_guardrails_have_a_table_and_groups_one_line(result):
     (table,) = [
         b for b in result.document().walk() if getattr(b, "caption", "").startswith("Guardrails")
     ]
-    assert [row[1] for row in table.rows] == ["revenue", "clicks by device", "order"]
+    assert [row[1] for row in table.rows] == [
+        "revenue",
+        table.rows[1][1],
+        "order",
+    ]
     groups = [one for one in result.guardrails if one.column == "device"]
     safe = sum(one.status == "safe" for one in groups)
-    assert table.rows[1][4].text.startswith(f"{safe} of {len(groups)} devices safe")
+    assert f"clicks by device: {safe} of {len(groups)} devices safe" in table.rows[1][1]
     assert "Guardrails" in printed(result)
 
 

@@ -368,20 +368,11 @@ def precision(e: TargetEvidence) -> Found:
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
     reason = f"the lift is known to ± {in_percent(relative)} of what the logger earns"
-    # Half-widths fall with the root of the rows; the goal is met relative to the logger or to the
-    # lift, whichever comes first.
+    # Half-widths fall with the root of the rows, what they allow for bias included; the goal is met
+    # relative to the logger or to the lift, whichever comes first.
     factor = min(
         (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
     )
-    allowed = e.estimate.allowance
-    if status != PASSED and allowed > 0:
-        # Rows shorten what chance adds; the bias that is allowed for stays.
-        wanted = max(goal * scale, abs(lift.value) / 2)
-        if wanted <= allowed:
-            why = f"no number of rows would do: a bias of {allowed:.3g} is allowed for"
-            yield _found(status, reason, (f"{why}; {EXPLORE}", "an A/B test"))
-            return
-        factor = (max(half - allowed, 0.0) / (wanted - allowed)) ** 2
     yield _found(status, reason, *_more(e.estimate.n, factor, EXPLORE))
 
 

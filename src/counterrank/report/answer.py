@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from counterrank.evaluation import causes_first, what_would_help
-from counterrank.report.document import BRIEF, VERBOSE, Block, Card, Chip, Paragraph, Scorecard
+from counterrank.report.document import BRIEF, Block, Card, Chip, Paragraph, Scorecard
 from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.report.reading import Interval, Reading, ends
+from counterrank.report.reading import Interval, Reading, column_name, ends
 from counterrank.texts import sentence
 
 if TYPE_CHECKING:
     from counterrank.estimators import Lift
-    from counterrank.evaluation import Comparison
+    from counterrank.evaluation import Comparison, GuardrailResult
     from counterrank.findings import Finding
 
 NO_INTERVAL = "these rows give no interval"
@@ -22,7 +22,7 @@ MOST_REMEDIES = 2
 
 
 def answer(reading: Reading) -> list[Block]:
-    """Return what was logged, a card for each policy, and how policies compare with each other."""
+    """Return what was logged, which guardrails stop a policy, and a card for each policy."""
     blocks: list[Block] = []
     if failed := reading.result.audit.failed:
         blocks += [Paragraph(line, "strong", detail=BRIEF) for line in _fix(failed)]
@@ -31,8 +31,7 @@ def answer(reading: Reading) -> list[Block]:
     blocks.append(
         Scorecard([_card(reading, target) for target in reading.candidates], detail=BRIEF)
     )
-    lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
-    return blocks + [Paragraph(line, detail=BRIEF if len(lines) < 2 else VERBOSE) for line in lines]
+    return blocks
 
 
 #: What is wrong with a log, by words in the codes of its checks; the last is for all others.
@@ -91,10 +90,22 @@ def _guardrail_reasons(reading: Reading) -> list[str]:
                 for one in reading.result.guardrails
                 if (one.target, one.status) == (target, status)
             )
-            names = list(dict.fromkeys(f"“{one.expression}”" for one in rows))
+            names = list(dict.fromkeys(_limit_words(one) for one in rows))
             if names and (status == "broken" or reading.action(target) == "test"):
-                lines.append(f"{target} {words} {listed(names, 'and')}.")
+                lines.append(f"{target} {words} the limit of {listed(names, 'and')}.")
     return lines
+
+
+def _limit_words(rail: GuardrailResult) -> str:
+    by = f" by {column_name(rail.column)}" if rail.column else ""
+    return f"{rail.metric}{by} ({limit_of(rail)})"
+
+
+def limit_of(rail: GuardrailResult) -> str:
+    """Return the limit of a guardrail as people write it."""
+    sign = "≤" if "<=" in rail.expression or "≤" in rail.expression else "≥"
+    shown = percent(rail.limit, sign=True) if rail.relative else f"{plain(rail.limit)} {rail.unit}"
+    return f"{sign} {shown}"
 
 
 def outcome(lift: Interval, *, lower_is_better: bool = False) -> str:

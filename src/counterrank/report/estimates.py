@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from counterrank.messages import has
-from counterrank.report.answer import interval, interval_of, level, relative_ends, width
+from counterrank.report.answer import comparison, interval, interval_of, level, relative_ends, width
 from counterrank.report.charts import (
     Axis,
     AxisScale,
@@ -48,7 +48,9 @@ def values(reading: Reading) -> list[Block]:
     earned = RowChart(shown, _axis(reading, region), "Values of all policies with intervals")
     lifts = Figure("lifts", f"Lift over {reading.baseline_words}", aid, _lifts(reading))
     value = Figure("values", f"{reward.capitalize()} per {ranking}", aid, earned)
-    return section("What each policy earns", "values", lifts, value, _table(reading))
+    lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
+    told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
+    return section("What each policy earns", "values", lifts, value, *told, _table(reading))
 
 
 def _lifts(reading: Reading) -> RowChart:

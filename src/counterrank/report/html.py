@@ -215,7 +215,7 @@ def _cell(cell: Cell) -> Any:
         return _chip(cell) if cell.text else ""
     if isinstance(cell, Meter):
         bar = meter(cell.value, (cell.low, cell.high), cell.scale, cell.look)
-        return tag("span", cell.text) + bar + tag("small", cell.note)
+        return tag("div", tag("span", cell.text), bar, tag("small", cell.note), class_="metered")
     return tag("a", cell.text, href=cell.href) if isinstance(cell, Link) else cell
 
 

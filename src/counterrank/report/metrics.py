@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from counterrank.report.answer import RESULTS, counted, outcome, relative_ends, width
+from counterrank.report.answer import RESULTS, counted, limit_of, outcome, relative_ends, width
 from counterrank.report.charts import Axis, AxisScale, Row, RowChart, around
 from counterrank.report.document import BRIEF, SIGNS, Block, Chip, Figure, Meter, Table, section
 from counterrank.report.numbers import NONE, known, percent, plain, span
@@ -80,18 +80,15 @@ def _guardrails(reading: Reading) -> Table:
     for (target, _), members in groupby(every, key=lambda one: (one.target, one.expression)):
         rails = list(members)
         worst = min(rails, key=lambda one: ("broken", "open", "safe").index(one.status))
-        status = _groups(rails) if worst.column else worst.status
         where = f" in {worst.group}" if worst.column else ""
-        name = worst.metric + (f" by {column_name(worst.column)}" if worst.column else "")
+        name = (
+            f"{worst.metric} by {column_name(worst.column)}: {_groups(rails)}"
+            if worst.column
+            else worst.metric
+        )
+        reach = _reach(worst) + where
         rows.append(
-            (
-                target,
-                name,
-                limit_of(worst),
-                _reach(worst) + where,
-                Chip(status, worst.status),
-                worst.evidence,
-            )
+            (target, name, limit_of(worst), reach, Chip(worst.status, worst.status), worst.evidence)
         )
     head = ("policy", "metric", "limit", "interval", "status", "measurement")
     return Table(
@@ -122,13 +119,6 @@ def _groups(rails: Sequence[GuardrailResult]) -> str:
         + "".join(f"; {rail.group} {rail.status}" for rail in others[:4])
         + ("; …" if others[4:] else "")
     )
-
-
-def limit_of(rail: GuardrailResult) -> str:
-    """Return the limit of a guardrail as people write it."""
-    sign = "≤" if "<=" in rail.expression or "≤" in rail.expression else "≥"
-    shown = percent(rail.limit, sign=True) if rail.relative else f"{plain(rail.limit)} {rail.unit}"
-    return f"{sign} {shown}"
 
 
 def metrics_figure(reading: Reading) -> Figure | None:

@@ -201,7 +201,7 @@ def _facts(reading: Reading, target: str, plan: SamplePlan) -> Iterator[tuple[st
         )
     for row in plan.rows_for:
         if row.rows is not None and row.relative in SHOWN:
-            what = f"to detect {percent(row.relative, digits=0)}, predicted from subsamples of this log"
+            what = f"to detect a lift of {percent(row.relative, digits=0)}, log about"
             yield target, what, f"{roughly(row.rows)} {ranking}s"
 
 
