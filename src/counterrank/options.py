@@ -437,7 +437,7 @@ _TABLE = (
     Option(
         "format",
         "parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, ubi, ga4, metarank, "
-        "open-bandit, amazon-music, kuairand, seznam.",
+        "open-bandit, kuairand.",
         metavar="NAME",
         group=_LOG,
     ),

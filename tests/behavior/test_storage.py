@@ -14,9 +14,9 @@ from counterrank.errors import BehaviorError
 @pytest.fixture
 def saved(make_log, tmp_path):
     log = make_log(6_000, 0, missing=0.2)
-    tree = BehaviorTree(
-        candidates=cr.candidates(3, ["S", "I"], orders=[2]), limits=TreeLimits(prune=0.0)
-    ).fit(log, "new")
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=TreeLimits(prune=0.0)).fit(
+        log, "new"
+    )
     assert (tree.fitted.nodes[:, 0] >= 0).any()
     path = tmp_path / "tree.json"
     tree.save(path)
@@ -46,27 +46,28 @@ def test_round_trip_of_categories_and_missing_only_splits(make_log, tmp_path):
 
 
 DAMAGE = {
-    "schema": (lambda d: d.update(schema="x"), "schema is 'x'"),
-    "no nodes": (lambda d: d.update(nodes=[]), "nodes is not a list"),
-    "circle": (lambda d: split(d).update(left=0), "left is 0, not a later node"),
-    "twice": (lambda d: split(d).update(right=split(d)["left"]), "both children"),
-    "feature": (lambda d: split(d).update(feature=3), "there are 3 context columns"),
-    "threshold": (lambda d: split(d).update(threshold=None), "threshold is None"),
-    "model": (lambda d: d["nodes"][0].update(model=9), "model is 9"),
-    "truth": (lambda d: split(d).update(missing_left=1), "missing_left must be true or false"),
-    "mask": (lambda d: d["candidates"][0].update(mask=["11", "1"]), "mask must be K strings"),
-    "order": (lambda d: d["candidates"][0].update(order=0), "order is 0"),
-    "roots": (lambda d: d.update(roots=[0, 1]), "roots must be 3 node numbers"),
+    "schema": (lambda d: d.update(schema="x"), "'schema' is not 'counterrank/behavior-tree/2'"),
+    "no nodes": (lambda d: d.update(nodes=[]), "'nodes' is not a set of trees"),
+    "circle": (lambda d: split(d).update(left=0), "is not a split into later nodes"),
+    "twice": (lambda d: split(d).update(right=split(d)["left"]), "a node has no parent or two"),
+    "feature": (lambda d: split(d).update(feature=3), "is not one of 3 context columns"),
+    "threshold": (lambda d: split(d).update(threshold="high"), "threshold' is not a number"),
+    "model": (lambda d: d["nodes"][0].update(model=9), "nodes[0].model' is not one of"),
+    "truth": (lambda d: split(d).update(missing_left=1), "missing_left' is not true or false"),
+    "mask": (lambda d: d["candidates"][0].update(mask=["11", "1"]), "mask' is not K strings"),
+    "doubt": (lambda d: d["doubt"].pop("triples"), "doubt.triples' is not"),
+    "codes": (lambda d: split(d).update(left_categories=[-1]), "is not a list of category codes"),
+    "roots": (lambda d: d.update(roots=[0, 1]), "'roots' is not a list of 3 node numbers"),
     "orphan": (lambda d: d["nodes"].append({"model": 0}), "a node has no parent or two"),
-    "number": (lambda d: d["nodes"][0].update(share="half"), "share is 'half'"),
-    "names": (lambda d: d.update(context="x_0"), "context is not a list of names"),
-    "rows": (lambda d: d.update(rows=-1), "rows is -1"),
-    "list": (lambda d: d.update(candidates=[]), "candidates is not a list"),
+    "number": (lambda d: d["nodes"][0].update(share="half"), "nodes[0].share' is not a number"),
+    "names": (lambda d: d.update(context="x_0"), "'context' is not a list"),
+    "rows": (lambda d: d.update(rows=-1), "'rows' is not a number of rows"),
+    "list": (lambda d: d.update(candidates=[]), "'candidates' is not a list"),
 }
 
 
 def split(d):
-    return next(node for node in d["nodes"] if "feature" in node)
+    return next(node for node in d["nodes"] if node["feature"] >= 0)
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -7,12 +7,11 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, PasIf
-from counterrank.behavior.pasif import chance, expansion, odds_given_part, part_weights
-from counterrank.weights.ratios import ratios_of
+from counterrank.behavior.pasif import chance, odds_given_part, part_weights
 
 TARGET = np.array([0.15, 0.25, 0.6])
-MODELS = cr.candidates(3, ["S", "C", "I"], orders=[2])
-FULL, CASCADE, OWN, PAIRS = range(4)
+MODELS = cr.candidates(3, ["S", "C", "I"])
+FULL, CASCADE, OWN = range(3)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def every_ranking():
 
 def rows_of(log):
     data, _ = BehaviorTree(candidates=MODELS).training_set(log, "new", seed=0)
-    assert [c.label for c in data.candidates] == ["S", "C", "I", "S, order 2"]
+    assert [c.name for c in data.candidates] == ["S", "C", "I", "S, order 2"]
     return data.position(0, np.ones(log.n, dtype=bool), n_apply=log.n, seed=0).memory
 
 
@@ -76,36 +75,6 @@ def test_sparse_models_do_the_same_where_they_are_right(every_ranking, estimate)
     assert np.diff(means(rho, weight[1, CASCADE], above)) == pytest.approx(0, abs=2e-3)
     # And where they are not right, they miss: the log's own weights are no substitute.
     assert abs(np.diff(means(rho, weight[1, OWN], 4.0 * above))[0]) > 0.01
-
-
-@pytest.mark.parametrize("share", [0.02, 0.2])
-def test_an_order_is_nearly_right_for_sums_over_pairs(every_ranking, share):
-    """D_0 is not quite a product over positions any more, the less so the smaller D_1."""
-    rho, weight = divided(every_ranking, PasIf(share=share))
-    pair = np.random.default_rng(2).normal(3, 2, size=(2, 3, 3))
-    a = every_ranking.action
-    reward = pair[0][a[:, 0], a[:, 1]] + pair[1][a[:, 0], a[:, 2]]
-    from_rest, truth = means(rho, weight[0, PAIRS], reward)
-    assert from_rest == pytest.approx(truth, rel=share / 2)
-
-
-def test_expansion_is_the_ordered_weight():
-    rng = np.random.default_rng(3)
-    n, K = 50, 5
-    log = cr.RankingLog(
-        action=rng.integers(3, size=(n, K)),
-        reward=np.ones((n, K)),
-        propensity=rng.uniform(0.2, 1, size=(n, K)),
-        targets={"new": rng.uniform(0, 1, size=(n, K))},
-    )
-    ratios = ratios_of(log, "new")
-    for c in cr.candidates(K, ["S", "C", "I"], orders=[1, 2, 3, 4]):
-        wanted = ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
-        for k in range(K):
-            terms = [
-                times * ratios.rho[:, chosen].prod(axis=1) for chosen, times in expansion(c, k)
-            ]
-            np.testing.assert_allclose(sum(terms), wanted[:, k], rtol=1e-10, atol=1e-11)
 
 
 def test_odds_given_a_part_against_the_average_written_out():

@@ -95,13 +95,10 @@ def test_no_context_gives_the_root_alone(make_log):
 
 def test_weights_are_those_of_the_assigned_models(make_log):
     log = make_log(2_000, 8)
-    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "C", "I"], orders=[2])).fit(log, "new")
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "C", "I"])).fit(log, "new")
     ratios = ratios_of(log, "new")
     choice = tree.assign(log.context)
-    every = [
-        ratios.masked(c.mask) if c.order is None else ratios.ordered(c.mask, c.order)
-        for c in tree.fitted.candidates
-    ]
+    every = [ratios.masked(c.mask) for c in tree.fitted.candidates]
     expected = np.choose(choice, every)
     np.testing.assert_allclose(tree.weights(log, ratios), expected, rtol=1e-13)
 

@@ -4,24 +4,16 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import counterrank as cr
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.io import adapters as registry
 from counterrank.io import from_obp, read_log, read_vw_ccb, read_vw_slates
 from counterrank.messages import has
-from counterrank.research import datasets
 from counterrank.research.datasets import (
-    HEAD,
-    NAMES,
-    read_amazon_music,
     read_kuairand,
     read_open_bandit,
-    read_seznam,
 )
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -355,89 +347,6 @@ def test_open_bandit_like_logs_have_any_number_of_features(tmp_path):
 MATRIX = [[0.5, 0.4, 0.1], [0.3, 0.3, 0.4], [0.2, 0.3, 0.5]]
 
 
-def music_rows():
-    return {
-        "actions": [[[1.0, 0.25], [1.0, 0.5], [0.0, 0.75]], [[1.0, 0.0], [0.0, 1.0]]],
-        "rewards": [[1.0, 0.0, 1.0], [0.0, 1.0]],
-        "logging_selected_actions": [[2, 1, 0], [1, 0]],
-        "target_selected_actions": [[1, 2, 0], [1, 0]],
-        "propensities": [MATRIX, [[0.9, 0.1], [0.1, 0.9]]],
-    }
-
-
-def write_music(path, **changes):
-    pq.write_table(pa.table({**music_rows(), **changes}), path)
-    return path
-
-
-def test_amazon_music(tmp_path):
-    log = read_amazon_music(write_music(tmp_path / "D2.parquet"))
-    assert log.action.tolist() == [[2, 1, 0], [1, 0, -1]]
-    assert log.reward.tolist() == [[1, 0, 1], [0, 1, 0]]
-    assert log.propensity.kind == "position"
-    assert log.propensity.values.tolist() == [[0.5, 0.3, 0.5], [0.9, 0.9, 1]]
-    assert log.targets["target"].values.tolist() == [[0, 0, 1], [1, 1, 1]]
-    assert [note.code for note in log.notes] == ["actions-by-index"]
-    # its own weights: 1[both rankings agree at k] / P_kk
-    many = log.take(np.repeat([0, 1], 50))
-    assert cr.IIPS().estimate(many, "target").value == pytest.approx((1 / 0.5 + 1 / 0.9) / 2)
-
-
-def test_amazon_music_with_vectors(tmp_path):
-    path = write_music(tmp_path / "D2.parquet")
-    log = read_log(path, format="amazon-music", columns="candidates=actions", targets="target")
-    assert log.candidates.counts.tolist() == [3, 2]
-    assert log.candidates.items.tolist() == [0, 1, 2, 0, 1]
-    assert log.features_of(log.action)[0].tolist() == [[0, 0.75], [1, 0.5], [1, 0.25]]
-    target = log.targets["target"]
-    assert target.deterministic
-    assert target.sample(2, np.random.default_rng(0))[:, 0].tolist() == [[1, 2], [1, 0]]
-    plain = read_amazon_music(path)
-    np.testing.assert_array_equal(
-        np.exp(target.position_log_prob(log.action)), plain.targets["target"].values
-    )
-    many = [one.take(np.repeat([0, 1], 50)) for one in (log, plain)]
-    values = [cr.IIPS().estimate(one, "target").value for one in many]
-    assert values[0] == pytest.approx(values[1], abs=1e-12)
-
-
-def test_amazon_music_in_several_files_and_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "MUSIC_ROWS", 1)
-    for k in range(2):
-        write_music(tmp_path / f"{k}.parquet")
-    log = read_amazon_music(tmp_path, position_weights=[1, 0.5, 0.25])
-    assert log.n == 4 and log.action[2].tolist() == [2, 1, 0]
-    assert log.position_weights.tolist() == [1, 0.5, 0.25]
-
-
-@pytest.mark.parametrize(
-    "changes, options, message",
-    [
-        ({"propensities": [MATRIX[:2], [[0.9], [0.9]]]}, {}, "row 0: 'propensities' has 2 rows for 3"),
-        ({"propensities": [MATRIX, [[0.9], [0.9]]]}, {}, "row 1: row 2 of 'propensities' ends before"),
-        ({"propensities": [MATRIX, [[0.9, 0], [0.1, 0]]]}, {}, "row 1, position 2"),
-        ({"rewards": [[1.0, 0.0], [0.0, 1.0]]}, {}, "row 0: 'reward' has 2 entries, 'action' has 3"),
-        ({"target_selected_actions": [[2, 3], [0]]}, {"columns": "candidates=actions"}, "row 0: .*action 3"),
-        ({"actions": [[[1.0], [1.0, 2.0]], [[1.0]]]}, {"columns": "candidates=actions"}, "different lengths"),
-        ({}, {"targets": "new"}, "one target policy, 'target', no 'new'"),
-        ({}, {"columns": "action=rewards"}, "columns of its own"),
-    ],
-)  # fmt: skip
-def test_bad_amazon_music(tmp_path, changes, options, message):
-    path = write_music(tmp_path / "D2.parquet", **changes)
-    with pytest.raises(CounterrankError, match=message):
-        read_amazon_music(path, **options)
-
-
-def test_not_amazon_music(tmp_path):
-    path = write_music(tmp_path / "D2.parquet")
-    with pytest.raises(LogError, match="--format amazon-music"):
-        read_log(path)
-    pq.write_table(pa.table({"actions": [[[1.0]]]}), path)
-    with pytest.raises(LogError, match="not the Music Off-Policy.*no column 'logging_selected_act"):
-        read_amazon_music(path)
-
-
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real files are not part of the project")
 def test_real_open_bandit_files():
     log = read_open_bandit(SHARED / "random_men.csv.gz", targets="uniform")
@@ -505,48 +414,13 @@ def test_kuairand_standard_log_has_no_propensities(tmp_path):
 # --- Seznam ---
 
 
-def seznam_line(shown=14, serp="s1"):
-    cells = [serp, "q7", "2", "1", "1546300800", "images,maps", "mobile"]
-    for k in range(14):
-        cells += (
-            ["1" if k == 1 else "0", "0.5", "images" if k == 1 else "organic", "a.cz"]
-            if k < shown
-            else [""] * 4
-        )
-    return "\t".join(cells)
-
-
-def test_seznam(tmp_path):
-    assert len(NAMES) == 63
-    path = tmp_path / "data.tsv"
-    path.write_text(seznam_line() + "\n" + seznam_line(10, "s2") + "\n")
-    log = read_seznam(path)
-    assert (log.n, log.K) == (2, 14) and log.lengths.tolist() == [14, 10]
-    assert log.action_names == ("images", "organic") and log.action[0, :3].tolist() == [1, 0, 1]
-    assert log.propensity.kind == "prefix" and log.reward[0].tolist() == [0, 1] + [0] * 12
-    assert log.context_names == ("num_tokens", "num_skips", "hardware") and log.context[
-        0
-    ].tolist() == [2, 1, 0]
-    assert log.columns["query"].tolist() == ["q7", "q7"]
-    assert read_log(path, format="seznam", propensity_kind="factored").propensity.kind == "factored"
-
-
-def test_seznam_with_a_header_and_of_another_width(tmp_path):
-    path = tmp_path / "data.tsv"
-    path.write_text("\t".join(NAMES) + "\n" + seznam_line() + "\n")
-    assert read_seznam(path).n == 1
-    path.write_text("\t".join(HEAD) + "\n")
-    with pytest.raises(LogError, match="7 tab-separated columns.*63"):
-        read_seznam(path)
-
-
 # --- registry ---
 
 
 def test_registry():
     for name in registry.adapter_names():
         assert callable(registry.adapter_of(name))
-    assert registry.adapter_of("parquet") is None and "seznam" in registry.adapter_names()
+    assert registry.adapter_of("parquet") is None and "open-bandit" in registry.adapter_names()
     with pytest.raises(ConfigError, match="did you mean 'vw-ccb'"):
         registry.adapter_of("vw-cbb")
 

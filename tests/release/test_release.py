@@ -75,7 +75,7 @@ def test_every_entry_point_of_the_wheel_leads_somewhere(built):
     # The name of a format has colons and slashes, so a line ends its name at the first " = ".
     found = [line.split(" = ") for line in text.splitlines() if " = " in line]
     commands = {"counterrank", "demo", "reproduce", "simulate", "warmup"}
-    formats = {"amazon-music", "kuairand", "open-bandit", "seznam", "counterrank/policy/1"}
+    formats = {"kuairand", "open-bandit", "counterrank/policy/1"}
     assert {name for name, _ in found} == commands | formats
     assert {line for line in text.splitlines() if line.startswith("[")} == {
         "[console_scripts]",

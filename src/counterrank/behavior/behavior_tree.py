@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.atomic import write_text
 from counterrank.behavior import storage, words
 from counterrank.behavior.estimates import DEFAULT, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
@@ -30,9 +29,6 @@ from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import BehaviorError
 from counterrank.weights.ratios import Ratios, ratios_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -184,28 +180,12 @@ class BehaviorTree:
             forest=forest,
         )
 
-    def to_svg(self, position: int = 1) -> str:
-        """Return the tree of one position (counted from 1) as an SVG document."""
-        forest = self.fitted
-        if not 1 <= position <= len(forest.roots):
-            raise BehaviorError(
-                f"there is no tree for position {position}; choose 1 to {len(forest.roots)}"
-            )
-        return words.svg(forest, position - 1)
-
-    def figure(self, path: str | os.PathLike[str], position: int = 1) -> None:
-        """Write the tree of one position to an SVG file."""
-        write_text(path, self.to_svg(position))
-
     def __str__(self) -> str:
         return (
             f"BehaviorTree(mse={self.mse!r}, not fitted)"
             if self.forest is None
             else words.text(self.forest)
         )
-
-    def __rich__(self) -> RenderableType:
-        return str(self) if self.forest is None else words.rich_table(self.forest)
 
 
 def fit_source(

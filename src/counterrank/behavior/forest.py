@@ -15,11 +15,12 @@ from counterrank.behavior.masks import Candidate
 from counterrank.behavior.pairs import PairEstimate
 from counterrank.behavior.training import TrainingSet
 from counterrank.errors import BehaviorError
+from counterrank.records import Record
 from counterrank.weights.ratios import Ratios
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Record):
     """How far an estimate may be off because its models were chosen on its own rows.
 
     `gap` is the distance of the models' estimate to the value from all pairs of items
@@ -31,6 +32,10 @@ class Doubt:
     gap: float
     triples: float
     stderr: float
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return a part that is no size."""
+        return next(((name, "a number, 0 or more") for name in self if not self[name] >= 0), None)
 
     def allowance(self, share: float) -> float:
         """Return the bias to allow for where a share of the value from pairs is in the estimate.
@@ -126,7 +131,7 @@ class Forest:
             return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
         values = self._context(context, len(ratios.rho))
         for m in {m for used in self._used for m in used}:
-            ratios.need_model(self.candidates[m].mask, self.candidates[m].order)
+            ratios.need_model(self.candidates[m].mask, None)
         rows = Contexts(values)
         out, w = np.empty((self.K, rows.n)), np.empty(rows.n)
         for tree, used in enumerate(self._used):
@@ -149,8 +154,7 @@ class Forest:
         return {m: np.flatnonzero(np.logical_or.reduce(parts)) for m, parts in found.items()}
 
     def _fill(self, out: Floats, k: int, m: int, ratios: Ratios) -> None:
-        model = self.candidates[m]
-        ratios.at_position(k, model.mask, model.order, out)
+        ratios.at_position(k, self.candidates[m].mask, None, out)
 
     @cached_property
     def _used(self) -> list[list[int]]:

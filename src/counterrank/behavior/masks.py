@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Ints
+from counterrank.arrays import Bools
 from counterrank.errors import BehaviorError
 
 #: The seed behind "R3" and "R6" when none is given: the same mask in every run.
@@ -200,33 +200,15 @@ SETS: dict[str, Callable[[int], list[Candidate]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A behaviour model: mask (K, K), and an interaction order (None: the full product of ratios).
-
-    >>> Candidate("I", independent(2)).complexity.tolist()
-    [1, 1]
-    """
+    """A behaviour model: its name and mask (K, K)."""
 
     name: str
     mask: Bools
-    order: int | None = None
-
-    @property
-    def complexity(self) -> Ints:
-        """Items that matter at each position (K,)."""
-        counts: Ints = self.mask.sum(axis=1, dtype=np.int64)
-        return counts
-
-    @property
-    def label(self) -> str:
-        """The name with the interaction order, if any."""
-        return self.name if self.order is None else f"{self.name}, order {self.order}"
 
 
 def candidates(
     K: int,
     kind: str | Sequence[str | ArrayLike | Candidate] = "default",
-    *,
-    orders: Sequence[int] = (),
 ) -> list[Candidate]:
     """Return candidate behaviour models for K positions; those that coincide at this K appear once.
 
@@ -238,14 +220,11 @@ def candidates(
         "default" (or "generated") spans neighbours, cascades, windows and prefixes of several
         reaches beside S, C and I. "paper" and "real-world" are the paper's sets, "published" is that
         of the code behind its figures. Or a list of names, masks and candidates.
-    orders
-        Interaction orders of the standard model to add; they apply to factored policies and are passed
-        over otherwise.
 
     Returns
     -------
     list of Candidate
-        The models, each with a name, a mask and an order.
+        The models, each with a name and a mask.
 
     Raises
     ------
@@ -254,8 +233,8 @@ def candidates(
 
     Examples
     --------
-    >>> [c.label for c in candidates(4, "real-world", orders=[2])]
-    ['S', 'C', 'I', 'P2', 'S, order 2']
+    >>> [c.name for c in candidates(4, "real-world")]
+    ['S', 'C', 'I', 'P2']
     """
     if isinstance(kind, str) and kind not in SETS:
         raise BehaviorError(
@@ -263,11 +242,6 @@ def candidates(
             "names or masks"
         )
     found = SETS[kind](K) if isinstance(kind, str) else [_one(given, K) for given in kind]
-    if any(order < 1 for order in orders):
-        raise BehaviorError(
-            f"interaction orders start at 1 (the own item only); got {list(orders)}"
-        )
-    found += [Candidate("S", standard(K), order) for order in orders]
     return distinct(found)
 
 
@@ -283,17 +257,10 @@ def generated(K: int) -> tuple[str, ...]:
 
 
 def distinct(given: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates without those equal to an earlier one.
-
-    An order no smaller than the number of items that matter is none.
-    """
-    seen: dict[tuple[bytes, int | None], Candidate] = {}
+    """Return the candidates without those equal to an earlier one."""
+    seen: dict[bytes, Candidate] = {}
     for c in given:
-        # Order m sums over fewer than m of the other items: with m items in all, that is every
-        # subset, hence the full product.
-        order = None if c.order is not None and c.order >= c.complexity.max() else c.order
-        plain = Candidate(c.name, c.mask, order)
-        seen.setdefault((plain.mask.tobytes(), plain.order), plain)
+        seen.setdefault(c.mask.tobytes(), c)
     return list(seen.values())
 
 

@@ -10,16 +10,10 @@ to estimate the mean reward of D_1. For the whole ranking that is rho / (1 - rho
 kappa. The log-odds are log s + log w, a sum over positions for factored policies: they fall into
 that of S and a rest; the rest is averaged over rows of the log, which is exact when positions are
 independent and its distribution does not depend on the context.
-
-An interaction order m is a sum over sets: rho_k sum_{|T|<m} prod_{l in T} (rho_l - 1) = sum_T b_|T|
-w_{k+T} with b_j = (-1)^(m-1-j) C(N-1-j, m-1-j), N the number of other items; each w is replaced by
-W.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
 
 import numpy as np
 
@@ -36,7 +30,7 @@ from counterrank.behavior.training import Position, PositionRows
 from counterrank.kernels.jit import jit
 from counterrank.weights.ratios import Ratios
 
-Users = list[tuple[int, int, float]]
+Users = list[tuple[int, int]]
 
 #: Ratios below this are taken as this: a membership of nothing, without logarithms of zero.
 LEAST = 1e-290
@@ -152,8 +146,8 @@ def part_weights(
     for logs, users in _sets(ratios, candidates):
         own = scale + logs
         odds_given_part(own, (odds - own)[sample], given)
-        for k, m, times in users:
-            out[k, m] += times * given
+        for k, m in users:
+            out[k, m] = given
     out *= (1.0 - share) / max(share, LEAST)
     mean = out @ stay / max(stay.sum(), LEAST)  # (K, M)
     out /= np.where(mean > 0, mean, 1.0)[:, :, None]
@@ -161,46 +155,17 @@ def part_weights(
 
 
 def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[Floats, Users]]:
-    """Yield the log weights (n,) of each set of items, and where they are used.
-
-    (position, candidate, coefficient).
-    """
-    K = ratios.rho.shape[1]
+    """Yield the log weights (n,) of each set of items, and the positions and candidates that use them."""
     users: dict[bytes, Users] = {}
     for m, c in enumerate(candidates):
-        for k in range(K):
-            for chosen, times in expansion(c, k):
-                users.setdefault(chosen.tobytes(), []).append((k, m, times))
+        for k, relevant in enumerate(c.mask):
+            users.setdefault(relevant.tobytes(), []).append((k, m))
     logs = log_of(ratios.rho)
     policy = [log_of(ratios.masked(c.mask)) for c in candidates] if ratios.kind == "policy" else []
     for key, places in users.items():
+        k, m = places[0]
         chosen = np.frombuffer(key, dtype=bool)
-        k, m, _ = places[0]
         yield policy[m][:, k] if policy else logs[:, chosen].sum(axis=1), places
-
-
-def expansion(candidate: Candidate, k: int) -> Iterator[tuple[Bools, float]]:
-    """Yield the sets of items (K,) whose weights sum to a candidate's weight at position k, with coefficients.
-
-    >>> from counterrank import candidates
-    >>> [(s.astype(int).tolist(), b) for s, b in expansion(candidates(3, ["S"], orders=[2])[1], 0)]
-    [([1, 0, 0], -1.0), ([1, 1, 0], 1.0), ([1, 0, 1], 1.0)]
-    """
-    relevant = candidate.mask[k]
-    others = [int(j) for j in np.flatnonzero(relevant) if j != k]
-    if candidate.order is None or candidate.order > len(others):
-        yield relevant.copy(), 1.0
-        return
-    top = candidate.order - 1
-    for size in range(top + 1):
-        # Inclusion and exclusion: weights of all subsets of fewer than `order` others, as products
-        # of ratios.
-        times = float((-1) ** (top - size) * comb(len(others) - 1 - size, top - size))
-        for chosen in combinations(others, size):
-            members = np.zeros(len(relevant), dtype=bool)
-            members[list(chosen)] = True
-            members[k] = relevant[k]
-            yield members, times
 
 
 @jit

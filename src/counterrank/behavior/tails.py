@@ -6,7 +6,6 @@ policies the second moment given the context is known. With v_l = sum_a pi(a)^2 
 the elementary symmetric polynomials,
 
 - a product over the relevant items l has E[w_k^2 | x] = prod over l of (1 + v_l),
-- an interaction order m has (1 + v_k) sum_{j<m} e_j(v of the others),
 - effects of pairs, rho_k sum over l of (rho_l - 1), have (1 + v_k) e_1(v of the others),
 - effects of triples have (1 + v_k) e_2(v of the others).
 
@@ -61,7 +60,7 @@ def inflation(v: Floats | None, candidates: tuple[Candidate, ...], seen: Floats)
     moment = np.ascontiguousarray(1.0 + v.T)
     given, expected = np.empty_like(moment), np.empty_like(seen)
     for m, c in enumerate(candidates):
-        weights.ordered(moment, c.mask, c.order or len(moment), given)
+        weights.ordered(moment, c.mask, len(moment), given)
         expected[:, m] = given.mean(axis=1)
     return _upwards(expected, seen)
 

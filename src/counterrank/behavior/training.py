@@ -4,6 +4,7 @@ Contexts become small integers: quantile bins of numbers, codes of categories, 0
 Contributions are w r of every model the log supports; `tails` corrects their second moments.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -126,14 +127,14 @@ def supported(
     given: "list[Candidate]", ratios: Ratios
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """Return the candidates that the log's propensities can weigh, and a note about the others."""
-    good = [c for c in given if _possible(c, ratios)]
+    good = [c for c in given if capability_of(c.mask) in ratios.supports]
     if not good:
         raise BehaviorError(
             f"'{ratios.kind}' propensities support none of the candidates "
-            f"{', '.join(c.label for c in given)}; add S (whole ranking), C (items above) or I "
+            f"{', '.join(c.name for c in given)}; add S (whole ranking), C (items above) or I "
             "(own item), whichever the propensities describe"
         )
-    dropped = [c.label for c in given if c.order is None and not any(c is kept for kept in good)]
+    dropped = [c.name for c in given if not any(c is kept for kept in good)]
     note = (
         f"candidates: '{ratios.kind}' propensities cannot give weights for "
         f"{', '.join(dropped)}; left out"
@@ -141,54 +142,33 @@ def supported(
     return tuple(good), ((note,) if dropped else ())
 
 
-def _possible(candidate: Candidate, ratios: Ratios) -> bool:
-    if candidate.order is not None and ratios.kind != "factored":
-        return False
-    return capability_of(candidate.mask) in ratios.supports
-
-
 def models_of(candidates: tuple[Candidate, ...], *, per_position: bool) -> list[TreeModels]:
     """Return the models of each position's tree, or of the one tree; models that coincide there are one."""
-    K = len(candidates[0].mask)
     # What decides is hashable, and every target asks for the same.
-    key = tuple((c.mask.tobytes(), c.order) for c in candidates)
-    return list(_models_of(K, key, per_position))
+    return list(_models_of(tuple(c.mask.tobytes() for c in candidates), per_position))
 
 
 @lru_cache(maxsize=64)
-def _models_of(
-    K: int, key: tuple[tuple[bytes, int | None], ...], per_position: bool
-) -> tuple[TreeModels, ...]:
-    masks = np.stack(
-        [np.frombuffer(mask, dtype=bool).reshape(K, K) for mask, _ in key]
-    )  # (M, K, K)
-    orders = [order for _, order in key]
+def _models_of(key: tuple[bytes, ...], per_position: bool) -> tuple[TreeModels, ...]:
+    K = math.isqrt(len(key[0]))
+    masks = np.stack([np.frombuffer(one, dtype=bool).reshape(K, K) for one in key])  # (M, K, K)
     total = masks.sum(axis=(1, 2))
     if not per_position:
-        return (
-            _distinct(masks.reshape(len(masks), -1), masks.sum(axis=2).max(axis=1), orders, total),
-        )
-    return tuple(_distinct(masks[:, k], masks[:, k].sum(axis=1), orders, total) for k in range(K))
+        return (_distinct(masks.reshape(len(masks), -1), total),)
+    return tuple(_distinct(masks[:, k], total) for k in range(K))
 
 
-def _distinct(relevant: Bools, sizes: Ints, orders: list[int | None], total: Ints) -> TreeModels:
-    """Return the distinct models among relevant (M, items) with sizes (M,), orders and entries of the mask (M,)."""
-    # A full product over c items is of order c, and no order allows more than that.
-    most = [
-        int(size) if order is None else min(order, int(size))
-        for size, order in zip(sizes, orders, strict=True)
-    ]
-    first: dict[tuple[bytes, int], int] = {}
+def _distinct(relevant: Bools, total: Ints) -> TreeModels:
+    """Return the distinct models among relevant (M, items), with entries of the whole mask (M,)."""
+    first: dict[bytes, int] = {}
     for m, row in enumerate(relevant):
-        key = (row.tobytes(), most[m])
+        key = row.tobytes()
         # C and I are one model at the first position: it goes by the simpler name.
         if key not in first or total[m] < total[first[key]]:
             first[key] = m
-    chosen = list(first.values())
-    order, kept = np.array([most[m] for m in chosen]), relevant[chosen]
-    # Last key first: most items, and among those the highest order.
-    by_size = np.lexsort((-order, -kept.sum(axis=1)))
-    return TreeModels(np.array(chosen, dtype=np.int64), int(by_size[0]), int(by_size[-1]))
+    chosen = np.array(list(first.values()), dtype=np.int64)
+    by_size = np.argsort(-relevant[chosen].sum(axis=1), kind="stable")
+    return TreeModels(chosen, int(by_size[0]), int(by_size[-1]))
 
 
 #: Rows whose contributions are filled at a time.
@@ -247,15 +227,15 @@ def _weights_at(
         every = [ratios.masked(c.mask) for c in candidates]
         return lambda k, m, out: np.copyto(out, every[m][:, k])
     for c in candidates:
-        ratios.need_model(c.mask, c.order)
-    return lambda k, m, out: ratios.at_position(k, candidates[m].mask, candidates[m].order, out)
+        ratios.need_model(c.mask, None)
+    return lambda k, m, out: ratios.at_position(k, candidates[m].mask, None, out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """One position (or all as one): M models and what MSE estimates may need to know about them.
 
-    `densest` has the most items and the highest order, the reference for bias; `sparsest` the fewest.
+    `densest` has the most items, the reference for bias; `sparsest` the fewest.
     `tails` (M,) are factors by which the log understates second moments. `pair_value()` gives the
     value from pairs (`PairEstimate`). `memory` has the rows.
     """

@@ -1,13 +1,8 @@
-"""A forest for people.
-
-Each group's rule, size, model and estimate as text, table, plain values and picture (SVG made of
-text, lines and small matrices, without any library); and which features matter.
-"""
+"""A forest for people: each group's rule, size, model and estimate as plain values and text; features that matter."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +12,10 @@ from counterrank.behavior.masks import draw
 from counterrank.records import Record, square
 from counterrank.texts import in_percent
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 #: Index of each column of `Forest.facts`.
 SHARE, OBJECTIVE, ESTIMATE, STDERR, GAIN = range(5)
 #: Two-sided 95 % of the normal distribution.
 _Z = 1.959964
-#: Sizes in the picture: a box, the gap between boxes, a cell of a matrix.
-_WIDTH, _HEIGHT, _GAP, _CELL = 190, 118, 22, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +59,6 @@ class Condition(Record):
         if not self.or_missing:
             return self.text()
         return f"{self.column} anything" if self.kind == "known" else f"({self.text()} or missing)"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A leaf: the rows for which all conditions hold get candidate `model`."""
-
-    node: int
-    conditions: tuple[Condition, ...]
-    share: float
-    model: int
-    estimate: float
-    stderr: float
-
-    @property
-    def rule(self) -> str:
-        """The conditions as one sentence."""
-        return " and ".join(map(str, self.conditions)) or "all rankings"
-
-    @property
-    def value(self) -> str:
-        """The estimate with the half width of its interval; nothing where it is not known."""
-        known = np.isfinite(self.estimate)
-        return f"{self.estimate:.4g} ± {_Z * self.stderr:.2g}" if known else ""
-
-
-def groups(forest: Forest, tree: int) -> list[Group]:
-    """Return the leaves of one tree, left to right."""
-    found: list[Group] = []
-    for at, path in paths(forest, tree):
-        if forest.nodes[at, 0] < 0:
-            share, _, value, error, _ = (float(v) for v in forest.facts[at])
-            found.append(
-                Group(at, rules_of(forest, path), share, int(forest.model[at]), value, error)
-            )
-    return found
 
 
 #: How a node is reached: each split above it, and whether the way goes left there.
@@ -153,13 +108,6 @@ def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Conditio
     return Condition(name, "range", first, last)
 
 
-def last_rule(forest: Forest, path: Path) -> str:
-    """Return all that a node's path says about the feature its parent was split by."""
-    feature = forest.nodes[path[-1][0], 0]
-    steps = tuple(step for step in path if forest.nodes[step[0], 0] == feature)
-    return _bare(rules_of(forest, steps)[0])
-
-
 def _bare(one: Condition) -> str:
     """Return a condition that stands alone and needs no brackets."""
     return f"{one.text()} or missing" if one.or_missing and one.kind != "known" else str(one)
@@ -207,7 +155,6 @@ class ModelMatrix(Record):
     """A behaviour model: its name, and which items matter to which reward."""
 
     name: str
-    order: int | None = None
     matrix: tuple[tuple[int, ...], ...] = ()
 
 
@@ -288,13 +235,15 @@ def describe(forest: Forest) -> ForestDescription:
         mse=forest.mse,
         rows=forest.n_grown,
         per_position=forest.per_position,
-        models=tuple(
-            ModelMatrix(c.label, c.order, _rows(c.mask.astype(int))) for c in forest.candidates
-        ),
+        models=tuple(ModelMatrix(c.name, _rows(c.mask.astype(int))) for c in forest.candidates),
         positions=tuple(
             Tree(
                 tree + 1 if forest.per_position else None,
-                tuple(_leaf(forest, tree, group) for group in groups(forest, tree)),
+                tuple(
+                    _leaf(forest, tree, at, path)
+                    for at, path in paths(forest, tree)
+                    if forest.nodes[at, 0] < 0
+                ),
             )
             for tree in range(len(forest.roots))
         ),
@@ -363,171 +312,35 @@ def _turned(forest: Forest, at: int, main: int) -> bool:
     return bool((own == other).mean() < 0.5)
 
 
-def _leaf(forest: Forest, tree: int, group: Group) -> Leaf:
-    mask = forest.candidates[group.model].mask.astype(int)
-    reach = _Z * group.stderr
+def _leaf(forest: Forest, tree: int, at: int, path: Path) -> Leaf:
+    """Return a group of rankings: the rows for which all conditions of a path hold."""
+    share, _, estimate, stderr, _ = (float(v) for v in forest.facts[at])
+    candidate, conditions = forest.candidates[int(forest.model[at])], rules_of(forest, path)
+    mask, rules = candidate.mask.astype(int), tuple(map(str, conditions))
     return Leaf(
-        rule=group.rule,
-        rules=tuple(map(str, group.conditions)),
-        conditions=group.conditions,
-        share=group.share,
-        model=forest.candidates[group.model].label,
+        rule=" and ".join(rules) or "all rankings",
+        rules=rules,
+        conditions=conditions,
+        share=share,
+        model=candidate.name,
         items=tuple(mask[tree].tolist()) if forest.per_position else _rows(mask),
-        estimate=group.estimate,
-        stderr=group.stderr,
-        low=group.estimate - reach,
-        high=group.estimate + reach,
+        estimate=estimate,
+        stderr=stderr,
+        low=estimate - _Z * stderr,
+        high=estimate + _Z * stderr,
     )
 
 
 def text(forest: Forest) -> str:
     """Return the forest as lines of text: a line a group, the items that matter drawn beside it."""
     lines = [f"behaviour tree, objective '{forest.mse}', grown on {forest.n_grown} rankings"]
-    for tree in range(len(forest.roots)):
-        title = f"position {tree + 1}" if forest.per_position else "all positions"
-        for number, group in enumerate(groups(forest, tree)):
-            mask = forest.candidates[group.model].mask
-            items = draw(mask[tree][None]) if forest.per_position else ""
-            head = title if number == 0 else ""
-            share = in_percent(group.share, 0) if np.isfinite(group.share) else ""
-            lines.append(
-                f"{head:13} {share:>5}  {forest.candidates[group.model].label:12} {items}  "
-                f"{group.value:18} {group.rule}"
-            )
+    for tree in describe(forest).positions:
+        head = "all positions" if tree.position is None else f"position {tree.position}"
+        for leaf in tree.groups:
+            share = in_percent(leaf.share, 0) if np.isfinite(leaf.share) else ""
+            items = "" if tree.position is None else draw(np.array([leaf.items], dtype=bool))
+            known = np.isfinite(leaf.estimate)
+            value = f"{leaf.estimate:.4g} ± {_Z * leaf.stderr:.2g}" if known else ""
+            lines.append(f"{head:13} {share:>5}  {leaf.model:12} {items}  {value:18} {leaf.rule}")
+            head = ""
     return "\n".join(lines)
-
-
-def rich_table(forest: Forest) -> "RenderableType":
-    """Return a `rich` table: position, rule, share of rankings, model, items that matter, estimate."""
-    from rich.table import Table
-
-    rows = f"{forest.n_grown:,} rankings"
-    table = Table(
-        title=f"Behaviour tree (objective '{forest.mse}', grown on {rows})", title_justify="left"
-    )
-    table.add_column("position", justify="right")
-    table.add_column("group")
-    table.add_column("share", justify="right")
-    table.add_column("model")
-    table.add_column("items that matter")
-    table.add_column("estimate", justify="right")
-    for tree in range(len(forest.roots)):
-        title = str(tree + 1) if forest.per_position else "all"
-        for number, group in enumerate(groups(forest, tree)):
-            table.add_row("" if number else title, *_cells(forest, tree, group))
-    used = [
-        f"{name} {in_percent(share, 0)}" for name, share in importance(forest).items() if share > 0
-    ]
-    table.caption = "features: " + (", ".join(used) if used else "none is used")
-    return table
-
-
-def _cells(forest: Forest, tree: int, group: Group) -> tuple[str, ...]:
-    """Return a group's columns of the table but for the first."""
-    candidate = forest.candidates[group.model]
-    return (
-        group.rule,
-        in_percent(group.share, 0) if np.isfinite(group.share) else "",
-        candidate.label,
-        draw(candidate.mask[tree][None] if forest.per_position else candidate.mask),
-        group.value,
-    )
-
-
-def svg(forest: Forest, tree: int = 0) -> str:
-    """Return one tree as an SVG document.
-
-    Each box has share, model, estimate with interval and the model's matrix.
-    """
-    where, depth, leaves = _layout(forest, int(forest.roots[tree]))
-    width, height = leaves * (_WIDTH + _GAP) + _GAP, (depth + 1) * (_HEIGHT + 3 * _GAP) + 2 * _GAP
-    title = (
-        f"Behaviour at position {tree + 1}" if forest.per_position else "Behaviour at all positions"
-    )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>{title}</title>",
-        f'<rect width="100%" height="100%" fill="white"/><text x="{_GAP}" y="18" '
-        f'font-weight="600">{title}</text>',
-    ]
-    parts += [
-        _branch(where[path[-1][0]], where[at], last_rule(forest, path))
-        for at, path in paths(forest, tree)
-        if path
-    ]
-    highlighted = tree if forest.per_position else None
-    parts += [_box(forest, at, x, y, highlighted) for at, (x, y) in where.items()]
-    return "\n".join([*parts, "</svg>"])
-
-
-def _layout(forest: Forest, root: int) -> tuple[dict[int, tuple[float, float]], int, int]:
-    """Return the centre-top of each box, the depth and the number of leaves; leaves stand side by side."""
-    where: dict[int, tuple[float, float]] = {}
-    state = {"leaves": 0, "depth": 0}
-
-    def place(at: int, level: int) -> float:
-        state["depth"] = max(state["depth"], level)
-        if forest.nodes[at, 0] < 0:
-            x = _GAP + (_WIDTH + _GAP) * state["leaves"] + _WIDTH / 2
-            state["leaves"] += 1
-        else:
-            x = (
-                place(int(forest.nodes[at, 1]), level + 1)
-                + place(int(forest.nodes[at, 2]), level + 1)
-            ) / 2
-        where[at] = (x, 2 * _GAP + level * (_HEIGHT + 3 * _GAP))
-        return x
-
-    place(root, 0)
-    return where, state["depth"], state["leaves"]
-
-
-def _branch(start: tuple[float, float], end: tuple[float, float], rule: str) -> str:
-    y0, y1 = start[1] + _HEIGHT, end[1]
-    return (
-        f'<path d="M{start[0]:.1f},{y0:.1f} V{(y0 + y1) / 2:.1f} H{end[0]:.1f} V{y1:.1f}" '
-        f'fill="none" stroke="#667"/><text x="{end[0]:.1f}" y="{y1 - 8:.1f}" text-anchor="middle" '
-        f'fill="#334" paint-order="stroke" stroke="white" stroke-width="4">{escape(rule)}</text>'
-    )
-
-
-def _box(forest: Forest, at: int, x: float, y: float, row: int | None) -> str:
-    candidate = forest.candidates[int(forest.model[at])]
-    leaf = forest.nodes[at, 0] < 0
-    facts = forest.facts[at]
-    lines = [f"{in_percent(facts[SHARE], 0)} of rankings" if np.isfinite(facts[SHARE]) else ""]
-    if leaf and np.isfinite(facts[ESTIMATE]):
-        lines += [f"value {facts[ESTIMATE]:.4g}", f"± {_Z * facts[STDERR]:.2g} (95 %)"]
-    left = x - _WIDTH / 2
-    words = "".join(
-        f'<text x="{left + 10:.1f}" y="{y + 42 + 17 * i:.1f}" fill="#334">{escape(line)}</text>'
-        for i, line in enumerate(lines)
-    )
-    cell = min(_CELL, 90 / len(candidate.mask))
-    matrix = (
-        _matrix(candidate.mask, left + _WIDTH - cell * len(candidate.mask) - 10, y + 12, row)
-        if leaf
-        else ""
-    )
-    title = candidate.label if leaf else f"by {forest.context_names[int(forest.nodes[at, 0])]}"
-    return (
-        f'<rect x="{left:.1f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
-        f'fill="{"#eef4fb" if leaf else "#f6f6f6"}" stroke="#889"/>'
-        f'<text x="{left + 10:.1f}" y="{y + 22:.1f}" font-weight="600">{escape(title)}</text>'
-        f"{words}{matrix}"
-    )
-
-
-def _matrix(mask: NDArray[np.bool_], x: float, y: float, row: int | None) -> str:
-    """Draw c[k, l]: dark where item l matters to reward k; the rows of other positions are pale."""
-    cells, size = [], min(_CELL, 90 / len(mask))
-    for k in range(len(mask)):
-        for m in range(len(mask)):
-            colour = ("#1f4e8c" if row is None or row == k else "#b9cbe4") if mask[k, m] else "#fff"
-            cells.append(
-                f'<rect x="{x + size * m:.1f}" y="{y + size * k:.1f}" width="{size:.2f}" '
-                f'height="{size:.2f}" fill="{colour}" stroke="#ccd" stroke-width=".5"/>'
-            )
-    return "".join(cells)

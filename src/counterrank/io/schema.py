@@ -555,7 +555,6 @@ MASKS_IN_FILE = b"counterrank.behavior_masks"
 
 _SIGNATURES = {
     "open-bandit": ("item_id", "position", "click", "propensity_score"),
-    "amazon-music": ("logging_selected_actions", "target_selected_actions", "propensities"),
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
     "vw-ccb": ("c", "_outcomes"),
 }
