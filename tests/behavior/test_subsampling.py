@@ -31,7 +31,7 @@ def every_ranking():
 
 def rows_of(log):
     data, _ = BehaviorTree(candidates=MODELS).training_set(log, "new", seed=0)
-    assert [c.name for c in data.candidates] == ["S", "C", "I", "S, order 2"]
+    assert [c.name for c in data.candidates] == ["S", "C", "I"]
     return data.position(0, np.ones(log.n, dtype=bool), n_apply=log.n, seed=0).memory
 
 
