@@ -52,6 +52,13 @@ def weights(w):
     return moments_of(w, w, np.ones_like(w), np.ones(w.shape[1]))[0]
 
 
+def test_what_mostly_rests_on_models_is_not_reliable():
+    found = row_of("model-alone", estimate(unreached=0.51))
+    assert found["status"] == "warn" and "of what the target shows together" in found["reason"]
+    rows = reasons(TargetEvidence(estimate(unreached=0.5), logged=1.0, units=1000, outcomes=1000.0))
+    assert not [row for row in rows if row["check"] == "model-alone"]
+
+
 @pytest.mark.parametrize(
     "units, status", [(500, "pass"), (499, "warn"), (100, "warn"), (99, "fail")]
 )

@@ -100,6 +100,7 @@ class Estimate:
     `allowance`             what the interval allows for bias beyond sampling error; most
                             estimators allow nothing
     `weighted`              the share of the estimate that weights move: 0 where it rests on models
+    `unreached`             the share of the target that no weight reaches, so that models speak for it
     `details`               what was fitted and chosen, for people: nothing decides on it
     ======================  ================================================================
     """
@@ -125,6 +126,7 @@ class Estimate:
     allowance: float = 0.0
     basis: str = ""
     weighted: float = 1.0
+    unreached: float = 0.0
     #: Why the log cannot say anything about this value; empty where it can.
     not_estimable: str = ""
 

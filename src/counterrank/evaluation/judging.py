@@ -119,6 +119,10 @@ def model_alone(e: TargetEvidence) -> Found:
             reason,
             ("random swaps or slots for a few percent of requests, with logged probabilities",),
         )
+    elif e.estimate.unreached > 0.5:
+        share = in_percent(e.estimate.unreached, 0)
+        reason = f"{share} of what the target shows together has too little weight in the log"
+        yield _found(WARNED, f"{reason}: most of the change is what models expect", (EXPLORE,))
 
 
 def units(e: TargetEvidence) -> Found:

@@ -167,8 +167,10 @@ def test_whole_rankings_need_no_allowance_where_their_interval_is_shorter():
     found = decide(given)
     assert found.centre.tolist() == [0, 0, 0, 1]
     assert found.parts == {"never shown": pytest.approx(0.02 * 0.5)}
-    wide = decide(summary([1.5, 1.6, 9.0, 1.515], [0.0, 0.2, 0.1, 0.5], **changes, **MODELLED))
-    assert wide.centre.tolist() == [0, 1, 0, 0]
+    assert estimate_of(given, found).unreached == 0.0
+    less = summary([1.5, 1.6, 9.0, 1.515], [0.0, 0.2, 0.1, 0.5], **changes, **MODELLED)
+    wide = decide(less)
+    assert wide.centre.tolist() == [0, 1, 0, 0] and estimate_of(less, wide).unreached == 0.5
 
 
 def test_an_estimate_beyond_the_end_of_its_interval_goes_back_to_the_end():

@@ -92,9 +92,12 @@ def decide(
         found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
         found += [
             # Of what the logger never shows nothing was measured.
-            Decision.at(summary, np.eye(J)[j], {"never shown": float(missing) * summary.change})
-            for j, missing in enumerate(summary.unsupported)
-            if summary.seen[j] and exact(summary, summary.members[j])
+            Decision.at(
+                summary,
+                np.eye(J)[j],
+                {"never shown": float(summary.unsupported[j]) * summary.change},
+            )
+            for j in _whole(summary)
         ]
     else:
         found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
@@ -105,6 +108,11 @@ def decide(
     gap = abs(float(away @ summary.value[1 : 1 + J]))
     inside = min(1.0, half / gap) if gap > 0.0 else 1.0
     return replace(chosen, weights=chosen.centre + inside * away, steps=tuple(steps))
+
+
+def _whole(summary: Summary) -> list[int]:
+    """Return the members whose weights are those of whole rankings, where they occurred."""
+    return [j for j, m in enumerate(summary.members) if summary.seen[j] and exact(summary, m)]
 
 
 def moved(summary: Summary, start: int, unknown: float) -> tuple[Floats, list[MemberStep]]:
@@ -161,6 +169,9 @@ def exact(summary: Summary, member: str) -> bool:
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
+ALONE = "rests on the models alone"
+
+
 def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
     """Return the sources of a bias that no correction sees; their squares add.
 
@@ -173,7 +184,7 @@ def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
     if len(models):
         parts["models disagree"] = float(np.ptp(models)) / 2
         # Where the logger shows nothing, the change that the models expect may be entirely wrong.
-        parts["rests on the models alone"] = max(summary.alone, summary.jointly) * summary.change
+        parts[ALONE] = max(summary.alone, summary.jointly) * summary.change
     return parts
 
 
@@ -232,6 +243,10 @@ def estimate_from(
             for name, w in zip(summary.members, decision.centre, strict=True)
             if name not in (MODELS, AIMED)
         ),
+        # Weights of whole rankings have no models to rest on.
+        unreached=0.0
+        if any(decision.centre[j] == 1.0 for j in _whole(summary))
+        else max(summary.alone, summary.jointly),
     )
     reason = _unknown(summary)
     return found.without_evidence(reason) if reason else found
