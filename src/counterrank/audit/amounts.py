@@ -83,7 +83,9 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
 
 def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
     """Yield where several items have amounts that are exactly 10, 100 or 1,000 times apart."""
-    pairs = np.unique(np.stack([item.astype(float), amount]), axis=1)
+    order = np.lexsort((amount, item))
+    pairs = np.stack([item[order].astype(float), amount[order]])
+    pairs = pairs[:, np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0))]
     if pairs.shape[1] > 20 * len(np.unique(item)):
         return  # amounts vary freely: `rewards-by-magnitude` compares their sizes
     known = {(int(i), f"{v:.6g}") for i, v in pairs.T.tolist()}

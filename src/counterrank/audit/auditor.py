@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.audit import (
     amounts,
@@ -88,9 +89,14 @@ class Auditor:
     subject: Subject
     checks: tuple[Check, ...]
 
-    def partial(self, batch: RankingLog, lent: Mapping[str, Lent] | None = None) -> Tallies:
-        """Return the counts of a batch; `lent` is what a pass has already formed of it."""
-        subject = replace(self.subject, lent=lent or {}, seen=[])
+    def partial(
+        self,
+        batch: RankingLog,
+        lent: Mapping[str, Lent] | None = None,
+        pages: NDArray[np.uint64] | None = None,
+    ) -> Tallies:
+        """Return the counts of a batch; `lent` and `pages` are what a pass has already formed of it."""
+        subject = replace(self.subject, lent=lent or {}, pages=pages, seen=[])
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.
@@ -121,11 +127,12 @@ def _on_rows(found: Finding, looked: int, n: int) -> Finding:
 
 def auditor_of(
     source: Source, sample: RankingLog, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
-    time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True,
+    time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True, like: Auditor | None = None,
 ) -> Auditor:  # fmt: skip
     """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
 
-    Without `weighed` nothing is said about weights: no estimate will use any.
+    Without `weighed` nothing is said about weights: no estimate will use any. `like` is an auditor of
+    the same rows with another reward.
     """
     first = source.first
     if time is not None:
@@ -138,7 +145,8 @@ def auditor_of(
     for name in chosen:
         first.target(name)
     cuts = [segmentation(first, name) for name in names]
-    subject = Subject(first, chosen, cuts, when, source.n, groups.context_cuts(sample))
+    context = groups.context_cuts(sample) if like is None else like.subject.cuts
+    subject = Subject(first, chosen, cuts, when, source.n, context)
     possible = [check for check in checks if _applies(check, subject, weighed=weighed)]
     return Auditor(subject, tuple(possible))
 

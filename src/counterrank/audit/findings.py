@@ -74,6 +74,8 @@ class Subject:
     cuts: Sequence[Any] = field(default=())
     #: What a pass has formed of the batch and lends, by target.
     lent: Mapping[str, Lent] = field(default_factory=dict)
+    #: Hashes of what each row of the batch showed and earned, where they are known.
+    pages: "NDArray[np.uint64] | None" = None
     #: What `used` found for the batches at hand, where checks take turns on the same ones.
     seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
 

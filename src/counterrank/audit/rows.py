@@ -17,7 +17,7 @@ from counterrank.audit.findings import (
     examples_at,
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
-from counterrank.data.copies import Copies, RowHashes, page_hashes
+from counterrank.data.copies import Copies, RowHashes, distinct, page_hashes
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
@@ -134,7 +134,7 @@ class Duplicates(Check):
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Collect hashes of some rows; those that show and earned the same are kept together."""
-        page = page_hashes(batch)
+        page = page_hashes(batch) if subject.pages is None else subject.pages
         thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
         rows = np.flatnonzero(page % thin == 0)
         some = batch.take(rows)
@@ -179,11 +179,11 @@ class Duplicates(Check):
 
     def _same_ids(self, tally: Tally) -> list[Finding]:
         whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
-        repeats = len(whole) - _distinct(whole)
+        repeats = len(whole) - distinct(whole)
         share = repeats / len(whole)
         # A context of a few categories repeats by nature: equal rows are evidence only where keys
         # differ.
-        if not tally.count("identified") or _distinct(keys) < 0.2 * len(keys):
+        if not tally.count("identified") or distinct(keys) < 0.2 * len(keys):
             return self.skipped(
                 f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
                 "tells rankings apart, so they need not be duplicates"
@@ -205,12 +205,6 @@ class Duplicates(Check):
             "events delivered twice, or a join that multiplied rows",
             "drop repeated rows: they make intervals too short",
         )
-
-
-def _distinct(values: NDArray[np.uint64]) -> int:
-    # Numbers sort faster than numpy.unique hashes them.
-    ordered = np.sort(values)
-    return len(ordered) - int((ordered[1:] == ordered[:-1]).sum())
 
 
 def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog) -> bool:

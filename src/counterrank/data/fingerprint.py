@@ -74,19 +74,22 @@ def fingerprint(log: RankingLog | Source) -> str:
 
 def fingerprint_of(log: RankingLog) -> Fingerprint:
     """Return the fingerprint state of one batch."""
+    return with_pages(log)[0]
+
+
+def with_pages(log: RankingLog) -> tuple[Fingerprint, NDArray[np.uint64]]:
+    """Return the fingerprint state of one batch, and hashes of what each row showed and earned (n,)."""
     hashes = hashing.RowHashes(log.n)
-    logging = log.propensity
-    by_position = isinstance(logging, Propensity) and logging.kind != "joint"
-    numbers = [logging.values] if isinstance(logging, Propensity) and by_position else []
-    hashes.absorb(log.lengths, log.action, log.reward, *numbers)
-    if not by_position:
-        _absorb_policy(hashes, logging, log.lengths)
+    hashes.absorb(log.lengths, log.action, log.reward)
+    pages = hashes.values
+    _absorb_policy(hashes, log.propensity, log.lengths)
     if log.context is not None:
         hashes.absorb(None, log.context)
     rows = hashes.total()
     for name in sorted(log.targets):
         _absorb_policy(hashes, log.targets[name], log.lengths)
-    return Fingerprint(hashes.total(), log.n, _shape(log, log.targets), rows, _shape(log, {}))
+    found = Fingerprint(hashes.total(), log.n, _shape(log, log.targets), rows, _shape(log, {}))
+    return found, pages
 
 
 def _absorb_policy(

@@ -11,7 +11,7 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.audit import Auditor, Tallies
-from counterrank.data.fingerprint import Fingerprint, fingerprint_of
+from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
@@ -74,9 +74,12 @@ class Pass:
                     for group in self.main
                 )
         totals = sums_of(columns, batch.bucket if self.by_unit else None)
-        looked = Tallies(()) if self.auditor is None else self.auditor.partial(batch, views)
+        pages = None
+        if seen is None:
+            seen, pages = with_pages(batch)
+        looked = Tallies(()) if self.auditor is None else self.auditor.partial(batch, views, pages)
         state = PassState(
-            tuple(states), totals, segments, fingerprint_of(batch) if seen is None else seen,
+            tuple(states), totals, segments, seen,
             reward_range(batch.reward), tuple(tops), looked, paired,
         )  # fmt: skip
         return state, chosen
@@ -88,6 +91,8 @@ class JointPass:
 
     passes: Sequence[Pass]
     measures: Sequence[Callable[[RankingLog], RankingLog]]
+    #: Whether measures are compared with each other, so that their totals are summed together too.
+    together: bool = True
 
     def __call__(self, batch: RankingLog) -> JointState:
         """Return the sums of a batch."""
@@ -101,6 +106,8 @@ class JointPass:
             part, chosen = one.part(own, views, parts[0].fingerprint if parts else None)
             parts.append(part)
             columns.extend(chosen)
+        if not self.together:
+            return JointState(tuple(parts))
         columns.append(batch.lengths.astype(np.float64))
         totals = sums_of(columns, batch.bucket if self.passes[0].by_unit else None)
         return JointState(tuple(parts), totals)
@@ -160,10 +167,12 @@ class JointState:
     """
 
     parts: tuple[PassState, ...]
-    totals: Sums
+    totals: Sums | None = None
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(_each(self.parts, other.parts), self.totals + other.totals)
+        one, two = self.totals, other.totals
+        both = None if one is None or two is None else one + two
+        return type(self)(_each(self.parts, other.parts), both)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

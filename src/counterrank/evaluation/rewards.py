@@ -107,8 +107,10 @@ class RewardRun:
             if any(self.recommended[j.target] == j.name for j in group)
         ]
 
-    def prepare(self, custom: Mapping[str, Estimator], tree: BehaviorTree | None = None) -> None:
-        """Fit what needs fitting, and get the audit ready for the pass."""
+    def prepare(
+        self, custom: Mapping[str, Estimator], tree: BehaviorTree | None, primary: RewardRun
+    ) -> None:
+        """Fit what needs fitting, and get the audit ready for the pass; `primary` was prepared before."""
         if isinstance(self.source, MemorySource):
             refuse_scale(self.probe.reward)
         else:
@@ -125,7 +127,7 @@ class RewardRun:
         self.auditor = auditor_of(
             self.source, self.probe, self.options.targets, segments=columns or None, time=self.options.time,
             checks=self._checks(),
-            weighed=not weightless(job.name for job in self.jobs),
+            weighed=not weightless(job.name for job in self.jobs), like=primary.auditor,
         )  # fmt: skip
 
     def _checks(self) -> tuple[Check, ...]:

@@ -292,19 +292,19 @@ def _evaluated(
         refuse_constant(probe, metrics.measures)
     for run, measure in zip(runs, metrics.measures, strict=True):
         try:
-            run.prepare(custom, tree)
+            run.prepare(custom, tree, first)
         except CounterrankError as problem:
             raise problem if run.primary else problem.about(f"metric '{measure.text}'") from None
     if weights_out is not None:
         refuse_weights(first.jobs, weights_out)
-    passes = JointPass([run.passing() for run in runs], changes)
+    passes = JointPass([run.passing() for run in runs], changes, several)
     total = source.reduce(passes, label="estimating")
     if several:
         _refuse_flat(total, metrics)
     estimates = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
     if replicas:
         # The same plans on resampled units whose propensities were estimated anew.
-        again = JointPass([run.passing(segments=False) for run in runs], changes)
+        again = JointPass([run.passing(segments=False) for run in runs], changes, several)
         sums = [one.reduce(again, label="bootstrap") for one in replicas]
         estimates = [
             inflated(found, [run.estimates(one.parts[index]) for one in sums])

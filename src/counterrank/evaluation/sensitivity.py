@@ -22,7 +22,7 @@ GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 class WeightCuts:
     """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
 
-    `rewards` (cuts - 1,): the different ones, sorted. `below` (2, 2, cuts): positive and negative
+    `rewards` (cuts - 1,): sorted. `below` (2, 2, cuts): positive and negative
     weights; their sum and that of weight times reward. `total` (2, 2).
     """
 
@@ -75,12 +75,11 @@ class WeightCuts:
 
 
 def cuts(weight: Floats, reward: Floats) -> WeightCuts:
-    """Return the sums at every cut between different rewards, and at both ends."""
-    rewards, back = np.unique(reward, return_inverse=True)
-    back = np.asarray(back).reshape(-1)
-    parts = [[np.bincount(back, weights=v) for v in (w, w * reward)]
-             for w in (np.maximum(weight, 0.0), np.minimum(weight, 0.0))]  # fmt: skip
-    table = np.asarray(parts)  # (2, 2, rewards)
+    """Return the sums at every cut between sorted rewards, and at both ends."""
+    order = np.argsort(reward, kind="stable")
+    rewards, sorted_weight = reward[order], weight[order]
+    signs = np.maximum(sorted_weight, 0.0), np.minimum(sorted_weight, 0.0)
+    table = np.stack([np.stack([w, w * rewards]) for w in signs])  # (2, 2, rewards)
     below = np.concatenate([np.zeros((2, 2, 1)), np.cumsum(table, axis=2)], axis=2)
     return WeightCuts(rewards, below, table.sum(axis=2))
 

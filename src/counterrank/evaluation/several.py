@@ -48,9 +48,16 @@ class Together:
 
     @classmethod
     def of(
-        cls, found: Mapping[Measure, JudgedReward], totals: Sums, options: Options
+        cls, found: Mapping[Measure, JudgedReward], totals: Sums | None, options: Options
     ) -> "Together":
-        """Return the measures with the places of their plans among the columns of the totals."""
+        """Return the measures with the places of their plans among the columns of the totals.
+
+        The one measure of a log without named rewards has its own totals.
+        """
+        if totals is None:
+            ((measure, one),) = found.items()
+            own = pairing(one.run.jobs, one.run.states(one.state), one.state.totals)
+            return cls(found, one.state.totals, options, {measure: own})
         pairs: dict[Measure, Pairing] = {}
         at = 0
         for measure, one in found.items():

@@ -156,6 +156,13 @@ def add_finished(state: Words, sums: Words) -> None:
         sums[1] += mix(one + two)
 
 
+@jit
+def finish(state: Words, out: Words) -> None:
+    """Fill `out` (n,) with 64 bits of each finished hash."""
+    for i in range(state.shape[1]):
+        out[i] = mix(mix(state[0, i]) ^ mix(state[1, i]))
+
+
 class RowHashes:
     """A hash of 128 bits for each of n rows, built up array by array; it depends on every word and its place."""
 
@@ -183,8 +190,9 @@ class RowHashes:
     @property
     def values(self) -> Words:
         """64 bits of each finished hash (n,)."""
-        one, two = self._state
-        return np.asarray(mixed(np.asarray(mixed(one)) ^ np.asarray(mixed(two))))
+        out = np.empty(self._state.shape[1], np.uint64)
+        finish(self._state, out)
+        return out
 
     def total(self) -> tuple[int, int]:
         """Return the sums of the finished hashes, modulo 2^64."""
