@@ -242,6 +242,7 @@ TITLES: dict[str, str] = {
     "rewards-by-item": "No items lost their rewards",
     "rewards-by-neighbour": "Rewards stand at their own item",
     "rewards-by-magnitude": "Amounts of an item are of one size",
+    "rewards-by-page": "Pages without rewards are all there",
     "rewards-by-level": "No group of rows lost its rewards",
     "rewards-by-day": "No day lost its rewards",
     "rewards-by-level-and-day": "No group lost its rewards from a day on",

@@ -10,7 +10,7 @@ from counterrank.audit.auditor import audit
 from counterrank.audit.rewards import LostRewards
 from counterrank.data.source import MemorySource
 
-CHECKS = ("position", "stretch", "item", "neighbour", "magnitude")
+CHECKS = ("position", "stretch", "item", "neighbour", "magnitude", "page")
 
 
 def made(seed, n=6000, K=5, A=30, rate=0.15, spread=1.0, amounts=None):

@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 from benchmarks.pipeline_errors import ERRORS, SHOPS, Shop, audited, limiting, shop_world
 
+import counterrank as cr
+from counterrank.evaluation import what_would_help
+from counterrank.evaluation.verdict import of_audit
+
 
 def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
     world = shop_world(replace(SHOPS.get(name, Shop()), rows=rows), seed)
@@ -27,6 +31,13 @@ def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
         ("all rows twice, new ids", "duplicates"),
         ("all rows three times, scores + 1e-7", "duplicates"),
         ("all rows twice, independent rows", "duplicates"),
+        ("false independent rows", "user-column"),
+        ("new scores of another request, 30 %", "target-scores"),
+        ("missing new scores as 0", "target-scores"),
+        ("tastes drift towards the target", "lift-by-halves"),
+        ("half of the clickless pages lost", "rewards-by-page"),
+        ("half of the other candidates lost", "scores"),
+        ("scores logged times 1.3", "scores"),
         ("revenue capped", "rewards-capped"),
         ("cents in 20 % of the rows", "rewards-in-other-units"),
         ("cents for 20 % of the items", "rewards-in-other-units"),
@@ -57,10 +68,87 @@ def test_the_day_from_which_a_level_lost_its_rewards_is_named():
     assert found.where == "x_device != 'mobile' or day < '2026-11-10'"
 
 
+def test_a_session_for_a_unit_is_told_where_users_are_known():
+    world = shop_world(Shop(users=600), 0)
+    log = world.log()
+    known = {"user": log.unit}
+    by_session = replace(log, unit=log.columns["session"], columns=known)
+    (found,) = [one for one in cr.audit_log(by_session, ["new"]) if one.code == "user-column"]
+    assert found.status == "warned" and "unit=user" in found.help
+    assert not [one for one in cr.audit_log(log, ["new"]) if one.code == "user-column"]
+
+
+def test_a_bad_day_is_the_advice_and_not_a_temperature():
+    world = ERRORS["other scores on one day"](shop_world(Shop(), 0), np.random.default_rng(0))
+    found = list(of_audit(audited(world), "new"))
+    assert "scores" in {one.code for one in found}
+    advice = what_would_help(found)
+    assert "day != '2026-11-06'" in advice[0]
+    assert not any("temperature" in one for one in advice)
+
+
+def test_the_best_temperature_is_the_factor_and_is_not_advised_again():
+    """Scores times 1.3: 4,096 rows know the temperature to about 1 %."""
+    world = ERRORS["scores logged times 1.3"](shop_world(Shop(), 1), np.random.default_rng(0))
+    (found,) = [one for one in audited(world) if one.code == "scores"]
+    fits = float(found.help.split("a temperature of ")[1].split()[0])
+    assert fits == pytest.approx(1.3, rel=0.03)
+    again = cr.RankingLog.from_frame(
+        world.table(), logger=f"plackett-luce:temperature={fits}",
+        policies={"new": "plackett-luce"}, columns={"unit": "user"},
+    )  # fmt: skip
+    assert not [one for one in cr.audit_log(again) if one.code == "scores" and one.blamed]
+
+
+def test_no_temperature_is_proposed_where_candidates_are_missing():
+    world = ERRORS["half of the other candidates lost"](
+        shop_world(Shop(), 0), np.random.default_rng(0)
+    )
+    (found,) = [one for one in audited(world) if one.code == "scores"]
+    assert "log every candidate" in found.help and "fits best" not in found.help
+    # Whoever guesses a temperature all the same is told again.
+    for temperature in (1.5, 2.0, 3.0):
+        read = cr.RankingLog.from_frame(
+            world.table(), logger=f"plackett-luce:temperature={temperature}",
+            policies={"new": f"plackett-luce:temperature={temperature}"}, columns={"unit": "user"},
+        )  # fmt: skip
+        assert "scores" in limiting(cr.audit_log(read, ["new"]))
+
+
+def test_rounding_to_one_digit_is_seen_and_few_levels_are_not():
+    rng = np.random.default_rng(0)
+    p = np.round(rng.uniform(0.1, 0.9, (2000, 2)), 1)
+    for values, status in ((p, "warned"), (np.where(p > 0.5, 0.8, 0.1), "passed")):
+        log = cr.RankingLog(
+            action=rng.integers(5, size=(2000, 2)),
+            reward=np.ones((2000, 2)) * (p > 0.3),
+            propensity=values,
+        )
+        (found,) = [one for one in cr.audit_log(log) if one.code == "rounding"]
+        assert found.status == status, found
+
+
+def test_percent_signs_are_shown():
+    shown = str(audited(shop_world(Shop(rows=500), 0)))
+    assert "\N{REPLACEMENT CHARACTER}" not in shown
+
+
+def test_groups_are_compared_with_one_and_not_with_their_mean():
+    """Half of 16 groups at 1.8: their common mean is 1.4, which the others are as far from."""
+    from counterrank.audit.groups import groups_tested
+
+    rng = np.random.default_rng(0)
+    groups, total = np.zeros((16, 3, 1)), np.zeros((4, 1))
+    for g in range(16):
+        w = rng.gamma(2.0, (1.8 if g % 2 else 1.0) / 2.0, 600)
+        groups[g, :, 0] = 600, w.sum(), (w**2).sum()
+        total[:, 0] += 600, w.sum(), (w**2).sum(), (w**3).sum()
+    _, z, p = groups_tested(groups, total, np.array([20.0]), 1.0)
+    assert (p[1::2] < 1e-6).all() and (np.abs(z[::2]) < 4).all()
+
+
 def test_copies_are_told_from_rows_that_are_alike_by_nature():
     """Without context and scores, pages of two items recur: no evidence of copies."""
-    import counterrank as cr
-
     rng = np.random.default_rng(0)
     action = rng.integers(2, size=(3000, 2))
     log = cr.RankingLog(

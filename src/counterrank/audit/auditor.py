@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from counterrank.audit import (
     amounts,
     groups,
+    halves,
     item_rates,
     propensities,
     reward_rates,
     rewards,
     rows,
     scores,
+    target_scores,
+    visitors,
     visits,
 )
 from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
@@ -49,6 +52,9 @@ VITAL: tuple[Check, ...] = (
     groups.GroupWeights(),
     rows.Robots(),
     rows.Duplicates(),
+    visitors.UserColumn(),
+    target_scores.TargetScores(),
+    halves.LiftByHalves(),
     *OF_REWARDS,
 )
 #: Checks that say what else is strange.
@@ -78,6 +84,8 @@ _WITHOUT_PROPENSITIES = (
     rows.Robots,
     rows.Context,
     scores.Scores,
+    visitors.UserColumn,
+    target_scores.TargetScores,
     *map(type, OF_REWARDS),
 )
 
@@ -154,7 +162,9 @@ def auditor_of(
 def _applies(check: Check, subject: Subject, *, weighed: bool) -> bool:
     if subject.without_propensities and not isinstance(check, _WITHOUT_PROPENSITIES):
         return False
-    return weighed or not isinstance(check, groups.Weights | groups.GroupWeights)
+    return weighed or not isinstance(
+        check, groups.Weights | groups.GroupWeights | halves.LiftByHalves
+    )
 
 
 def audit(

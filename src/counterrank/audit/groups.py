@@ -47,6 +47,8 @@ DOMINATED = 0.2
 #: Quantiles of a number, labels of a category (the rest stand together).
 QUANTILES, LABELS = 8, 40
 BLOCK = "block"
+#: Standard errors from the common mean at which a group may be left out.
+APART = 4.0
 
 
 def weights_of(ratios: Ratios) -> Floats:
@@ -157,7 +159,7 @@ class Weights(Check):
             if lent is not None and (sums_of_w := lent.position_sums) is not None:
                 # Padding was summed as ones.
                 parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
-            elif (w := _formed(batch, name, subject)) is not None:
+            elif (w := formed_weights(batch, name, subject)) is not None:
                 parts["all", name] = weight_sums(w, batch, subject)
                 # Only weights of policies without repeats, which no pass lends, are so skewed that it
                 # matters.
@@ -190,7 +192,7 @@ class GroupWeights(Check):
         peaks: dict[str, Floats] = {}
         groups = list(_groups(batch, subject))
         for name in subject.targets:
-            if (w := _formed(batch, name, subject)) is None:
+            if (w := formed_weights(batch, name, subject)) is None:
                 continue
             # Padding counts for nothing.
             w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
@@ -217,7 +219,8 @@ class GroupWeights(Check):
         return _by_group(tally, subject)
 
 
-def _formed(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
+def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
+    """Return the lightest weights (n, K) of a target; None where they cannot be formed."""
     try:
         return np.asarray(weights_of(subject.ratios(batch, name)))
     except CounterrankError:
@@ -401,14 +404,29 @@ def _group_finding(
         "that was not logged"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
-    where = without(kind, [labels[one] for one in worst], subject)
+    apart = _apart(worst, table, mean, z)
+    where = without(kind, [labels[one] for one in apart], subject) if apart else ""
     quoted = f'"{where}"'
     condition = f": {say('--where', quoted, f'where={quoted}')}" if where else ""
+    remedy = f"leave these groups out{condition}, or log the policy that really ran there"
+    if not apart:
+        remedy = "look at the weights of all rows first: these groups are off as the others are"
     return Finding(
         check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
-        remedies=(f"leave these groups out{condition}, or log the policy that really ran there",),
+        remedies=(remedy,),
         where=where,
     )  # fmt: skip
+
+
+def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
+    """Return the groups that differ from the others, not from 1 alone; none where they are most rows."""
+    count = table[:, 0, :]
+    centre = table[:, 1, :].sum(axis=0) / np.maximum(count.sum(axis=0), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The distance from the common mean, in the same standard errors.
+        far = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
+    found = [one for one in bad if np.nanmax(np.abs(far[one])) > APART]
+    return found if count[found].sum() <= count.sum() / 2 else []
 
 
 def _by_unit(batch: RankingLog, w: Floats) -> Floats:

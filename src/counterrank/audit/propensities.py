@@ -112,8 +112,9 @@ class Rounding(Check):
         digits = np.flatnonzero(tally.sums["off"] == 0)
         distinct = int((tally.sums["grid"] > 0).sum())
         lowest = -float(tally.peaks["low"][0])
-        # Few different values are a policy of few levels (.25, .5), exact as they stand.
-        if len(digits) == 0 or distinct < 20:
+        # Few different values are a policy of few levels (.25, .5), exact as they stand; of one digit
+        # there are nine in all.
+        if len(digits) == 0 or distinct < (6 if digits[0] <= 1 else 20):
             return self.passed(f"propensities have enough digits ({distinct:,} different values)")
         error = 0.5 * 10.0 ** -int(digits[0]) / lowest
         status = WARNED if error > 0.05 else PASSED

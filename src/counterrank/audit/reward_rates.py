@@ -70,7 +70,7 @@ class RewardRates(Check):
         total = tally.sums["units"]
         if total[1].sum() < FEWEST or subject.first.page_reward:
             return self.skipped("too few rewards to compare groups of rows")
-        design = _design(total)
+        design = design_effect(total)
         found = [
             *_apart(tally, subject, design),
             *_on_a_day(tally, subject, design),
@@ -100,7 +100,7 @@ def _unit_sums(batch: RankingLog, hits: Floats) -> dict[str, Floats]:
     return {"units": np.stack(sums)}
 
 
-def _design(units: Floats) -> float:
+def design_effect(units: Floats) -> float:
     """Return how much larger the variance of the mean is over units than over rows, at least 1."""
     rows, first, second = units[:, units[0] > 0]
     n, mean = rows.sum(), first.sum() / rows.sum()

@@ -63,6 +63,7 @@ class LostRewards(Check):
                 "items": _by_item(batch.action, rewarded, used, rate),
                 "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
                 "amounts": _amounts(batch.action, batch.reward, used),
+                "pages": _pages(rewarded, batch.lengths),
             }
         )  # fmt: skip
 
@@ -76,16 +77,18 @@ class LostRewards(Check):
             _items(tally.sums["items"], of_page=of_page),
             _neighbours(tally.sums["neighbours"], of_page=of_page),
             _magnitude(tally.sums["amounts"]),
+            _thinned(tally.sums["pages"], _kept_rates(tally.sums["position"]), of_page=of_page),
         ]
 
 
 #: What `LostRewards` finds: it speaks of one reward, all else of the log.
-FINDINGS = POSITION, STRETCH, ITEM, NEIGHBOUR, MAGNITUDE = (
+FINDINGS = POSITION, STRETCH, ITEM, NEIGHBOUR, MAGNITUDE, THINNED = (
     "rewards-by-position",
     "rewards-by-stretch",
     "rewards-by-item",
     "rewards-by-neighbour",
     "rewards-by-magnitude",
+    "rewards-by-page",
 )
 _JOIN = "check the join of rewards with rankings; leave out what was not joined"
 _COUNTING = "check how positions are counted, from 0 or from 1, on both sides of the join"
@@ -143,6 +146,17 @@ def _amounts(action: Ints, reward: Floats, used: NDArray[np.bool_]) -> Floats:
     decade = np.floor((np.log10(reward[paid]) - LOWEST) * PER_DECADE).astype(np.int64)
     cells = (action[paid] % AMOUNT_BINS) * size + np.clip(decade, 0, size - 1)
     return np.bincount(cells, minlength=AMOUNT_BINS * size).astype(float)
+
+
+def _pages(rewarded: NDArray[np.bool_], lengths: Ints) -> Floats:
+    """Return full pages by the number of their rewards (K + 1,)."""
+    K = rewarded.shape[1]
+    return np.bincount(rewarded[lengths == K].sum(axis=1), minlength=K + 1).astype(float)
+
+
+def _kept_rates(sums: Floats) -> Floats:
+    rates: Floats = sums[1] / np.maximum(sums[0], 1.0)
+    return rates
 
 
 def _position(sums: Floats, *, of_page: bool) -> Finding:
@@ -238,6 +252,36 @@ def _neighbours(table: Floats, *, of_page: bool) -> Finding:
     return Finding(NEIGHBOUR, PASSED, "rewards go with the item they stand at")
 
 
+def _thinned(counts: Floats, rates: Floats, *, of_page: bool) -> Finding:
+    """Pages without rewards are as many as those with one, two and three let expect.
+
+    Of independent positions with odds o, pages with m rewards are as the elementary symmetric
+    polynomials e_m(o): n0 n2 / n1^2 is e0 e2 / e1^2, and n1 n3 / n2^2 is e1 e3 / e2^2. Users who differ
+    raise both, users who stop after a click lower both; lost pages without rewards lower the first alone.
+    """
+    if of_page or len(counts) < 4 or counts[1:4].min() < EXPECTED:
+        return Finding(THINNED, SKIPPED, "too few pages with one, two and three rewards")
+    odds = rates / np.maximum(1 - rates, 1e-9)
+    e = np.poly(-odds)[:4]
+    first = float(np.log(counts[0] * counts[2] / counts[1] ** 2 / (e[2] / e[1] ** 2)))
+    second = float(np.log(counts[1] * counts[3] / counts[2] ** 2 / (e[1] * e[3] / e[2] ** 2)))
+    error = float(np.sqrt(1 / counts[0] + 4 / counts[1] + 1 / counts[2]))
+    other = float(np.sqrt(1 / counts[1] + 4 / counts[2] + 1 / counts[3]))
+    # Many pages with exactly one reward lower the first by twice what they raise the second.
+    lost = first < np.log(FEWER) and np.log(0.8) < second < -first / 4
+    if not lost or second - first < THINNED_AT * float(np.hypot(error, other)):
+        return Finding(THINNED, PASSED, "pages without rewards are as many as others let expect")
+    return _lost(
+        THINNED,
+        f"there are about {100 * np.exp(first):.0f} % of the pages without any reward that those with one, two "
+        "and three let expect",
+        "pages without rewards were thinned or lost on their way into the log",
+        "log all pages, or say how many were kept with a weight for each row",
+    )
+
+
+#: Pages without rewards as a share of those expected, and the distance of both ratios in standard errors.
+FEWER, THINNED_AT = 0.65, 3.5
 #: Standard errors by which items must explain the rewards of a neighbouring slot.
 SHIFTED = 8.0
 

@@ -1,5 +1,7 @@
 """Checks against the candidates of each row and the scores by which the logger is said to have ranked them."""
 
+import math
+
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
@@ -27,6 +29,10 @@ FEW_ROWS = 20
 #: Rows and multiples of the stated temperature at which the one that fits is looked for.
 TEMPERATURE_ROWS = 4096
 TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
+#: Rows from which positions are compared.
+FITTED_LEAST = 200
+#: A temperature within this of the stated one would change nothing.
+NEAR = 0.03
 
 
 class Scores(Check):
@@ -73,6 +79,18 @@ class Scores(Check):
         found += [*self._order(tally, subject), *self._fit(tally, subject)]
         return found or self.passed(
             "all shown items were candidates, and stand as their scores say"
+        )
+
+    def _positions(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail where positions fit other temperatures although score ranks fit on the whole."""
+        few = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
+        if few or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
+            return []
+        return self.finds(
+            FAILED,
+            "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
+            cause="candidates that were not shown are missing, or the policy is of another kind",
+            remedy="log every candidate of a request, with the scores that were really ranked by",
         )
 
     def _outside(self, tally: Tally) -> list[Finding]:
@@ -148,7 +166,7 @@ class Scores(Check):
         )
         rank = int(np.abs(z).argmax())
         if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > LIMITING:
-            return []
+            return self._positions(tally, subject)
         # Halved: a choice that moved is missing at one rank and too many at another.
         moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
         if subject.estimated_propensities:
@@ -162,41 +180,76 @@ class Scores(Check):
             f"{in_percent(moved)} of choices are affected",
             cause="another temperature, scores before boosts or filters, or a policy of "
             "another kind",
-            remedy=f"{_advised(logger, tally.sums['likelihood'])}, or log the final scores",
+            remedy=f"{_advised(logger, tally.sums['likelihood'])}",
         )
 
 
 def _likelihoods(policy: Scored, action: Ints) -> Floats:
-    """Return the log-likelihood of the rankings at each of `TEMPERATURES` times the temperature."""
+    """Return the log-likelihood of the choices at each of `TEMPERATURES` times the temperature, by position."""
     own = float(policy.spec.options["temperature"])
     found = np.stack(
         [
             parse_policy(f"plackett-luce:temperature={own * times!r}")
             .bind(candidates=policy.candidates, scores=policy.scores)
-            .prefix_log_prob(action)[:, -1]
+            .prefix_log_prob(action)
             for times in TEMPERATURES.tolist()
         ]
     )
     # A ranking that is impossible is so at every temperature.
-    total: Floats = np.where(np.isfinite(found), found, 0.0).sum(axis=1)
+    found = np.where(np.isfinite(found), found, 0.0)
+    total: Floats = np.diff(found, axis=2, prepend=0.0).sum(axis=1)
     return total
 
 
-def _advised(logger: Scored, likelihood: Floats) -> str:
-    """Return the temperature that fits best.
+def best_temperature(likelihood: Floats) -> tuple[float, float]:
+    """Return the logarithm of the best multiple of the temperature, and its log-likelihood.
 
-    The top of a parabola through the three best of the grid, in logarithms.
+    The top of the cubic spline through the grid, in logarithms; infinite where it is at an end.
+
+    >>> grid = np.log(TEMPERATURES)
+    >>> [round(float(one), 6) for one in best_temperature(-((grid - np.log(1.3)) ** 2))]
+    [0.262364, -0.0]
     """
-    best = int(likelihood.argmax())
-    if best in (0, len(TEMPERATURES) - 1):
+    from scipy.interpolate import CubicSpline
+
+    grid = np.log(TEMPERATURES)
+    curve = CubicSpline(grid, likelihood)
+    tops = curve.derivative().roots(extrapolate=False)
+    inside = tops[(tops > grid[0]) & (tops < grid[-1])]
+    if not len(inside) or int(likelihood.argmax()) in (0, len(grid) - 1):
+        return math.inf, float(likelihood.max())
+    best = inside[int(np.argmax(curve(inside)))]
+    return float(best), float(curve(best))
+
+
+def one_temperature(likelihood: Floats) -> bool:
+    """Return whether one temperature fits all positions: the likelihood ratio with one for each.
+
+    Where candidates are missing, later positions look like another temperature than the first.
+    """
+    from scipy import special
+
+    by_position = [best_temperature(one)[1] for one in likelihood.T if np.ptp(one) > 0]
+    gain = 2 * (sum(by_position) - best_temperature(likelihood.sum(axis=1))[1])
+    return bool(special.chdtrc(max(len(by_position) - 1, 1), max(gain, 0.0)) > LIMITING)
+
+
+def _advised(logger: Scored, likelihood: Floats) -> str:
+    """Return the advice about the temperature, none where another one would not help."""
+    best = best_temperature(likelihood.sum(axis=1))[0]
+    if not one_temperature(likelihood):
+        return (
+            "log every candidate of a request, with the scores that were really ranked by: no one "
+            "temperature fits all positions"
+        )
+    if not math.isfinite(best):
         given = say("--logger", "plackett-luce:temperature=T")
-        return f"no temperature fits; give the one that was drawn with, {given}"
-    left, top, right = likelihood[best - 1 : best + 2]
-    step = float(np.log(TEMPERATURES[1] / TEMPERATURES[0]))
-    bend = float(left - 2 * top + right)
-    shift = 0.5 * float(left - right) / bend * step if bend else 0.0
-    fits = float(logger.spec.options["temperature"]) * float(TEMPERATURES[best] * np.exp(shift))
-    return f"a temperature of {fits:.3g} fits best: {say('--logger', f'plackett-luce:temperature={fits:.3g}')}"
+        return f"no temperature fits; give the one that was drawn with, {given}, or log the final scores"
+    if abs(best) < NEAR:
+        return "log the final scores: another temperature would not fit better"
+    fits = float(logger.spec.options["temperature"]) * math.exp(best)
+    given = say("--logger", f"plackett-luce:temperature={fits:.3g}")
+    return f"a temperature of {fits:.3g} fits best: {given}, or log the final scores"
 
 
 def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: float) -> Finding:

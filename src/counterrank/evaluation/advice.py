@@ -14,11 +14,26 @@ SYMPTOMS = (
 #: candidates are missing, and more rows of a broken log are broken too.
 AFTER_CAUSES = ("ess", "outcomes", "tail", "concentration", "precision", "agreement", "support")
 
+#: Findings about the whole log that one wrong group or day brings about; their remedies (another
+#: temperature, say) would hide it.
+OF_THE_WHOLE = (
+    "scores",
+    "mean-weight",
+    "mean-weight-by-block",
+    "inverse-propensity",
+    "calibration",
+)
+
 
 def causes_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that did not pass: what is wrong with the log first, then by severity."""
     blamed = [one for one in findings if one.blamed]
-    return sorted(blamed, key=lambda one: (is_symptom(one), one.status is not FAILED))
+    return sorted(blamed, key=_rank)
+
+
+def _rank(one: Finding) -> tuple[bool, bool, bool]:
+    # A group or a day that can be left out explains what is off on the whole.
+    return is_symptom(one), not one.where, one.status is not FAILED
 
 
 def is_symptom(one: Finding) -> bool:
@@ -42,6 +57,8 @@ def remedies(findings: Iterable[Finding]) -> list[tuple[str, ...]]:
     blamed = [one for one in causes_first(findings) if one.remedies]
     if not all(map(is_symptom, blamed)):
         blamed = [one for one in blamed if one.code not in AFTER_CAUSES]
+    if any(one.where for one in blamed):
+        blamed = [one for one in blamed if one.where or one.code not in OF_THE_WHOLE]
     most = max(blamed, key=lambda one: one.rows or 0, default=None)
     said = {MORE_ROWS} if most is not None and most.rows else set[str]()
     found: list[tuple[str, ...]] = []

@@ -13,6 +13,7 @@ from counterrank.findings import FAILED, WARNED, Finding
 LIMITING = (
     "scores", "candidates", "calibration", "consistency", "propensity-vs-distribution",
     "propensity-kind", "repeated-items", "inverse-propensity", "rounding", "rewards", "duplicates",
+    "user-column", "target-scores", "lift-by-halves",
 )  # fmt: skip
 #: The same for all codes that begin so.
 LIMITING_KINDS = ("mean-weight", "rewards-")

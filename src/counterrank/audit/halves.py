@@ -1,0 +1,124 @@
+"""The lift in both halves of the log: where it changes, tomorrow's is not the mean."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from counterrank.arrays import Floats
+from counterrank.audit.findings import GROUPED_ROWS, Check, Subject, Tally
+from counterrank.audit.groups import coded, formed_weights
+from counterrank.audit.reward_rates import design_effect
+from counterrank.audit.rewards import position_rates
+from counterrank.audit.rows import days_of
+from counterrank.data.log import RankingLog
+from counterrank.findings import PASSED, WARNED, Finding
+from counterrank.statistics import two_sided
+
+#: False alarms per log, over all targets and both statistics.
+CHANCE = 1e-3
+#: Rows of a half.
+FEWEST = 500
+#: Logarithms of weights are cut here: heavy weights would decide alone.
+CUT = 2.0
+#: The halves differ by at least this part of their mean lift.
+MATERIAL = 0.5
+
+
+class LiftByHalves(Check):
+    """The lift does not change in the course of the log.
+
+    Two statistics: the lift by weights, and how rewards go with the logarithm of the weight (how the value
+    begins to change on the way from the logger to the target), which is far less noisy.
+    """
+
+    name = "lift-by-halves"
+    most = GROUPED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
+        labels, codes = (
+            subject.stretches(batch)
+            if subject.time is None
+            else coded(days_of(batch, subject.time))
+        )
+        used = subject.used(batch)
+        alpha = batch.position_weights
+        earned = np.where(used, batch.reward, 0.0) @ alpha
+        rate = position_rates(subject.first)
+        scale = float(np.abs(subject.first.reward).sum()) / max(
+            float((subject.first.reward != 0).sum()), 1.0
+        )
+        parts: dict[tuple[str, ...], Floats] = {}
+        for name in subject.targets:
+            w = formed_weights(batch, name, subject)
+            if w is None:
+                continue
+            lift = np.where(used, (w - 1.0) * batch.reward, 0.0) @ alpha
+            with np.errstate(divide="ignore"):
+                away = np.where(used, np.clip(np.log(w), -CUT, CUT), 0.0)
+            away = np.where(used, away - away.sum(axis=0) / np.maximum(used.sum(axis=0), 1), 0.0)
+            local = np.where(used, batch.reward - rate * scale, 0.0) * away @ alpha
+            rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
+            if batch.unit is not None:
+                sums = [np.bincount(batch.bucket, one, 1024) for one in rows]
+                parts["units", name] = np.stack(sums)
+            table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
+            for label, sums in zip(labels, table.T, strict=True):
+                if sums[0]:
+                    parts["by", name, label] = sums
+        return Tally(parts=parts)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn where the halves differ beyond chance."""
+        found: list[Finding] = []
+        names = list(dict.fromkeys(key[1] for key in tally.parts))
+        for name in names:
+            halves = _halves(name, tally, by_day=subject.time is not None)
+            found += _changed(name, halves, tally.parts.get(("units", name)), len(names))
+        if not names:
+            return []
+        return found or [Finding(self.name, PASSED, "the lift is alike in both halves of the log")]
+
+
+def _halves(name: str, tally: Tally, *, by_day: bool) -> tuple[Floats, Floats]:
+    """Return the sums of the first and of the second half of the rows, in order of time."""
+    rows = {key[2]: sums for key, sums in tally.parts.items() if key[:2] == ("by", name)}
+    order = sorted(rows, key=str if by_day else int)
+    table = np.stack([rows[label] for label in order])
+    before = np.cumsum(table[:, 0]) - table[:, 0] / 2 < table[:, 0].sum() / 2
+    return table[before].sum(axis=0), table[~before].sum(axis=0)
+
+
+def _changed(
+    name: str, halves: tuple[Floats, Floats], units: Floats | None, targets: int
+) -> Iterator[Finding]:
+    first, second = halves
+    if min(first[0], second[0]) < FEWEST or min(first[1], second[1]) <= 0:
+        return
+    lifts = [float(half[2] / half[1]) for half in (first, second)]
+    for at in (2, 4):
+        (one, error), (two, other) = (_relative(half, at) for half in halves)
+        # Rows of one user are alike, and count for less.
+        design = 1.0 if units is None else design_effect(units[[0, at, at + 1]])
+        p = two_sided(one - two, math.sqrt(design) * math.hypot(error, other))
+        mean = abs(one + two) / 2
+        if p * 2 * targets <= CHANCE and abs(one - two) > MATERIAL * mean:
+            yield Finding(
+                LiftByHalves.name,
+                WARNED,
+                f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
+                f"{100 * lifts[0]:+.1f} % in the first half and {100 * lifts[1]:+.1f} % in the second",
+                ("evaluate the latest days alone, and look again with later ones",),
+                cause="what people like changes, and the target likes what is on the rise or in decline",
+                target=name,
+            )
+            return
+
+
+def _relative(half: Floats, at: int) -> tuple[float, float]:
+    """Return a statistic as a share of the rewards, and its standard error."""
+    n, earned = half[0], half[1] / half[0]
+    mean = half[at] / n
+    spread = max(half[at + 1] / n - mean**2, 0.0)
+    return float(mean / earned), float(math.sqrt(spread / n) / earned)

@@ -1,0 +1,178 @@
+"""Scores of targets: of another request in some rows, or filled with one value where they were missing."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.data.log import RankingLog
+from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.policies import Scored
+from counterrank.texts import in_percent
+
+#: Bins of Fisher's z of the correlations of a row, from -4 to 4.
+BINS, REACH = 80, 4.0
+#: Candidates of a row whose correlation says something.
+FEWEST = 5
+#: Rows with scores of another request, as a share, and in standard errors.
+SHARE, BEYOND = 0.08, 6.0
+#: Scores that equal one value, as a share of all, and so many times as many as the next value has.
+EQUAL, TIMES = 0.01, 10.0
+#: Rows of a batch that are looked at.
+LOOKED = 4096
+
+
+class TargetScores(Check):
+    """A target's scores belong to the candidates they stand at, and are scores.
+
+    What the logger's scores and an item's mean score say of a target's scores in a row is compared with
+    what those of the next row say. Rows with scores of another request are correlated like the latter.
+    """
+
+    name = "target-scores"
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count rows by the correlation of their scores, and scores that are equal."""
+        parts: dict[tuple[str, ...], Floats] = {}
+        batch = batch if batch.n <= LOOKED else batch.take(slice(0, LOOKED))
+        for name in subject.targets:
+            target, logger = batch.targets.get(name), batch.propensity
+            if not isinstance(target, Scored) or target.candidates.n != batch.n:
+                continue
+            parts |= _equal_values(name, target)
+            if isinstance(logger, Scored) and logger.candidates.n == batch.n:
+                parts["rows", name] = _correlations(target, logger)
+        return Tally(parts=parts)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Fail on scores of other rows, warn of filled ones."""
+        found: list[Finding] = []
+        names = {key[1] for key in tally.parts}
+        for name in sorted(names):
+            found += [*_filled(name, tally), *_of_other_rows(name, tally)]
+        if not names:
+            return []
+        return found or [Finding(self.name, PASSED, "scores of targets go with their rows")]
+
+
+def _equal_values(name: str, target: Scored) -> dict[tuple[str, ...], Floats]:
+    """Return the two most common scores of many items, and how many scores there are."""
+    finite = np.isfinite(target.scores)
+    values, back, counts = np.unique(target.scores[finite], return_inverse=True, return_counts=True)
+    found: dict[tuple[str, ...], Floats] = {("scores", name): np.array([float(finite.sum())])}
+    items = target.candidates.items[finite]
+    for at in np.argsort(-counts)[:2]:
+        of_items = len(np.unique(items[back.reshape(-1) == at]))
+        found["equal", name, repr(float(values[at]))] = np.array(
+            [counts[at], of_items], dtype=float
+        )
+    return found
+
+
+def _filled(name: str, tally: Tally) -> Iterator[Finding]:
+    total = float(tally.parts["scores", name][0])
+    equal = sorted(
+        ((float(sums[0]), float(sums[1]), key[2]) for key, sums in tally.parts.items() if key[:2] == ("equal", name)),
+        reverse=True,
+    )  # fmt: skip
+    if not equal:
+        return
+    (count, items, value), after = equal[0], equal[1][0] if len(equal) > 1 else 0.0
+    # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
+    # steps (stars, grades) have more such values.
+    if count > EQUAL * total and items >= 10 and count > TIMES * after:
+        yield Finding(
+            TargetScores.name,
+            WARNED,
+            f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
+            ("leave out rankings whose candidates are not all scored, or score them",),
+            cause="missing scores were filled with one value",
+            target=name,
+        )
+
+
+def _correlations(target: Scored, logger: Scored) -> Floats:
+    """Return rows by Fisher's z of what goes with a row's scores: by its own, and by the next row's (2, BINS)."""
+    sets = target.candidates
+    counts = sets.counts
+    width = int(counts.max(initial=0))
+    inside = np.arange(width) < counts[:, None]
+    new, old = (
+        sets.dense(np.where(np.isfinite(one.scores), one.scores, 0.0), 0.0)
+        for one in (target, logger)
+    )
+    items = sets.dense(sets.items, 0.0).astype(np.int64)
+    half = (np.arange(len(counts)) % 2)[:, None]
+    means = _item_means(items, new, inside, half)
+    parts = [_standard(one, inside) for one in (old, means)]
+    y = _standard(new, inside)
+    # How much each of the two says of the scores, from all rows.
+    gram = np.array([[(a * b).sum() for b in parts] for a in parts])
+    slope = np.linalg.lstsq(gram, np.array([(a * y).sum() for a in parts]), rcond=None)[0]
+    said = _standard(slope[0] * parts[0] + slope[1] * parts[1], inside)
+    table = np.zeros((2, BINS))
+    for row, other in enumerate((said, np.roll(said, 1, axis=0))):
+        fits = (counts >= FEWEST) & (counts == (counts if row == 0 else np.roll(counts, 1)))
+        r = np.clip((y * other).sum(axis=1)[fits], -0.9993, 0.9993)
+        at = ((np.arctanh(r) + REACH) * BINS / (2 * REACH)).astype(np.int64)
+        table[row] = np.bincount(np.clip(at, 0, BINS - 1), minlength=BINS)
+    return table
+
+
+def _item_means(items: Ints, new: Floats, inside: Bools, half: Ints) -> Floats:
+    """Return the mean score of each item in the other half of the rows."""
+    size = int(items.max(initial=0)) + 1
+    centred = _centred(new, inside)
+    out = np.zeros_like(new)
+    for side in (0, 1):
+        rows = (half == side) & inside
+        total = np.bincount(items[rows], centred[rows], size)
+        mean = total / (np.bincount(items[rows], minlength=size) + 1.0)
+        out = np.where(half != side, mean[items], out)
+    return out
+
+
+def _centred(values: Floats, inside: Bools) -> Floats:
+    """Return rows less their means, and zeros outside."""
+    kept = np.where(inside, values, 0.0)
+    mean = kept.sum(axis=1, keepdims=True) / np.maximum(inside.sum(axis=1, keepdims=True), 1)
+    return np.where(inside, values - mean, 0.0)
+
+
+def _standard(values: Floats, inside: Bools) -> Floats:
+    """Return rows with mean zero and length one; zeros where a row does not vary."""
+    centred = _centred(values, inside)
+    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    found: Floats = centred / np.where(length > 1e-12, length, 1.0)
+    return found
+
+
+def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
+    """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
+    table = tally.parts.get(("rows", name))
+    if table is None or table[0].sum() < 200:
+        return
+    own, other = table
+    smooth = np.convolve(own, np.full(5, 0.2), mode="same")
+    mode = int(smooth.argmax())
+    middle = int(np.searchsorted(np.cumsum(other), other.sum() / 2))
+    # Correlations must usually be far above those with another row.
+    spread = int(np.searchsorted(np.cumsum(other), 0.975 * other.sum())) - middle
+    if mode - middle < max(spread, 3):
+        return
+    below, mirrored = own[: middle + 1].sum(), own[min(2 * mode - middle, BINS) :].sum()
+    share = 2 * float(below - mirrored) / float(own.sum())
+    error = 2 * math.sqrt(float(below + mirrored) + 1.0) / float(own.sum())
+    if share > SHARE and share > BEYOND * error:
+        yield Finding(
+            TargetScores.name,
+            FAILED,
+            f"in about {in_percent(min(share, 1.0), 0)} of the rows the scores of '{name}' go no better with their "
+            "candidates than with those of another row",
+            ("join the target's scores by the id of the request and of the item",),
+            cause="scores of another request, or in another order of the candidates",
+            target=name,
+        )  # fmt: skip

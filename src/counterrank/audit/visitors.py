@@ -1,0 +1,121 @@
+"""A column that looks like the user's id, where rows are taken as independent or a unit is a session."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.arrays import Floats
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.data.log import RankingLog
+from counterrank.findings import WARNED, Finding
+from counterrank.messages import say
+from counterrank.texts import in_percent
+
+#: Parts of names of users, and of what repeats for other reasons.
+USERS = (
+    "user", "visitor", "customer", "member", "client", "account", "person", "cookie", "uid", "shopper",
+)  # fmt: skip
+OTHERS = (
+    "query", "search", "item", "page", "product", "request", "ranking", "day", "date", "time",
+    "position", "order", "experiment", "arm",
+)  # fmt: skip
+#: Values of an id: not fewer than this share of the rows, nor this number, and not one for each row.
+LEAST_SHARE, LEAST, MOST_SHARE = 0.005, 50, 0.8
+#: Contexts agree in this share of the pairs of rows with one value, and this much more often than
+#: those of any two rows.
+AGREE, MORE = 0.95, 0.3
+#: Share of the values of an id that have several units: then a unit is less than a user.
+SEVERAL = 0.1
+
+
+class UserColumn(Check):
+    """Rows of one user are known to belong together."""
+
+    name = "user-column"
+    most = SAMPLED_ROWS
+
+    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
+        """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
+        context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
+        unit = (
+            None
+            if batch.unit is None
+            else np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+        )
+        sums: dict[str, Floats] = {}
+        for name, values in batch.columns.items():
+            if name == subject.time or values.dtype.kind not in "iuUSOT" or _named(name, OTHERS):
+                continue
+            codes = np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
+            order = np.argsort(codes, kind="stable")
+            same = codes[order[1:]] == codes[order[:-1]]
+            first, second = order[:-1][same], order[1:][same]
+            shifted = np.roll(np.arange(batch.n), 1)
+            sums[name] = np.array(
+                [
+                    batch.n,
+                    codes.max(initial=-1) + 1,
+                    len(first),
+                    _agreeing(context, first, second),
+                    _agreeing(context, np.arange(batch.n), shifted),
+                    *_units(codes, unit),
+                ],
+                dtype=float,
+            )
+        return Tally(sums=sums)
+
+    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Warn of the column with the fewest values that looks like a user and is not the unit."""
+        suspects = [
+            (sums[1], name)
+            for name, sums in tally.sums.items()
+            if _like_users(name, sums, subject.first.context is not None)
+            and (subject.first.unit is None or (sums[5] > SEVERAL * sums[1] and sums[6] == 0))
+        ]
+        if not suspects:
+            return []
+        values, name = min(suspects)
+        rows = tally.sums[name][0]
+        whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
+        agree = tally.sums[name][3] / max(tally.sums[name][2], 1.0)
+        known = (
+            f", and contexts agree within it ({in_percent(agree, 0)})"
+            if subject.first.context is not None
+            else ""
+        )
+        return self.finds(
+            WARNED,
+            f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
+            cause="rows of one user are alike; taken as independent they make intervals too short",
+            remedy=f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
+        )  # fmt: skip
+
+
+def _like_users(name: str, sums: Floats, known: bool) -> bool:
+    rows, values, pairs, agree, chance = sums[:5]
+    repeats = max(LEAST, LEAST_SHARE * rows) <= values <= MOST_SHARE * rows
+    if not repeats or not pairs:
+        return False
+    if not known:
+        return _named(name, USERS)
+    within, between = agree / pairs, chance / rows
+    least = 0.8 if _named(name, USERS) else AGREE
+    return bool(within >= least and within - between >= MORE)
+
+
+def _named(name: str, words: tuple[str, ...]) -> bool:
+    return any(word in name.lower() for word in words)
+
+
+def _agreeing(context: Floats | None, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    """Return in how many pairs of rows all columns of the context are the same."""
+    if context is None:
+        return 0.0
+    return float((context[first] == context[second]).all(axis=1).sum())
+
+
+def _units(codes: NDArray[np.int64], unit: NDArray[np.int64] | None) -> tuple[int, int]:
+    """Return how many values have several units, and how many units several values."""
+    if unit is None:
+        return 0, 0
+    pairs = np.unique(np.stack([codes, unit]), axis=1)
+    return tuple(int((np.bincount(one) > 1).sum()) for one in pairs)  # type: ignore[return-value]
