@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import counterrank as cr
 from benchmarks.lift.news import ARTICLES, FILE, Pages
-from counterrank.estimators.crossfit import FittedPages
+from counterrank.estimators.crossfit import ModelAverage
 from counterrank.policies import Candidates, Policy, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.worlds import KINDS, World, parameters
@@ -209,7 +209,7 @@ def again(setting: Setting, asked: dict[str, Any], context: Floats) -> dict[str,
     return {**asked, "context": context, "old": old, "new": new}
 
 
-def noise(self: FittedPages, rankings: Any, fold: Ints) -> Floats:
+def noise(self: ModelAverage, rankings: Any, fold: Ints) -> Floats:
     """Stand for a model that knows nothing: numbers of each page, as large as rewards are."""
     code = (rankings.item * np.arange(1, rankings.K + 1)).sum(axis=1) + 7 * rankings.row
     return np.asarray(np.sin(code[:, None] + np.arange(rankings.K)).astype(float))
@@ -356,7 +356,7 @@ def tests_of(given: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[],
             def work(one: Setting = one, seed: int = seed) -> dict[str, Any]:
                 log = simulated(one, given.rows, seed)
                 with mock.patch.object(
-                    FittedPages, "by_place", noise if one.wrong else FittedPages.by_place
+                    ModelAverage, "mean", noise if one.wrong else ModelAverage.mean
                 ):
                     alike = replace(one, wrong=False, top_down=False)
                     return judged(log, one.name, seed, true_lift(alike), top_down=one.top_down)

@@ -11,9 +11,8 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.crossfit import (
     AskedPages,
-    ClosedForm,
-    Drawn,
-    FittedPages,
+    ModelAverage,
+    Predictions,
     _between,
     draws_for,
     shares_of,
@@ -67,7 +66,7 @@ MODELS, SHARES = (Sum(1.0), Sum(3.0)), np.array([0.75, 0.25])
 
 @pytest.mark.parametrize("fold", [None, 2])
 def test_drawn_models_are_averaged_over_the_targets_rankings(log, fold):
-    look = Drawn(MODELS, SHARES, draws=2, seed=0).outlook(View(log, "new"), fold)
+    look = Predictions(MODELS, SHARES, draws=2, seed=0).predict(View(log, "new"), fold)
     own = (FOLD if fold is None else np.full(N, 2)) * 1.0
     # Shares .75 and .25 of sizes 1 and 3 make a size of 1.5.
     np.testing.assert_allclose(look.q, np.stack([own, 1.5 + own], axis=1))
@@ -82,18 +81,18 @@ def test_drawn_models_are_averaged_over_the_targets_rankings(log, fold):
 
 
 def test_a_fold_is_compared_by_the_models_that_count(log):
-    little = Drawn(MODELS, np.array([0.9995, 0.0005]), draws=2, seed=0)
-    assert little.outlook(View(log, "new"), 1).means.shape == (1, N)
-    np.testing.assert_allclose(little.outlook(View(log, "new"), 1).mean[:, 0], 3.0)
-    assert little.outlook(View(log, "new")).means.shape == (2, N)
+    little = Predictions(MODELS, np.array([0.9995, 0.0005]), draws=2, seed=0)
+    assert little.predict(View(log, "new"), 1).means.shape == (1, N)
+    np.testing.assert_allclose(little.predict(View(log, "new"), 1).mean[:, 0], 3.0)
+    assert little.predict(View(log, "new")).means.shape == (2, N)
     assert little.fold_draws == 2 and replace(little, draws=1).fold_draws == 1
 
 
 def test_folds_are_compared_on_fewer_draws(log):
-    view, drawn = View(log, "new"), Drawn(MODELS, SHARES, draws=3, seed=0)
-    drawn.outlook(view, 1)
+    view, drawn = View(log, "new"), Predictions(MODELS, SHARES, draws=3, seed=0)
+    drawn.predict(view, 1)
     assert ("target draws", 2) in view._memo and ("target draws", 3) not in view._memo
-    drawn.outlook(view)
+    drawn.predict(view)
     assert ("target draws", 3) in view._memo
 
 
@@ -107,21 +106,21 @@ def test_a_linear_model_that_does_not_fit_into_memory_is_refused(log, monkeypatc
 
 def test_pages_of_both_policies_measure_a_change(log):
     """q on the shown page, plus the mean over the target's pages, less that over the logger's."""
-    both = Drawn(MODELS, SHARES, draws=2, seed=0)
+    both = Predictions(MODELS, SHARES, draws=2, seed=0)
     logged = both._logged(View(log, "new"))
     new = logged.others(np.tile([2, 1], (N, 2, 1)))
     old = logged.others(np.tile([[1, 1], [0, 1]], (N, 1, 1)))
     view = View(log, "new")
     view.once(("drawn rankings", 2), lambda: AskedPages(((1.0, new), (-1.0, old))))
-    look = both.outlook(view)
+    look = both.predict(view)
     # At the first place 0 + 2 - (1 + 0) / 2 items of size 1.5, at the second nothing changes.
     np.testing.assert_allclose(look.mean, look.q + np.array([1.5 * 1.5, 0.0]))
 
 
 def test_worth_counts_clicks_before_amounts_cancel(log):
     """A model without clicks of its own counts as it is: the volume is the whole change."""
-    drawn = Drawn(MODELS, SHARES, draws=2, seed=0, worth=np.array([2.0, 5.0]))
-    look = drawn.outlook(View(log, "new"))
+    drawn = Predictions(MODELS, SHARES, draws=2, seed=0, worth=np.array([2.0, 5.0]))
+    look = drawn.predict(View(log, "new"))
     np.testing.assert_allclose(look.volume, look.mean - look.q)
 
 
@@ -133,8 +132,8 @@ class Paid(AmountModel):
 
 def test_the_volume_of_amounts_is_clicks_at_the_mean_amount_of_their_place(log):
     paid = Paid(Sum(1.0), lambda rankings, fold: np.full(rankings.item.shape, 7.0))
-    drawn = Drawn((paid,), np.ones(1), draws=2, seed=0, worth=np.array([2.0, 5.0]))
-    look = drawn.outlook(View(log, "new"))
+    drawn = Predictions((paid,), np.ones(1), draws=2, seed=0, worth=np.array([2.0, 5.0]))
+    look = drawn.predict(View(log, "new"))
     # The first place goes from item 0 to 2, which is two clicks more; the second stays.
     np.testing.assert_allclose(look.volume, np.tile([4.0, 0.0], (N, 1)))
     np.testing.assert_allclose(look.mean - look.q, np.tile([14.0, 0.0], (N, 1)))
@@ -151,22 +150,23 @@ def test_pages_of_some_rows_are_their_first_draws():
 
 
 def test_closed_forms_are_averaged_by_their_shares(log):
-    found = ClosedForm(MODELS, SHARES)
-    look = found.outlook(View(log, "new"))
+    found = Predictions(MODELS, SHARES, details=MODELS[0].details)
+    look = found.predict(View(log, "new"))
     np.testing.assert_allclose(look.mean, 15.0)
     np.testing.assert_allclose(look.q[:, 1], 1.5 + FOLD)
     np.testing.assert_allclose(look.means, [[15.0] * N, [45.0] * N])
     np.testing.assert_allclose(look.delta, ALPHA * (log.reward - look.q))
     assert found.folds == 3 and found.details == {"size": 1.0}
-    np.testing.assert_allclose(found.outlook(View(log, "new"), 1).q[:, 0], 1.0)
+    np.testing.assert_allclose(found.predict(View(log, "new"), 1).q[:, 0], 1.0)
 
 
 def test_fitted_pages_average_by_share_and_say_so():
-    fitted = FittedPages((*MODELS, Sum(99.0)), np.array([0.5, 0.5, 0.0]), None)
+    fitted = ModelAverage((*MODELS, Sum(99.0)), np.array([0.5, 0.5, 0.0]))
     rankings = Rankings([[1, 2], [2, -1]], np.zeros((2, 0)))
-    found = fitted.by_place(rankings, np.array([0, 1]))
+    found = fitted.mean(rankings, np.array([0, 1]))
     np.testing.assert_allclose(found, [[2.0, 4.0], [5.0, 0.0]])
-    assert fitted.details[1] == {"size": 3.0, "share": 0.5}
+    assert fitted.described[1] == {"size": 3.0, "share": 0.5}
+    assert fitted.counted().models == MODELS
 
 
 def test_models_count_by_the_likelihood_of_rewards_they_have_not_seen():

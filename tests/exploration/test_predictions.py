@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterrank.exploration.predictions import DrawnPages, own_places, whole_pages
-from counterrank.exploration.rewards import PageRewards, second_moments
+from counterrank.exploration.rewards import second_moments
 from counterrank.policies import parse_policy
 
 ITEMS = 3
@@ -22,7 +22,7 @@ class Clicks:
         self.touched = touched
         off = np.full((ITEMS, ITEMS), pair)
         np.fill_diagonal(off, 0.0)
-        self.rewards = PageRewards((), np.ones(0), np.ones(ITEMS), off)
+        self.own, self.pair = np.ones(ITEMS), off
 
     def mean(self, pages):
         appeal = np.array([0.6, 0.3, 0.1])[pages] * np.array([1.0, 0.7, 0.4])
@@ -44,7 +44,7 @@ def exact(users, option, target, weights, alpha):
         q = users.mean(items)[0]
         x = alpha * (weights(page) - 1)
         mean += chance * x @ q
-        square = np.outer(q, q) * users.rewards.pair
+        square = np.outer(q, q) * users.pair
         np.fill_diagonal(square, q)
         second += chance * x @ square @ x
     return mean, second

@@ -9,7 +9,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.crossfit import prediction
+from counterrank.estimators.crossfit import predicted
 from counterrank.models import RewardModel
 
 
@@ -88,4 +88,4 @@ class TableModel(RewardModel):
 
 def asked(model: RewardModel, log: RankingLog) -> tuple[np.ndarray, np.ndarray]:
     """Return the model on the logged rankings and its mean under "new", each row by its own fold."""
-    return prediction(View(log, "new"), model)
+    return predicted(View(log, "new"), model)

@@ -12,7 +12,7 @@ from counterrank.estimators.base import (
     nothing_known,
 )
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
-from counterrank.estimators.crossfit import shares_of
+from counterrank.estimators.crossfit import ModelAverage, fit_pages, folds_of
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
 from counterrank.estimators.examination import (
     ClickHistory,
@@ -77,6 +77,8 @@ __all__ = [
     "prefix_log_probs",
     "read_position_curve",
     "refuse_unserved",
-    "shares_of",
+    "ModelAverage",
+    "fit_pages",
+    "folds_of",
     "with_position_curve",
 ]

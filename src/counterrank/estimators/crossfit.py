@@ -11,20 +11,21 @@ from typing import NamedTuple
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.log import RankingLog
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
 from counterrank.messages import Message
 from counterrank.models import (
     AmountModel,
     Rankings,
-    RepeatedLists,
     RewardModel,
     Stream,
     Training,
     fit_list_models,
     fit_lists,
     fits_in_memory,
+    page_policy,
+    paired_draws,
     rankings_of,
     squared_loss,
     stream,
@@ -32,7 +33,7 @@ from counterrank.models import (
     train,
     variants_for,
 )
-from counterrank.policies import attraction
+from counterrank.policies import Policy, attraction
 from counterrank.records import Json
 from counterrank.texts import in_percent
 
@@ -85,7 +86,7 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlook:
+class Prediction:
     """Predictions of M models for n rows: their average q, its mean under the target and surprises (n, K).
 
     `delta` sums to sum_k alpha_k (r_k - q_k). `means` (M, n) are each model's alpha-weighted means
@@ -112,7 +113,7 @@ def folds_of(batch: RankingLog, folds: int, fold: int | None = None) -> Ints:
     return np.asarray(own, dtype=np.int64)
 
 
-def prediction(view: View, model: RewardModel) -> tuple[Floats, Floats]:
+def predicted(view: View, model: RewardModel) -> tuple[Floats, Floats]:
     """Return q on the logged rankings and E_pi q (n, K), out of fold; computed once for a view."""
 
     def ask() -> tuple[Floats, Floats]:
@@ -129,11 +130,8 @@ def plain_rankings(view: View) -> Rankings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClosedForm:
-    """Models that know their mean under the target, with their `shares` (M,) in the average.
-
-    Their surprises are plain residuals.
-    """
+class ModelAverage:
+    """Cross-fitted models with their `shares` (M,) in an average."""
 
     models: tuple[RewardModel, ...]
     shares: Floats
@@ -144,29 +142,43 @@ class ClosedForm:
         return self.models[0].folds
 
     @property
-    def details(self) -> Json:
-        """Those of the model that predicts best."""
-        return self.models[0].details
+    def described(self) -> list[Json]:
+        """What was fitted, for people."""
+        pairs = zip(self.models, self.shares, strict=True)
+        return [{**model.details, "share": float(share)} for model, share in pairs]
 
-    def outlook(self, view: View, fold: int | None = None) -> Outlook:
-        """Return the average of the models' predictions."""
-        batch, alpha = view.batch, view.batch.position_weights
-        logged, own = plain_rankings(view), folds_of(batch, self.folds, fold)
-        past = [model.history(logged, batch.reward, own, alpha) for model in self.models]
-        means = np.stack([model.mean_under(batch, view.target, own) for model in self.models])
-        q, errors = np.stack([one.q for one in past]), np.stack([one.delta for one in past])
-        return _averaged(q, means, errors, alpha, self.shares)
+    def each(self, rankings: Rankings, fold: Ints) -> Floats:
+        """Return each model's expected rewards (M, m, K), by the fits that left out `fold` (m,)."""
+        out = np.empty((len(self.models), *rankings.item.shape))
+        for rows, part in rankings.parts():
+            for j, model in enumerate(self.models):
+                out[j, rows] = model.expected(part, fold[rows])
+        return out
+
+    def mean(self, rankings: Rankings, fold: Ints) -> Floats:
+        """Return their average (m, K)."""
+        return np.tensordot(self.shares, self.each(rankings, fold), axes=1)
+
+    def counted(self) -> "ModelAverage":
+        """Return the average of the models that the log does not contradict."""
+        kept = np.flatnonzero(self.shares >= DEFAULTS.least_share)
+        shares = self.shares[kept]
+        return ModelAverage(tuple(self.models[j] for j in kept), shares / shares.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
-    """Models of whole rankings, averaged with `shares` (M,) over `draws` rankings of the target a row."""
+class Predictions(ModelAverage):
+    """What models say of a log's rows and of a target.
 
-    models: tuple[RewardModel, ...]
-    shares: Floats
-    draws: int
-    seed: int
+    With `draws` the mean under the target is an average over so many drawn rankings a row; without,
+    the models know it in closed form.
+    """
+
+    draws: int = 0
+    seed: int = 0
     details: Json = field(default_factory=dict)
+    #: Whether the logger's rankings are drawn too, where they can be (`AskedPages`).
+    paired: bool = False
     #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
     rate: float = 1.0
     level: Floats = field(default_factory=lambda: np.zeros(0))
@@ -175,51 +187,65 @@ class Drawn:
     #: Flags about the models.
     flags: tuple[str, ...] = ()
 
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.models[0].folds
-
-    def outlook(self, view: View, fold: int | None = None) -> Outlook:
-        """Return the average of the models' predictions."""
+    def predict(self, view: View, fold: int | None = None) -> Prediction:
+        """Return the average of the models' predictions, by the fits that did not see a row or by one fit."""
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
         own = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
-        size = self.draws if fold is None else self.fold_draws
-        least = 0.0 if fold is None else DEFAULTS.least_share
-        asked = np.flatnonzero(self.shares >= least)
-        logged, pages = self._logged(view), self._pages(view, size)
-        q, errors = np.empty((len(asked), n, K)), np.empty((len(asked), n, K))
-        volume, shares = np.zeros((n, K)), self.shares[asked] / self.shares[asked].sum()
-        for rows, part in logged.parts():
-            folds = own[rows]
-            for j, model in enumerate(asked):
-                past = self.models[model].history(part, batch.reward[rows], folds, alpha)
+        some = ModelAverage(self.models, self.shares)
+        some = some.counted() if self.draws and fold is not None else some
+        logged = self._logged(view)
+        q, errors = np.empty((2, len(some.models), n, K))
+        volume = np.zeros((n, K)) if len(self.worth) else None
+        # Closed-form models read whole batches: they encode a batch once.
+        for rows, part in logged.parts() if self.draws else [(slice(0, n), logged)]:
+            for j, model in enumerate(some.models):
+                past = model.history(part, batch.reward[rows], own[rows], alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
-                if len(self.worth) and not pages.paired:
-                    volume[rows] -= shares[j] * self._worth(int(model), part, folds)
+        if self.draws:
+            mean = self._over_draws(view, some, own, q, volume, fold is None)
+        else:
+            found = [model.mean_under(batch, view.target, own) for model in some.models]
+            mean = np.stack(found)
+        over = [np.tensordot(some.shares, values, axes=1) for values in (q, mean, errors)]
+        return Prediction(over[0], over[1], over[2], mean @ alpha, errors, volume)
+
+    def _over_draws(
+        self,
+        view: View,
+        some: ModelAverage,
+        own: Ints,
+        q: Floats,
+        volume: Floats | None,
+        whole: bool,
+    ) -> Floats:
+        """Return each model's mean over drawn rankings (M, n, K), and add the change in clicks to `volume`."""
+        n = view.batch.n
+        pages = self._pages(view, self.draws if whole else self.fold_draws)
+        if volume is not None and not pages.paired:
+            volume -= self._clicks(some, self._logged(view), own)
         mean = q.copy() if pages.paired else np.zeros_like(q)
         for sign, drawn in pages.parts:
             each = max(drawn.m // max(n, 1), 1)
-            ahead, owns = np.empty((len(asked), drawn.m, K)), np.repeat(own, each)
-            for rows, part in drawn.parts():
-                folds = owns[rows]
-                for j, model in enumerate(asked):
-                    ahead[j, rows] = self.models[model].expected(part, folds)
-                    if len(self.worth):
-                        worth = sign * shares[j] * self._worth(int(model), part, folds) / each
-                        np.add.at(volume, np.arange(rows.start, rows.start + part.m) // each, worth)
-            mean += sign * ahead.reshape(len(asked), n, each, K).mean(axis=2)
-        look = _averaged(q, mean, errors, alpha, shares)
-        return replace(look, volume=volume) if len(self.worth) else look
+            folds, shape = np.repeat(own, each), (n, each, view.batch.K)
+            ahead = some.each(drawn, folds)
+            mean += sign * ahead.reshape(-1, *shape).mean(axis=2)
+            if volume is not None:
+                volume += sign * self._clicks(some, drawn, folds).reshape(shape).mean(axis=1)
+        return mean
 
-    def _worth(self, model: int, part: Rankings, folds: Ints) -> Floats:
-        """Return the expected clicks of each slot, each worth the mean amount of its position."""
-        one = self.models[model]
-        if isinstance(one, AmountModel):
-            return self.worth * one.clicks.expected(part, folds)
-        return one.expected(part, folds)
+    def _clicks(self, some: ModelAverage, rankings: Rankings, fold: Ints) -> Floats:
+        """Return the expected clicks of each slot (m, K), each worth the mean amount of its position."""
+        out = np.zeros(rankings.item.shape)
+        for rows, part in rankings.parts():
+            for model, share in zip(some.models, some.shares, strict=True):
+                if isinstance(model, AmountModel):
+                    clicks = self.worth * model.clicks.expected(part, fold[rows])
+                else:
+                    clicks = model.expected(part, fold[rows])
+                out[rows] += share * clicks
+        return out
 
     @property
     def fold_draws(self) -> int:
@@ -230,21 +256,36 @@ class Drawn:
         """Return the view of some rows on which folds are compared; it shares the rankings of this view."""
         size = self.fold_draws
         part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
-        part.once("rankings", lambda: self._logged(view).take(rows))
-        part.once(("drawn rankings", size), lambda: self._pages(view, self.draws).take(rows, size))
-        draws = drawn_once(view, self.draws, self.seed)
-        part.once(("target draws", size), lambda: draws[rows, :size])
+        if self.draws:
+            pages, draws = self._pages(view, self.draws), drawn_once(view, self.draws, self.seed)
+            part.once("rankings", lambda: self._logged(view).take(rows))
+            part.once(("drawn rankings", size), lambda: pages.take(rows, size))
+            part.once(("target draws", size), lambda: draws[rows, :size])
         return part
 
     def _logged(self, view: View) -> Rankings:
+        if not self.draws:
+            return plain_rankings(view)
         return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
 
     def _pages(self, view: View, size: int) -> "AskedPages":
-        """Return the drawn rankings that the models are asked about, `size` a row."""
-        return view.once(
-            ("drawn rankings", size),
-            lambda: AskedPages(((1.0, self._drawn(view, drawn_once(view, size, self.seed))),)),
-        )
+        """Return the drawn rankings that the models are asked about, `size` a row in all.
+
+        Half of them are the logger's where it can be drawn from: the shown page is only one draw of
+        the logger, and if it stood for the logger's mean, a target equal to the logger would seem to
+        change something.
+        """
+        logger = page_policy(view.batch, LOGGING) if self.paired and view.batch.n else None
+
+        def make() -> AskedPages:
+            target = drawn_once(view, size, self.seed)
+            if logger is None:
+                return AskedPages(((1.0, self._drawn(view, target)),))
+            half, other = -(-size // 2), logger_draws(view, logger, size, self.seed)
+            both = (self._drawn(view, pages[:, :half]) for pages in (target, other))
+            return AskedPages(tuple(zip((1.0, -1.0), both, strict=True)))
+
+        return view.once(("drawn rankings", size), make)
 
     def _drawn(self, view: View, drawn: Ints) -> Rankings:
         return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
@@ -276,11 +317,6 @@ def _first(rankings: Rankings, rows: Ints, size: int) -> Rankings:
     """Return the first `size` drawn rankings of some requests."""
     each = rankings.m // max(rankings.n, 1)
     return rankings.take((rows[:, None] * each + np.arange(size)).ravel())
-
-
-def _averaged(q: Floats, mean: Floats, errors: Floats, alpha: Floats, shares: Floats) -> Outlook:
-    over = [np.tensordot(shares, values, axes=1) for values in (q, mean, errors)]
-    return Outlook(over[0], over[1], over[2], mean @ alpha, errors)
 
 
 def shares_of(
@@ -315,37 +351,10 @@ def shares_of(
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedPages:
-    """Models of whole rankings with their `shares` (M,) in an average.
-
-    `lists` is the model of repeated lists among them, where there is one.
-    """
-
-    models: tuple[RewardModel, ...]
-    shares: Floats
-    lists: RepeatedLists | None
-
-    @property
-    def details(self) -> list[Json]:
-        """What was fitted, for people."""
-        pairs = zip(self.models, self.shares, strict=True)
-        return [{**model.details, "share": float(share)} for model, share in pairs]
-
-    def by_place(self, rankings: Rankings, fold: Ints) -> Floats:
-        """Return the expected reward of each slot (m, K), by the fits that left out its `fold` (m,)."""
-        out = np.zeros(rankings.item.shape)
-        for rows, part in rankings.parts():
-            for model, share in zip(self.models, self.shares, strict=True):
-                if share > 0.0:
-                    out[rows] += share * model.expected(part, fold[rows])
-        return out
-
-
 def fit_pages(
     sample: RankingLog, rankings: Rankings, *, seed: int, competition: bool = True
-) -> FittedPages:
-    """Return the click models of some rows, cross-fitted by bucket.
+) -> ModelAverage:
+    """Return the click models of some rows, cross-fitted by bucket; the means of repeated lists come last.
 
     Without competition a model does not know the items below.
     """
@@ -368,7 +377,7 @@ def fit_pages(
     unit = sample.bucket if sample.unit is not None else None
     rewards = sample.n if sample.page_reward else int(sample.lengths.sum())
     shares = shares_of(losses, rewards, unit, power=DEFAULTS.likelihood)
-    return FittedPages(tuple(models), shares, lists)
+    return ModelAverage(tuple(models), shares)
 
 
 class TrainingPages(NamedTuple):
@@ -385,29 +394,28 @@ class TrainingPages(NamedTuple):
         return cls(sample, logged_rankings(sample, workspace.target))
 
 
-def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Drawn:
+def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Predictions:
     """Return the click models of a log, fitted to a sample of its rows."""
     pages = TrainingPages.of(workspace)
     fitted = fit_pages(*pages, seed=workspace.seed, competition=competition)
-    return averaged(workspace, pages, fitted)
+    return Predictions(**over_draws(workspace, pages, fitted))
 
 
-def averaged(workspace: Workspace, pages: TrainingPages, fitted: FittedPages) -> Drawn:
-    """Return the average of fitted models over drawn rankings of the target."""
-    sample, rankings = pages
-    n, most = workspace.source.n, DEFAULTS.asked_rows
+def over_draws(workspace: Workspace, pages: TrainingPages, fitted: ModelAverage) -> Json:
+    """Return the fields of `Predictions` with which fitted models are averaged over drawn rankings."""
+    sample, n, most = pages.sample, workspace.source.n, DEFAULTS.asked_rows
     worth, flags = amounts(fitted.models[0], pages)
-    return Drawn(
-        fitted.models,
-        fitted.shares,
-        draws_for(n if n is None else min(n, most)),
-        workspace.seed,
-        {"models": fitted.details},
-        rate=1.0 if n is None else min(most / n, 1.0),
-        level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
-        worth=worth,
-        flags=flags,
-    )
+    return {
+        "models": fitted.models,
+        "shares": fitted.shares,
+        "draws": draws_for(n if n is None else min(n, most)),
+        "seed": workspace.seed,
+        "details": {"models": fitted.described},
+        "rate": 1.0 if n is None else min(most / n, 1.0),
+        "level": sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+        "worth": worth,
+        "flags": flags,
+    }
 
 
 def amounts(model: RewardModel, pages: TrainingPages) -> tuple[Floats, tuple[str, ...]]:
@@ -472,6 +480,12 @@ def drawn_once(view: View, size: int, seed: int) -> Ints:
     return first.once(
         ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
     )
+
+
+def logger_draws(view: View, logger: Policy, size: int, seed: int) -> Ints:
+    """Return (n, size, K) rankings of the logger by the numbers that draw the target's, drawn once."""
+    first = view.draws_of
+    return first.once(("logger draws", size), lambda: paired_draws(first.batch, logger, size, seed))
 
 
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:

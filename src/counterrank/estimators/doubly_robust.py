@@ -12,7 +12,7 @@ from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.crossfit import fit_drawn, prediction, trained
+from counterrank.estimators.crossfit import fit_drawn, predicted, trained
 from counterrank.estimators.masked import Weigh, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
@@ -82,7 +82,7 @@ class ModelPlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return E_pi q and weights of one."""
-        _, mean = prediction(view, self.model)
+        _, mean = predicted(view, self.model)
         return mean, np.ones_like(mean)
 
 
@@ -121,7 +121,7 @@ class DoublyRobustPlan(ContributionPlan):
 
     def contributions(self, view: View) -> tuple[Floats, Floats]:
         """Return the corrected means and the weights."""
-        w, (q, mean) = self.weigh(view), prediction(view, self.model)
+        w, (q, mean) = self.weigh(view), predicted(view, self.model)
         return np.asfortranarray(mean + w * (view.reward - q)), w
 
 
@@ -215,8 +215,8 @@ class CascadeDR(Estimator):
             lambda: fit_drawn(workspace, competition=False),
         )
 
-        def predicted(view: View) -> tuple[Floats, Floats]:
-            look = drawn.outlook(view)
-            return look.q, look.mean
+        def average(view: View) -> tuple[Floats, Floats]:
+            found = drawn.predict(view)
+            return found.q, found.mean
 
-        return CascadePlan(workspace, predicted, drawn.details)
+        return CascadePlan(workspace, average, drawn.details)

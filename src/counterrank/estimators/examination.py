@@ -24,6 +24,7 @@ from counterrank.models import (
     Stream,
     Variant,
     fit_list_models,
+    jackknife,
     policy_draws,
     rankings_of,
     stream,
@@ -271,14 +272,12 @@ class UserModelPlan(ContributionPlan):
             return found
 
         by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
-        # Delete-a-fold jackknife: the fits share most of their rows, hence the factor.
-        jackknife = (FOLDS - 1) / FOLDS * float(((by_fold - by_fold.mean()) ** 2).sum())
         rivals = np.concatenate(
             [values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
         )
         own = values(self.expect, sample.bucket % FOLDS).mean()
         # The largest difference, not half the range: all other models may lie on one side of this one.
-        return float(np.sqrt(jackknife)), float(np.abs(rivals - own).max())
+        return float(np.sqrt(jackknife(by_fold))), float(np.abs(rivals - own).max())
 
     def quantity(self, state: Moments) -> Quantity:
         """Return the estimate with the models' error in its interval."""

@@ -162,14 +162,14 @@ def model_control(
         w = balance_weights(found if top_down else found[..., -1:], shares)
         return np.asarray(w[:, pair[0]] - w[:, pair[1]])
 
-    q = fitted.by_place(logged, fold) * alpha
+    q = fitted.mean(logged, fold) * alpha
     control = -(change(batch.action) * q).sum(axis=1)
     for share, policy in zip(shares, policies, strict=True):
         size = 1 if policy.deterministic else draws_for(batch.n)
         # Every arm has the same random numbers: like rankers show like pages, and their noise cancels.
         drawn = policy_draws(batch, policy, size, [seed, Stream.ARM_RANKINGS])
         pages = logged.others(drawn, extra=scores(batch, first, drawn))
-        q = (fitted.by_place(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
+        q = (fitted.mean(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
         for j in range(size):
             control += share / size * (change(drawn[:, j]) * q[:, j]).sum(axis=1)
     out = np.zeros(log.n)

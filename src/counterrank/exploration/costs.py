@@ -18,7 +18,8 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
 from counterrank.exploration.result import Cost
-from counterrank.exploration.rewards import FOLDS, Pages
+from counterrank.exploration.rewards import PageRewards
+from counterrank.models import jackknife
 from counterrank.policies import PolicySpec, Scored, cut
 from counterrank.statistics import bias_aware_half
 
@@ -33,7 +34,7 @@ class Costs:
     logger: Scored
     #: Requests whose pages are drawn, and the models on them.
     requests: RankingLog
-    models: Pages
+    models: PageRewards
     draws: int
     level: float
     seed: int
@@ -89,7 +90,7 @@ class Costs:
         pages = self._pages(spec)
         each = self.models.each(pages)
         old = self.models.each(self._pages(self.logger.spec))
-        shares = self.models.rewards.shares
+        shares = self.models.models.shares
         by_model = ((old.mean(axis=2) - each.mean(axis=2)) @ alpha).mean(axis=1)
         value = float(shares @ by_model)
         at = np.tensordot(shares, each.mean(axis=(1, 2)) - old.mean(axis=(1, 2)), axes=1)
@@ -99,10 +100,10 @@ class Costs:
             [
                 shares @ ((self.models.each(self._pages(self.logger.spec), f).mean(axis=2)
                            - self.models.each(pages, f).mean(axis=2)) @ alpha).mean(axis=1)
-                for f in range(FOLDS)
+                for f in range(self.models.models.folds)
             ]
         )  # fmt: skip
-        stderr = float(np.sqrt((FOLDS - 1) / FOLDS * ((fits - fits.mean()) ** 2).sum()))
+        stderr = float(np.sqrt(jackknife(fits)))
         allowance = max(change, abs(value), float(np.ptp(by_model)) / 2)
         half = bias_aware_half(stderr, allowance, self.level) / self.value
         return Cost(

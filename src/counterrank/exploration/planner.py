@@ -29,7 +29,7 @@ from counterrank.exploration.predictions import (
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
-from counterrank.exploration.rewards import PageRewards, Pages, fit_rewards
+from counterrank.exploration.rewards import PageRewards, fit_rewards
 from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
 from counterrank.messages import say
@@ -157,20 +157,20 @@ class PlanRequest:
 def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> ExplorationPlan:
     logger = production(log)
     _refuse(log, logger)
-    bench = Bench.of(log, logger, names, goal)
-    costs = bench.costs
+    inputs = PlanInputs.of(log, logger, names, goal)
+    costs = inputs.costs
     spread = spread_of(logger)
     widest = int(logger.candidates.counts.max())
     coldest = coldest_of(logger)
     heat = temperatures(logger.spec, spread, coldest)
     tried = list(options(logger.spec, log.K, widest, heat, goal.budget, costs.loss))
-    tried += bench.optima(parts(logger.spec, log.K, spread, coldest))
-    found = [bench.judged(one) for one in _distinct(tried)]
-    counted = names or tuple(family.name for family in bench.families)
+    tried += inputs.optima(parts(logger.spec, log.K, spread, coldest))
+    found = [inputs.judged(one) for one in _distinct(tried)]
+    counted = names or tuple(family.name for family in inputs.families)
     front = frontier(found, counted)
     chosen, reached = choose(found, counted, goal.detect, goal.budget)
     if goal.ask_auto:
-        found[chosen] = bench.with_auto(found[chosen])
+        found[chosen] = inputs.with_auto(found[chosen])
     return ExplorationPlan(
         options=tuple(found),
         frontier=front,
@@ -183,7 +183,7 @@ def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Expl
         budget=goal.budget,
         level=goal.level,
         value=costs.value,
-        notes=_notes(log, logger, bench),
+        notes=_notes(log, logger, inputs),
     )
 
 
@@ -285,14 +285,13 @@ def _distinct(tried: Sequence[Tried]) -> list[Tried]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bench:
+class PlanInputs:
     """The requests that pages are drawn for, the models, and the targets' pages."""
 
     log: RankingLog
     logger: Scored
     requests: RankingLog
-    models: Pages
-    rewards: PageRewards
+    models: PageRewards
     costs: Costs
     families: list[Family]
     #: Pages of each target, several rankers of a family together.
@@ -303,13 +302,12 @@ class Bench:
     @classmethod
     def of(
         cls, log: RankingLog, logger: Scored, names: tuple[str, ...], goal: PlanRequest
-    ) -> Bench:
+    ) -> PlanInputs:
         """Fit the models, and draw the pages of all targets."""
-        rewards = fit_rewards(log, logger, goal.seed)
         # Evenly spread rather than the first: logs change over time.
         chosen = np.linspace(0, log.n - 1, min(log.n, SETTINGS.requests)).astype(np.int64)
         requests, few = log.take(chosen), logger.take(chosen)
-        models = rewards.on(requests, few)
+        models = fit_rewards(log, logger, goal.seed).on(requests, few)
         costs = Costs(log, logger, requests, models, SETTINGS.draws, goal.level, goal.seed)
         near = families(few, log.K, SETTINGS.changes, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
@@ -327,7 +325,7 @@ class Bench:
                 "order",
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
-        return cls(log, logger, requests, models, rewards, costs, near, targets, _design(log), goal)
+        return cls(log, logger, requests, models, costs, near, targets, _design(log), goal)
 
     def option(self, spec: PolicySpec) -> DrawnPages:
         """Return pages drawn from an option."""
@@ -380,13 +378,13 @@ class Bench:
 
     def _needs_pages(self, target: DrawnPages) -> Floats:
         """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
-        square = squared_reward(target.q, self.rewards, self.log.position_weights)
+        square = squared_reward(target.q, self.models, self.log.position_weights)
         needs: Floats = np.exp(target.log_prob) * square
         return needs
 
     def _needs_places(self, target: DrawnPages) -> Floats:
         """Return pi(a_k at k) E[r_k^2] (n, S, K), without places that hold production's item."""
-        alpha, own = self.log.position_weights, self.rewards.own
+        alpha, own = self.log.position_weights, self.models.own
         needs: Floats = np.exp(target.at_place) * target.q * alpha**2 * own
         return needs
 
@@ -400,7 +398,7 @@ class Bench:
         }
         targets |= {one.name: one.draw(logger, rng) for one in self.families}
         spec = parse_policy(option.spec)
-        said = by_auto(log, logger, self.rewards, spec, targets, self.goal.seed)
+        said = by_auto(log, logger, self.models, spec, targets, self.goal.seed)
         # `auto` rests on models where weights say little: its allowance, not its rows, tells.
         auto = tuple(
             self._detectable(name, [PredictedError("auto", 0.0, spread, allowed, 1.0, 0.0)])
@@ -524,10 +522,10 @@ def _clearly_better(
     return rows < CLEARLY * today_rows or (rows <= today_rows and smaller)
 
 
-def _notes(log: RankingLog, logger: Scored, bench: Bench) -> tuple[str, ...]:
-    shares = ", ".join(f"{round(100 * family.share)} %" for family in bench.families)
+def _notes(log: RankingLog, logger: Scored, inputs: PlanInputs) -> tuple[str, ...]:
+    shares = ", ".join(f"{round(100 * family.share)} %" for family in inputs.families)
     notes = []
-    if bench.families:
+    if inputs.families:
         notes.append(
             f"Future rankers add noise to production's scores until {shares} of the shown places hold "
             "another item; they stand for rankers that nobody has trained yet."

@@ -30,7 +30,7 @@ from functools import cached_property
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.exploration.rewards import PageRewards, Pages
+from counterrank.exploration.rewards import PageRewards
 from counterrank.policies import Policy, Scored, cut
 
 
@@ -73,7 +73,12 @@ class DrawnPages:
 
 
 def drawn(
-    policy: Policy, models: Pages, ends: Ints, length: int, size: int, rng: np.random.Generator
+    policy: Policy,
+    models: PageRewards,
+    ends: Ints,
+    length: int,
+    size: int,
+    rng: np.random.Generator,
 ) -> DrawnPages:
     """Return `size` pages of each request, which end where the logged ones do."""
     size = 1 if policy.deterministic else size
@@ -94,7 +99,7 @@ def alone(policy: Policy, pages: Ints) -> Floats:
 
 
 def whole_pages(
-    option: DrawnPages, target: DrawnPages, models: Pages, alpha: Floats
+    option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return what `ips` will know."""
     weight = ratio(target.log_prob, joint(option.policy, target.pages))
@@ -102,8 +107,8 @@ def whole_pages(
     mean = target.q @ alpha
     light = np.minimum(ratio(joint(target.policy, option.pages), option.log_prob), RAREST)
     second = (
-        _second(light, squared_reward(option.q, models.rewards, alpha)).mean()
-        + _second_of_target(weight, squared_reward(target.q, models.rewards, alpha)).mean()
+        _second(light, squared_reward(option.q, models, alpha)).mean()
+        + _second_of_target(weight, squared_reward(target.q, models, alpha)).mean()
     )
     lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
     missing = float(np.where(reached, 0.0, mean).mean())
@@ -119,10 +124,10 @@ def whole_pages(
 
 
 def own_places(
-    option: DrawnPages, target: DrawnPages, models: Pages, alpha: Floats
+    option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return what `iips` will know."""
-    own, shown = models.rewards.own, target.pages >= 0
+    own, shown = models.own, target.pages >= 0
     weight = ratio(target.at_place, alone(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
     inner = np.where(reached, _exchanged(option, target, models), 0.0)
@@ -134,7 +139,7 @@ def own_places(
     squares = alpha**2 * own * squares
     moved = (light - 1.0) * option.q * alpha
     products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
-    second = float(squares.sum() + (products * models.rewards.pair).sum())
+    second = float(squares.sum() + (products * models.pair).sum())
     today = float((option.q @ alpha).mean())
     lift = float((inner @ alpha).mean()) - today
     true = float((target.q @ alpha).mean()) - today
@@ -190,7 +195,7 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     return total
 
 
-def _exchanged(option: DrawnPages, target: DrawnPages, models: Pages) -> Floats:
+def _exchanged(option: DrawnPages, target: DrawnPages, models: PageRewards) -> Floats:
     """Return the expected reward (n, S, K) of the target's item on a page of the option's.
 
     What else stands on a page that holds a rare item depends on who drew it: of a mixture, the part
@@ -229,7 +234,7 @@ def _served(option: DrawnPages, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
 BESIDE = 2
 
 
-def _beside(pages: Ints, wanted: Ints, models: Pages) -> Floats:
+def _beside(pages: Ints, wanted: Ints, models: PageRewards) -> Floats:
     """Return the expected reward (n, S, K) of each wanted item at its place.
 
     On the pages (n, D, K) it takes the place of what stood there.

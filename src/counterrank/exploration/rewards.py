@@ -8,56 +8,36 @@ with q the expected rewards, so that pages with one click at most (pair = 0), in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.estimators import shares_of
-from counterrank.models import (
-    Rankings,
-    RewardModel,
-    fit_list_models,
-    fit_lists,
-    rankings_of,
-    squared_loss,
-)
+from counterrank.estimators import ModelAverage, fit_pages, folds_of
+from counterrank.models import Rankings, rankings_of
 from counterrank.policies import Scored, attraction
-
-#: Five fits, each without a fifth of the rows, and the power of the likelihood by which models
-#: count: as in `auto`.
-FOLDS, POWER = 5, 0.125
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageRewards:
-    """Fitted models (M,) with their `shares`; `own` (K,) and `pair` (K, K) are the second moments."""
+    """Models on n requests; `own` (K,) and `pair` (K, K) are the second moments of their rewards."""
 
-    models: tuple[RewardModel, ...]
-    shares: Floats
+    models: ModelAverage
     own: Floats
     pair: Floats
-
-    def on(self, rows: RankingLog, logger: Scored) -> Pages:
-        """Return the models on some rows of the log."""
-        extra = attraction(logger, rows.action[:, None, :])
-        logged = rankings_of(rows, extra=None if extra is None else extra[:, 0])
-        return Pages(self, logged, logger, np.asarray(rows.bucket % FOLDS, dtype=np.int64))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pages:
-    """The models on n requests: expected rewards of any pages (n, S, K) of theirs."""
-
-    rewards: PageRewards
     logged: Rankings
     logger: Scored
     fold: Ints
 
+    def on(self, rows: RankingLog, logger: Scored) -> PageRewards:
+        """Return the same models on some rows of the log."""
+        logged, fold = rankings_by(rows, logger), folds_of(rows, self.models.folds)
+        return replace(self, logged=logged, logger=logger, fold=fold)
+
     def mean(self, pages: Ints) -> Floats:
         """Return the expected rewards (n, S, K) of pages (n, S, K), zero in the padding."""
-        return np.tensordot(self.rewards.shares, self.each(pages), axes=1)
+        return np.tensordot(self.models.shares, self.each(pages), axes=1)
 
     def each(self, pages: Ints, fold: int | None = None) -> Floats:
         """Return those of each model (M, n, S, K).
@@ -67,33 +47,22 @@ class Pages:
         n, size, K = pages.shape
         shown = self.logged.others(pages, extra=attraction(self.logger, pages))
         folds = np.repeat(self.fold if fold is None else np.full(n, fold), size)
-        out = np.empty((len(self.rewards.models), n * size, K))
-        for rows, part in shown.parts():
-            for j, model in enumerate(self.rewards.models):
-                out[j, rows] = model.expected(part, folds[rows])
-        return out.reshape(-1, n, size, K)
+        return self.models.each(shown, folds).reshape(-1, n, size, K)
+
+
+def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
+    """Return logged rankings with the logger's scores."""
+    extra = attraction(logger, log.action[:, None, :])
+    return rankings_of(log, extra=None if extra is None else extra[:, 0])
 
 
 def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
     """Return the models of a log, cross-fitted by unit, and how rewards of a page vary together."""
-    extra = attraction(logger, log.action[:, None, :])
-    rankings = rankings_of(log, extra=None if extra is None else extra[:, 0])
-    fold = np.asarray(log.bucket % FOLDS, dtype=np.int64)
-    found: list[RewardModel] = [
-        *fit_list_models(rankings, log.reward, fold, folds=FOLDS, seed=seed, page=log.page_reward)
-    ]
-    lists = fit_lists(rankings, log.reward, fold, FOLDS)
-    if lists is not None:
-        found.append(lists)
-    losses = np.array([squared_loss(model, rankings, log.reward, fold) for model in found])
-    slots = log.n if log.page_reward else int(log.lengths.sum())
-    unit = log.bucket if log.unit is not None else None
-    shares = shares_of(losses, slots, unit, power=POWER)
-    kept = np.flatnonzero(shares >= 1e-3)
-    shares = shares[kept] / shares[kept].sum()
-    models = tuple(found[j] for j in kept)
-    q = np.tensordot(shares, np.array([m.expected(rankings, fold) for m in models]), axes=1)
-    return PageRewards(models, shares, *second_moments(log.reward, q))
+    rankings = rankings_by(log, logger)
+    models = fit_pages(log, rankings, seed=seed).counted()
+    fold = folds_of(log, models.folds)
+    own, pair = second_moments(log.reward, models.mean(rankings, fold))
+    return PageRewards(models, own, pair, rankings, logger, fold)
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:

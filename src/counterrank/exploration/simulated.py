@@ -33,22 +33,19 @@ def drawn_log(
     return replace(
         log,
         action=pages[:, 0],
-        reward=drawn_rewards(q, log.reward, rewards, rng),
+        reward=drawn_rewards(q, log.reward, rewards.pair, rng),
         propensity=policy,
         targets={},
     )
 
 
-def drawn_rewards(
-    q: Floats, seen: Floats, rewards: PageRewards, rng: np.random.Generator
-) -> Floats:
+def drawn_rewards(q: Floats, seen: Floats, pair: Floats, rng: np.random.Generator) -> Floats:
     """Return rewards (n, K) with expectations q: a click, then an amount like those seen at the place.
 
     Where no page has two clicks, a page gets one at most.
 
-    >>> rewards = PageRewards((), np.ones(0), np.ones(2), np.zeros((2, 2)))
     >>> q = np.full((1000, 2), 0.5)
-    >>> drawn_rewards(q, np.eye(2), rewards, np.random.default_rng(0)).sum(axis=1).max()
+    >>> drawn_rewards(q, np.eye(2), np.zeros((2, 2)), np.random.default_rng(0)).sum(axis=1).max()
     np.float64(1.0)
     """
     n, K = q.shape
@@ -60,7 +57,7 @@ def drawn_rewards(
         where=paid.any(axis=0),
     )
     chance = np.clip(q / amount, 0.0, 1.0)
-    if K > 1 and not rewards.pair.any():
+    if K > 1 and not pair.any():
         # One number decides whether there is a click, another where.
         total = chance.sum(axis=1)
         some = rng.random(n) < total

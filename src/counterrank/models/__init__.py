@@ -6,6 +6,7 @@ from counterrank.models.base import (
     ListModel,
     RewardModel,
     by_row,
+    jackknife,
     squared_loss,
 )
 from counterrank.models.choice import fit_best, fit_close
@@ -72,6 +73,7 @@ __all__ = [
     "fit_lists",
     "fits_in_memory",
     "has_distribution",
+    "jackknife",
     "page_policy",
     "paired_draws",
     "policy_draws",

@@ -135,7 +135,7 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     plan = AutoPlan(workspace, nuisances, (), None)
     view = View(log, "new")
     state = plan.partial(view).state
-    look = nuisances.outlook(view)
+    look = nuisances.predict(view)
     e = (log.reward - look.q).sum(axis=1)
     policies = page_policy(log, "new"), page_policy(log, "propensity")
     cut = nuisances.span.cut

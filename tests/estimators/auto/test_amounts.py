@@ -45,7 +45,7 @@ def _shop(price, n=N, seed=0):
 
 def _look(log):
     found = fit_drawn(Workspace(MemorySource(log), "new", seed=0))
-    return found, found.outlook(View(log, "new"))
+    return found, found.predict(View(log, "new"))
 
 
 def test_a_price_is_read_as_a_logarithm_and_makes_revenue_right():

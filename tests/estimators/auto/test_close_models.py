@@ -7,7 +7,7 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.auto.nuisances import nuisances_for
-from counterrank.estimators.crossfit import ClosedForm, prediction, shares_of
+from counterrank.estimators.crossfit import Predictions, predicted, shares_of
 from counterrank.estimators.doubly_robust import trained
 from counterrank.models import fit_close, rankings_of
 from counterrank.research import simulate
@@ -50,12 +50,12 @@ def test_losses_are_squared_errors_on_unseen_rows_the_best_first(log):
 def test_a_model_counts_as_the_likelihood_of_rewards_it_has_not_seen(log):
     space = workspace(log)
     found, flags = nuisances_for(space)
-    assert isinstance(found, ClosedForm) and not flags
+    assert isinstance(found, Predictions) and not flags
     close = fit_close(trained(space), within=1.05)
     np.testing.assert_allclose(found.shares, shares_of(close.losses, close.slots), rtol=1e-9)
     view = View(log, "new")
-    given = [prediction(view, model) for model in found.models]
-    look = found.outlook(view)
+    given = [predicted(view, model) for model in found.models]
+    look = found.predict(view)
     for j, average in enumerate((look.q, look.mean)):
         own = sum(s * g[j] for s, g in zip(found.shares, given, strict=True))
         np.testing.assert_allclose(average, own)

@@ -19,7 +19,7 @@ from counterrank.estimators.auto.members import (
     weights_of,
 )
 from counterrank.estimators.auto.state import summarise
-from counterrank.estimators.crossfit import Outlook, folds_of
+from counterrank.estimators.crossfit import Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
 
@@ -53,6 +53,7 @@ class Stub(RewardModel):
     """A model that looks at what its name says; its mean under the target is exact."""
 
     folds, shares = 3, np.array([0.5, 0.5])
+    rate, draws, unknown, trusted = 1.0, 0, 0.0, None
     details: dict = {}
 
     def __init__(self, sees, shift=(0.0, 0.0, 0.0)):
@@ -63,14 +64,17 @@ class Stub(RewardModel):
         self.mean = np.broadcast_to(CHANCE @ self.q, self.q.shape)
         self.shift = shift
 
-    def outlook(self, view, fold=None):
+    def predict(self, view, fold=None):
         n = view.batch.n
         mean = self.mean[:n] + (0.0 if fold is None else self.shift[fold])
         errors = view.batch.position_weights * (view.batch.reward - self.q[:n])
         means = mean @ view.batch.position_weights
-        return Outlook(
+        return Prediction(
             self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors])
         )
+
+    def compared(self, view, rows):
+        return view.part("compared", rows)
 
     def aim(self, view, residual):
         return np.empty((0, view.batch.n))

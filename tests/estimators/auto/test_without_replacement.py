@@ -116,7 +116,7 @@ def test_models_count_as_they_predict_unseen_clicks():
     found = fit_drawn(workspace)
     competition = np.array([model.variant.competition for model in found.models])
     assert found.shares.sum() == pytest.approx(1.0) and found.shares[competition].sum() > 0.9
-    look = found.outlook(View(log.take(slice(0, 50)), "new"))
+    look = found.predict(View(log.take(slice(0, 50)), "new"))
     np.testing.assert_allclose(look.mean.sum(axis=1), found.shares @ look.means, rtol=1e-12)
     np.testing.assert_allclose(look.delta, np.tensordot(found.shares, look.errors, 1), rtol=1e-12)
 
@@ -126,7 +126,7 @@ def test_the_change_is_between_rankings_of_both_policies(log):
     found = fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
     assert found.draws == 4
     logged, fold = logged_rankings(log, "new"), np.repeat(log.bucket % found.folds, 2)
-    look = found.outlook(View(log, "new"))
+    look = found.predict(View(log, "new"))
     means = []
     for policy in (log.target("new"), log.propensity):
         pages = paired_draws(log, policy, 4, 0)[:, :2]
@@ -149,15 +149,15 @@ def test_folds_are_compared_on_rankings_that_were_drawn(log):
     found = fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
     found = replace(found, shares=np.array([0.5, 0.4995, 0.0005, 0.0]))
     view, rows = View(log, "new"), np.array([3, 4, 90, 311])
-    whole = found.outlook(view)
+    whole = found.predict(view)
     part, fresh = found.compared(view, rows), View(log.take(rows), "new")
     assert found.draws > found.fold_draws > 1 and len(whole.means) == 4
     for fold in range(found.folds):
-        one, two = found.outlook(part, fold), found.outlook(fresh, fold)
+        one, two = found.predict(part, fold), found.predict(fresh, fold)
         assert len(one.means) == 2
         for name in ("q", "mean", "delta", "means", "errors"):
             np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-12)
-    own = found.outlook(found.compared(view, np.flatnonzero(log.bucket % found.folds == 2)), 2)
+    own = found.predict(found.compared(view, np.flatnonzero(log.bucket % found.folds == 2)), 2)
     np.testing.assert_allclose(own.errors, whole.errors[:2, log.bucket % found.folds == 2])
     np.testing.assert_allclose(own.q, np.tensordot([0.5, 0.4995], own_q(found, log), 1) / 0.9995)
 
@@ -166,7 +166,7 @@ def own_q(found, log):
     """What the first two models say of the rows of fold 2, each by itself."""
     part = View(log.take(np.flatnonzero(log.bucket % found.folds == 2)), "new")
     alone = (replace(found, shares=np.eye(4)[j]) for j in range(2))
-    return np.stack([one.outlook(part, 2).q for one in alone])
+    return np.stack([one.predict(part, 2).q for one in alone])
 
 
 def test_copies_of_a_unit_do_not_make_models_surer():

@@ -20,11 +20,11 @@ from counterrank.estimators.auto.members import (
     tails_of,
     weights_of,
 )
-from counterrank.estimators.auto.nuisances import AimedDrawn, Nuisances, nuisances_for
+from counterrank.estimators.auto.nuisances import Nuisances, nuisances_for
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
-from counterrank.estimators.crossfit import Outlook, drawn_once
+from counterrank.estimators.crossfit import Prediction, drawn_once
 from counterrank.models import Stream
 from counterrank.policies import RowRandom
 from counterrank.weights.ratios import ratios_of
@@ -57,7 +57,7 @@ class AutoPlan(Plan[AutoState]):
         self.own = corrected(self.members)
         rows = workspace.source.n or DEFAULTS.training_rows
         # Share of the rows on which models and own-position weights are computed.
-        self.rate = nuisances.rate if isinstance(nuisances, AimedDrawn) else 1.0
+        self.rate = 1.0 if nuisances is None else nuisances.rate
         # Without a model nothing replaces the weight that a limit removes.
         self.limit = (
             max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if nuisances is not None else np.inf
@@ -76,7 +76,7 @@ class AutoPlan(Plan[AutoState]):
         batch = view.batch
         rows = self._asked(batch)
         near = view if rows is None else view.part(("asked", self.rate), rows)
-        look = _nothing(batch) if self.nuisances is None else self.nuisances.outlook(near)
+        look = _nothing(batch) if self.nuisances is None else self.nuisances.predict(near)
         weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
         columns, totals = self._contributions(near.batch, weights, look)
         aim = self._aim(near, look)
@@ -94,9 +94,9 @@ class AutoPlan(Plan[AutoState]):
         mean_weight = own.mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         part = (
-            self.nuisances.compared(near, some)
-            if isinstance(self.nuisances, AimedDrawn)
-            else near.part("compared", some)
+            near.part("compared", some)
+            if self.nuisances is None
+            else self.nuisances.compared(near, some)
         )
         state = AutoState(
             n=batch.n,
@@ -116,7 +116,7 @@ class AutoPlan(Plan[AutoState]):
         )  # fmt: skip
         return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aim]).T)
 
-    def _aim(self, view: View, look: Outlook) -> Floats:
+    def _aim(self, view: View, look: Prediction) -> Floats:
         """Return the terms of the aimed step (A, n); (0, n) without models."""
         if self.nuisances is None:
             return np.empty((0, view.batch.n))
@@ -132,7 +132,7 @@ class AutoPlan(Plan[AutoState]):
 
     def _rough(self, view: View) -> "Rough":
         """Return the members on all rows, with the mean reward of a position as the model."""
-        assert isinstance(self.nuisances, AimedDrawn)
+        assert self.nuisances is not None
         batch = view.batch
         cheap = view.ratios.kind != "policy"
         weights = weights_of(
@@ -144,20 +144,20 @@ class AutoPlan(Plan[AutoState]):
         delta = batch.position_weights * (batch.reward - q)
         M = len(self.nuisances.shares)
         means = np.tile(q @ batch.position_weights, (M, 1))
-        look = Outlook(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
+        look = Prediction(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
         shown = batch.action >= 0
         richer = {name: weights[name] * shown for name in self.members[2:]}
         return Rough(*self._contributions(batch, weights, look), richer)
 
     def _contributions(
-        self, batch: RankingLog, weights: dict[str, Floats], look: Outlook
+        self, batch: RankingLog, weights: dict[str, Floats], look: Prediction
     ) -> tuple[Floats, Floats]:
         """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n)."""
         error = batch.reward - look.q
         members = ((look.mean + w * error).T for w in weights.values())
         return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
 
-    def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Outlook) -> Floats:
+    def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Prediction) -> Floats:
         """Return row totals (T, n): the logged reward, the members, and the first member by each model.
 
         Own-position weights multiply surprises along the click history, which vary less than residuals.
@@ -183,12 +183,12 @@ class AutoPlan(Plan[AutoState]):
             return out
         # Members without models stay at zero, because no fit changes them.
         for fold in range(len(out)):
-            totals = self._totals(view.batch, weights, self.nuisances.outlook(view, fold))
+            totals = self._totals(view.batch, weights, self.nuisances.predict(view, fold))
             out[fold, : len(weights)] = totals[1 : 1 + len(weights)].sum(axis=1)
         return out
 
     def _draws(self, view: View) -> Ints | None:
-        if not isinstance(self.nuisances, AimedDrawn) or view.batch.n == 0:
+        if self.nuisances is None or not self.nuisances.draws or view.batch.n == 0:
             return None
         return drawn_once(view, self.nuisances.fold_draws, self.workspace.seed)
 
@@ -213,12 +213,11 @@ class AutoPlan(Plan[AutoState]):
                 "logging propensities near zero or rewards of enormous size"
             )
         like, follows = self.whole or (None, None)
-        summary = summarise(state, self.members, modelled=self.nuisances is not None, like=like)
-        if not isinstance(self.nuisances, AimedDrawn):
+        models = self.nuisances
+        summary = summarise(state, self.members, modelled=models is not None, like=like)
+        if models is None:
             return summary, decide(summary, self.allowance, follows=follows)
-        counted = self.nuisances.shares >= DEFAULTS.least_share
-        unknown = self.nuisances.unknown
-        return summary, decide(summary, self.allowance, unknown, counted, follows)
+        return summary, decide(summary, self.allowance, models.unknown, models.trusted, follows)
 
     def within(self, state: AutoState) -> "AutoPlan":
         """Return the plan for groups of rows: their estimates are averages to that of all rows."""
@@ -238,9 +237,9 @@ class AutoPlan(Plan[AutoState]):
         return decision.centre @ summary.terms
 
 
-def _nothing(batch: RankingLog) -> Outlook:
+def _nothing(batch: RankingLog) -> Prediction:
     zero, earned = np.zeros(batch.action.shape), batch.position_weights * batch.reward
-    return Outlook(zero, zero, earned, np.empty((0, batch.n)), np.empty((0, *zero.shape)))
+    return Prediction(zero, zero, earned, np.empty((0, batch.n)), np.empty((0, *zero.shape)))
 
 
 @dataclass(frozen=True, eq=False)

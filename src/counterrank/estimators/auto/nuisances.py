@@ -1,11 +1,10 @@
 """The nuisance models of `auto`: which of the cross-fitted models a log allows, and their aimed step."""
 
-from dataclasses import dataclass, fields
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.aim import (
     SUMS,
@@ -17,15 +16,13 @@ from counterrank.estimators.auto.aim import (
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
-    AskedPages,
-    ClosedForm,
-    Drawn,
-    Outlook,
+    Predictions,
     TrainingPages,
-    averaged,
     drawn_once,
     draws_for,
     fit_pages,
+    logger_draws,
+    over_draws,
     scores,
     shares_of,
     trained,
@@ -39,75 +36,46 @@ from counterrank.models import (
     fits_in_memory,
     has_distribution,
     page_policy,
-    paired_draws,
     stream,
     target_draws,
     whole_distribution,
 )
-from counterrank.policies import Policy
-from counterrank.records import Json
 from counterrank.texts import in_percent
 from counterrank.weights.ratios import ratios_of
 
 
-class Nuisances(Protocol):
-    """Fitted models: `folds` of them were each fitted without one fold of rows."""
-
-    @property
-    def folds(self) -> int:
-        """Number of folds F; a row's is its bucket modulo F."""
-
-    @property
-    def shares(self) -> Floats:
-        """How much each model counts in the average (M,)."""
-
-    @property
-    def details(self) -> Json:
-        """What was fitted, for people."""
-
-    def outlook(self, view: View, fold: int | None = None) -> Outlook:
-        """Return what the models say of a view's rows, by the fits that did not see them or by one fit."""
-
-    def aim(self, view: View, residual: Floats) -> Floats:
-        """Return the terms of the aimed step (3, n) from the pages' residuals; (0, n) without one."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class AimedClosedForm(ClosedForm):
-    """Closed-form models, and the log ratios that were logged."""
-
-    span: Range
-
-    def aim(self, view: View, residual: Floats) -> Floats:
-        """Return the terms of the aimed step, its means exact: positions are independent."""
-        batch = view.batch
-        old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
-        assert old is not None and new is not None
-        shown = batch.action >= 0
-        return aim_sums(*by_position(self.span, new, old, view.ratios.rho, shown), residual)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AimedDrawn(Drawn):
-    """Models averaged over drawn rankings, with what the aimed step and the rule need beside them."""
+class Nuisances(Predictions):
+    """Predictions with what the aimed step and the rule need beside them."""
 
     #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
     span: Range | None = None
     #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
     unknown: float = 0.0
 
+    @property
+    def trusted(self) -> Bools | None:
+        """The models (M,) whose disagreement counts; None for all, as in closed forms."""
+        return self.shares >= DEFAULTS.least_share if self.draws else None
+
     def aim(self, view: View, residual: Floats) -> Floats:
-        """Return the terms of the aimed step, its means over drawn rankings of both policies."""
-        batch = view.batch
+        """Return the terms of the aimed step (3, n) from the pages' residuals; (0, n) without one."""
+        batch, span = view.batch, self.span
+        if span is None:
+            return np.empty((0, batch.n))
+        if not self.draws:
+            # Positions are independent, and means exact.
+            old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
+            assert old is not None and new is not None
+            shown = batch.action >= 0
+            return aim_sums(*by_position(span, new, old, view.ratios.rho, shown), residual)
         target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
-        if self.span is None or target is None or logger is None or batch.n == 0:
-            return np.empty((0 if self.span is None else SUMS, batch.n))
-        span = self.span
+        if target is None or logger is None or batch.n == 0:
+            return np.empty((SUMS, batch.n))
 
         def steps() -> list[Floats]:
-            own = batch.action[:, None, :]
-            drawn = drawn_once(view, self.draws, self.seed)
-            others = self._by_logger(view, logger, self.draws)
+            own, drawn = batch.action[:, None, :], drawn_once(view, self.draws, self.seed)
+            others = logger_draws(view, logger, self.draws, self.seed)
             ratios = span.cut(
                 log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
             )
@@ -118,42 +86,17 @@ class AimedDrawn(Drawn):
         h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
         return aim_sums(h, by_logger, by_target, residual)
 
-    def _pages(self, view: View, size: int) -> AskedPages:
-        """Return rankings of both policies, half of `size` each, where the logger can be drawn from.
 
-        The shown page is only one draw of the logger. If it stood for the logger's mean, a target equal
-        to the logger would seem to change something.
-        """
-        logger = page_policy(view.batch, LOGGING)
-        if logger is None or view.batch.n == 0:
-            return super(AimedDrawn, self)._pages(view, size)
-        half = -(-size // 2)
-
-        def make() -> AskedPages:
-            both = drawn_once(view, size, self.seed), self._by_logger(view, logger, size)
-            target, other = (self._drawn(view, pages[:, :half]) for pages in both)
-            return AskedPages(((1.0, target), (-1.0, other)))
-
-        return view.once(("drawn rankings", size), make)
-
-    def _by_logger(self, view: View, logger: Policy, size: int) -> Ints:
-        """Return (n, size, K) rankings of the logger, drawn once."""
-        first = view.draws_of
-        return first.once(
-            ("logger draws", size),
-            lambda: paired_draws(first.batch, logger, size, self.seed),
-        )
-
-
-def fit_drawn(workspace: Workspace) -> AimedDrawn:
+def fit_drawn(workspace: Workspace) -> Nuisances:
     """Return the click models of a log, fitted to a sample of its rows."""
     pages = TrainingPages.of(workspace)
     fitted = fit_pages(*pages, seed=workspace.seed)
-    drawn = averaged(workspace, pages, fitted)
-    return AimedDrawn(
-        **{one.name: getattr(drawn, one.name) for one in fields(drawn)},
+    lists = fitted.models[-1]
+    return Nuisances(
+        **over_draws(workspace, pages, fitted),
+        paired=True,
         span=logged_span(pages.sample, workspace.target),
-        unknown=0.0 if fitted.lists is None else unknown_of(fitted.lists, pages, workspace),
+        unknown=unknown_of(lists, pages, workspace) if isinstance(lists, RepeatedLists) else 0.0,
     )
 
 
@@ -189,7 +132,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ..
         some = training.source.sample(DEFAULTS.training_rows, rng)
         with np.errstate(divide="ignore"):
             span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
-        return AimedClosedForm(close.models, shares, span), ()
+        details = close.models[0].details
+        return Nuisances(close.models, shares, details=details, span=span), ()
     if first.K > DEFAULTS.longest:
         long = _LONG.format(K=first.K, most=DEFAULTS.longest)
         return None, (Message("weights-only", long),)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats
 from counterrank.estimators.auto.aim import correction
 from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
+from counterrank.models import jackknife
 from counterrank.statistics import Sums, spread, sums_of
 
 
@@ -161,9 +162,7 @@ def summarise(
     at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
     if state.fold_rows and len(state.folds) > 1:
         by_fold = state.folds / state.fold_rows
-        # Delete-a-fold jackknife: fits share most of their rows, hence the factor (F - 1) / F on the sum.
-        away, F = by_fold - by_fold.mean(axis=0), len(by_fold)
-        covariance[1 : 1 + J, 1 : 1 + J] += (F - 1) / F * away.T @ away
+        covariance[1 : 1 + J, 1 : 1 + J] += jackknife(by_fold)
     unsupported = tails.unsupported / max(tails.rows, 1)
     alone, jointly = (_uncovered(*part) if modelled else 0.0 for part in state.covered)
     if modelled and not state.covered[0, 1]:
