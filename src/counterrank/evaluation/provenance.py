@@ -56,6 +56,8 @@ class Options(Record):
     guardrails: tuple[str, ...] = optional(default=())
     #: The condition that kept some of the rows.
     where: str | None = optional()
+    #: The events that the rewards were made of, and how they were joined.
+    events: dict[str, str] = optional(default_factory=dict)
 
     @property
     def looks(self) -> Looks:

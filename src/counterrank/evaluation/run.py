@@ -239,6 +239,7 @@ def evaluate(  # noqa: PLR0913
             primary=None if metrics is None else metrics.primary,
             guardrails=() if metrics is None else tuple(one.text for one in metrics.guardrails),
             where=None if where is None else str(Where.of(where)),
+            events={} if events is None else events.said,
         )
         if later is not None:
             source = later_rows(source, later)

@@ -13,7 +13,7 @@ from counterrank.arrays import Floats
 from counterrank.data import validation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, summed
-from counterrank.errors import CounterrankError, EngineError, LogError
+from counterrank.errors import ConfigError, CounterrankError, EngineError, LogError
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import concat
@@ -300,6 +300,10 @@ class FrameOnCluster(_ClusterSource):
     """A distributed frame: its schema is looked at here, its rows only where they are."""
 
     def __init__(self, runner: FrameRunner, options: ReadOptions) -> None:
+        if options.events is not None:
+            raise ConfigError(
+                "events are joined to logs in files or in memory; write this frame to Parquet first"
+            )
         self.runner: FrameRunner = runner
         self._n = None
         self.head = runner.head(1000)

@@ -107,6 +107,14 @@ class Events:
             )
         return int(float(found[1]) * _UNITS[found[2]] * 1e6)
 
+    @property
+    def said(self) -> dict[str, str]:
+        """How it was written, for the record of a result."""
+        joined = ", ".join(a if a == b else f"{a}={b}" for a, b in self.keys)
+        said = {"path": self.path if isinstance(self.path, str) else "a table", "join": joined}
+        said |= {"within": self.within} if self.within else {}
+        return said | {f"reward {name}": text for name, text in self.rewards.items()}
+
     def seen_at(self, column: str | None) -> Events:
         """Return the same with the column of the impression's time, unless it has one."""
         found = self.shown or column or (self.time if self.within is not None else None)

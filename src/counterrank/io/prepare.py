@@ -170,7 +170,7 @@ def _physical(spec: LogSpec, events: Events | None) -> list[str]:
     return list(dict.fromkeys([*names, *keys, *([events.shown] if events.shown else [])]))
 
 
-def columns_with_keys(spec: LogSpec, events: Events, more: Sequence[str]) -> tuple[str, ...]:
+def columns_to_read(spec: LogSpec, events: Events | None, more: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a log that stand in its files, with the keys of a join."""
     return tuple(dict.fromkeys([*_physical(spec, events), *more]))
 

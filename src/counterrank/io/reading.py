@@ -25,7 +25,7 @@ from counterrank.io.files import DataFile, expand, guard
 from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
-    columns_with_keys,
+    columns_to_read,
     of_lists,
     rankings_in,
     with_events,
@@ -131,9 +131,7 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     refuse_disagreement(spec, files, found)
-    columns = _looked_at(spec, options.where)
-    if options.events is not None:
-        columns = columns_with_keys(spec, options.events, looked_at(options.where))
+    columns = columns_to_read(spec, options.events, looked_at(options.where))
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
     unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
@@ -390,7 +388,7 @@ def read_part(
     Memory is that of a batch or two.
     """
     start = part.start
-    columns = _looked_at(spec, where)
+    columns = columns_to_read(spec, None, looked_at(where))
     for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
         with guard(part.file.title, prefix=True):
             log, count = _decoded(table, spec, start, where, pick)
@@ -401,11 +399,6 @@ def read_part(
         if log is not None:
             yield log
         del log
-
-
-def _looked_at(spec: LogSpec, where: Where | None) -> tuple[str, ...]:
-    """Return the columns that are read: those of the log and those of the condition."""
-    return tuple(dict.fromkeys([*spec.columns, *looked_at(where)]))
 
 
 def _decoded(

@@ -16,10 +16,10 @@ from counterrank.errors import LogError
 from counterrank.io.files import guard
 from counterrank.io.lakehouse import IcebergTable
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import written
+from counterrank.io.prepare import columns_to_read, written
 from counterrank.io.reading import from_table
 from counterrank.io.schema import resolve
-from counterrank.io.survey import BATCH_ROWS
+from counterrank.io.survey import BATCH_ROWS, looked_at
 from counterrank.io.warehouses import Query
 
 #: Streams up to this size stay in memory.
@@ -97,8 +97,7 @@ def _whole(pieces: list[pa.Table]) -> pa.Table:
 def _columns(first: pa.Table, options: ReadOptions, segments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns that passes over a log need."""
     spec = resolve(first, _streamed(options, segments), in_memory=False)
-    looked_at = options.where.columns if options.where else ()
-    return tuple(dict.fromkeys([*spec.columns, *looked_at]))
+    return columns_to_read(spec, options.events, looked_at(options.where))
 
 
 def _streamed(options: ReadOptions, segments: tuple[str, ...]) -> ReadOptions:
