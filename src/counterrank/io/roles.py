@@ -144,11 +144,6 @@ class Sample:
         """Return how many different values a column has."""
         return int(pc.count_distinct(self.table[name]).as_py())
 
-    def unique(self, *names: str) -> bool:
-        """Return whether no two rows agree in all of these columns, rows with a null left out."""
-        rows = self.table.select(list(names)).drop_null()
-        return bool(rows.num_rows == rows.group_by(list(names)).aggregate([]).num_rows)
-
     def constant_within(self, name: str, group: str) -> bool:
         """Return whether all rows of a group have one value of a column."""
         pairs = self.table.select([group, name]).group_by([group, name]).aggregate([]).num_rows
