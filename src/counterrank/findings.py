@@ -42,6 +42,9 @@ class Outcome(StrEnum):
             return self is other
         return other == self.value or (other == self.word and self is not Outcome.SKIPPED)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = str.__hash__
 
 

@@ -310,7 +310,7 @@ def test_bad_lists_are_one_message_with_the_row(tmp_path, case, message):
     [
         ("new_scores", float("nan"), r"ranking 'r5': 'new_scores' is nan"),
         ("new_scores", float("inf"), r"ranking 'r5': 'new_scores' is inf"),
-        ("z_price", float("inf"), r"'z_price' is infinite at ranking 'r5', candidate 1"),
+        ("z_price", float("inf"), r"ranking 'r5': feature 'z_price' is infinite"),
         ("new_scores", "abc", r"'abc' at ranking 'r5', candidate 1; numbers are wanted"),
         ("item", 3, r"ranking 'r5': item 3 is listed twice"),
     ],

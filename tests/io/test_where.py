@@ -163,9 +163,6 @@ def test_every_input_knows_it(kit, tmp_path):
     long = kit.write(kit.lay_out(columns, "long"), tmp_path / "long.parquet")
     logs.append(cr.read_log(long, where=text))
     logs.append(concat(list(scan_log(long, where=text, targets="new").batches(rows=21))))
-    config = tmp_path / "job.toml"
-    config.write_text(f'[log]\nwhere = "{text}"\n')
-    logs.append(cr.read_log(tmp_path / "log.parquet", **cr.io.log_table(config)))
     other = "upper(country) = 'AT' and hits + 1 > 30"
     logs.append(cr.RankingLog.from_frame(table, where=other))
     for name in ("log.parquet", "log.csv", "long.parquet"):

@@ -270,7 +270,9 @@ def test_a_deterministic_logger_is_refused():
 
 def test_candidates_of_other_requests_are_refused():
     rows, _ = ragged()
-    other = as_log({**rows, "action": (np.array(rows["action"]) + 10_000).tolist()})
+    known = np.unique(np.concatenate(rows["candidates"]))
+    action = [np.setdiff1d(known, listed)[:3].tolist() for listed in rows["candidates"]]
+    other = as_log({**rows, "action": action})
     with pytest.raises(PropensityError, match="no ranking whose first item is among its cand"):
         estimate_propensities(other)
 

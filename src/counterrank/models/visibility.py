@@ -383,7 +383,8 @@ def by_fold(fit: Fit, rows: Rows, folds: int) -> tuple[Floats, Floats]:
         parts = [fit] * folds
         for f in range(folds):
             some = rows.take(rows.fold != f)
-            for _ in range(settings.FOLD_STEPS):
+            # Where one fold holds every row there is nothing to fit without it.
+            for _ in range(settings.FOLD_STEPS if len(some.reward) else 0):
                 parts[f] = effects_step(parts[f], some)
         return np.stack([one.effect for one in parts]), np.stack([one.shift for one in parts])
     # A sum needs one step from the sums of all folds but one.
