@@ -205,22 +205,15 @@ def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     return ((key.replace("-", "_"), value) for key, value in table.items())
 
 
-def _switch(job: Job, option: Option, given: Any) -> bool:
-    if not isinstance(given, bool):
+_TYPES: dict[Kind, Any] = {Kind.SWITCH: bool, Kind.NUMBER: (int, float), Kind.WHOLE: int}
+
+
+def _plain(job: Job, option: Option, given: Any) -> Any:
+    """Return true or false, or a number; TOML tells them apart."""
+    switch = option.kind is Kind.SWITCH
+    if isinstance(given, bool) is not switch or not isinstance(given, _TYPES[option.kind]):
         raise TypeError
-    return given
-
-
-def _number(job: Job, option: Option, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        raise TypeError
-    return given
-
-
-def _whole(job: Job, option: Option, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise TypeError
-    if given < option.least:
+    if option.kind is Kind.WHOLE and given < option.least:
         raise ConfigError(f"it is {option.least} or more, got {given}")
     return given
 
@@ -249,12 +242,6 @@ def _file(job: Job, option: Option, given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError
     return given if given in ("-", *option.words) else job.path(job.text(given))
-
-
-def _columns(job: Job, option: Option, given: Any) -> Any:
-    if not isinstance(given, (str, Mapping)):
-        raise TypeError
-    return given
 
 
 def _pairs(job: Job, option: Option, given: Any) -> dict[str, str]:
@@ -292,13 +279,14 @@ def _policies(job: Job, option: Option, given: Any) -> dict[str, Any]:
     return {name: _policy(job, option, one) for name, one in pairs.items()}
 
 
-def _condition(job: Job, option: Option, given: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {
-            name: with_days(value) if isinstance(value, str) else value
-            for name, value in given.items()
-        }
-    return with_days(job.text(given))
+def _table(job: Job, option: Option, given: Any) -> Any:
+    """Return columns or a condition, as a table or a text; days may stand in a condition."""
+    days = with_days if option.kind is Kind.CONDITION else str
+    if not isinstance(given, Mapping):
+        if not isinstance(given, str):
+            raise TypeError
+        return days(job.text(given))
+    return {name: days(one) if isinstance(one, str) else one for name, one in given.items()}
 
 
 def named(option: Option, given: Iterable[str]) -> dict[str, str]:
@@ -321,17 +309,15 @@ def named(option: Option, given: Iterable[str]) -> dict[str, str]:
 
 _READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
     Kind.TEXT: _text,
-    Kind.NUMBER: _number,
-    Kind.WHOLE: _whole,
-    Kind.SWITCH: _switch,
+    **dict.fromkeys(_TYPES, _plain),
     Kind.LIST: _list,
     Kind.MANY: _many,
     Kind.FILE: _file,
     Kind.OUTPUT: _file,
-    Kind.COLUMNS: _columns,
+    Kind.COLUMNS: _table,
+    Kind.CONDITION: _table,
     Kind.PAIRS: _pairs,
     Kind.METRICS: _pairs,
     Kind.POLICY: _policy,
     Kind.POLICIES: _policies,
-    Kind.CONDITION: _condition,
 }
