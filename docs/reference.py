@@ -1,12 +1,22 @@
-"""Write docs/reference from the table of options: `python docs/reference.py`."""
+"""Write docs/reference from the table of options and the types of results: `python docs/reference.py`."""
 
+import json
+import types
+from dataclasses import fields
+from enum import Enum
 from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from counterrank.cli.calls import TableCommand
 from counterrank.cli.main import main
+from counterrank.estimators import Estimate, Lift
+from counterrank.evaluation import Evaluation
+from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding, Keys
 from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
+from counterrank.records import Record
+from counterrank.report.loading import KINDS
 
 HERE = Path(__file__).parent / "reference"
 
@@ -105,8 +115,165 @@ def job_file() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"command-line.md": command_line, "job-file.md": job_file}
+_RESULTS = """\
+# Results
+
+Every command writes its result with `--json FILE`, and in Python `result.save(path)` does. `counterrank.load(path)`
+reads any of them back. All have the same five: `summary()` is text, `table` a pandas data frame, `plot()` a matplotlib
+figure, `to_html(path)` one page, `save(path)` JSON; `learn` and `plan` save the policy with the result inside.
+`counterrank explain FILE` says in ten lines what a result says, and `counterrank explain --repro FILE` prints what a
+report of a fault needs, without names, paths or values of the log.
+
+The schemas below are made from the types of the results. Keys may be added; those that are there stay. Numbers that are
+not known are null.
+
+| schema | result | file | rows of `table` |
+|---|---|---|---|"""
+
+
+def results() -> str:
+    """Return the page of results."""
+    rows = [
+        f"| `{schema}` | {kind.NAME} | [{_file(schema)}](schemas/{_file(schema)}) | `{kind.ROWS}` |"
+        for schema, kind in KINDS.items()
+    ]
+    return "\n".join([_RESULTS, *rows]) + "\n"
+
+
+def _file(schema: str) -> str:
+    return "-".join(schema.split("/")[1:]) + ".json"
+
+
+class Schema:
+    """The JSON schema of one kind of result, from the annotations of its fields."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self.parts: dict[str, Any] = {}
+
+    def made(self) -> dict[str, Any]:
+        """Return the whole schema."""
+        if issubclass(self.kind, Record):
+            body = self.record(self.kind)
+        elif self.kind is Evaluation:
+            body = self.evaluation()
+        else:
+            body = _object({"audit": _array(self.findings(AUDIT))})
+        body["properties"] = {"schema": {"const": self.kind.SCHEMA}, **body["properties"]}
+        body["required"] = ["schema", *body["required"]]
+        head = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": self.kind.SCHEMA,
+        }
+        return {**head, **body, "$defs": dict(sorted(self.parts.items()))}
+
+    def record(self, kind: Any) -> dict[str, Any]:
+        """Return the object of a record."""
+        hints = get_type_hints(kind)
+        properties, left_out = {}, set()
+        for one in fields(kind):
+            key = one.metadata.get("key", one.name)
+            rows = one.metadata.get("rows")
+            properties[key] = (
+                self.of(hints[one.name]) if rows is None else _array(self.findings(rows))
+            )
+            if one.metadata.get("optional"):
+                left_out.add(key)
+        # A record that writes itself may leave keys out.
+        return _object(
+            properties,
+            left_out if kind.to_dict is Record.to_dict or kind is self.kind else {*properties},
+        )
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of an annotation."""
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin is Literal:
+            return {"enum": list(inner)}
+        if origin in (Union, types.UnionType):
+            known = [self.of(one) for one in inner if one is not types.NoneType]
+            return (
+                {"anyOf": [*known, {"type": "null"}]}
+                if types.NoneType in inner
+                else {"anyOf": known}
+            )
+        if origin is tuple:
+            return _array(self.of(inner[0]))
+        if origin is dict:
+            return {"type": "object", "additionalProperties": self.of(inner[1])}
+        if isinstance(hint, type) and issubclass(hint, Record):
+            if hint.__name__ not in self.parts:
+                self.parts[hint.__name__] = {}
+                self.parts[hint.__name__] = self.record(hint)
+            return {"$ref": f"#/$defs/{hint.__name__}"}
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return {"enum": [one.value for one in hint]}
+        plain = {float: ["number", "null"], int: "integer", bool: "boolean", str: "string"}
+        return {"type": plain[hint]} if hint in plain else {}
+
+    def findings(self, keys: Keys) -> dict[str, Any]:
+        """Return a finding under the keys of one list."""
+        hints = get_type_hints(Finding)
+        words = {"word": {"enum": ["pass", "warn", "fail"]}, "help": {"type": "string"}}
+        properties = {
+            key: words.get(name) or self.of(hints.get(name, Any))
+            for key, name in keys.names.items()
+        }
+        return _object(properties, set(keys.optional))
+
+    def evaluation(self) -> dict[str, Any]:
+        """Return the object of an evaluation, whose estimates and lifts stand in two lists."""
+        hints = get_type_hints(Evaluation)
+        names = get_type_hints(Estimate)
+        estimate = {
+            name: self.of(names.get(name, float))
+            for name in (
+                "target", "estimator", "value", "stderr", "low", "high", "level", "by_position", "ess", "flags",
+            )
+        }  # fmt: skip
+        both = {name: self.of(str) for name in ("target", "estimator")}
+        own = self.record(Lift)
+        lift = _object(
+            {**both, **own["properties"]},
+            set(own["properties"]) - {"value", "stderr", "low", "high"},
+        )
+        rows = {"estimates": _array(_object(estimate)), "lift": _array(lift)}
+        metric = {
+            "name": self.of(str),
+            "primary": self.of(bool),
+            **rows,
+            "verdict": self.of(hints["verdict"]),
+        }
+        special = {
+            **rows,
+            "audit": _array(self.findings(AUDIT)),
+            "skipped": _array(self.findings(ESTIMATORS_SKIPPED)),
+            "metrics": _array(_object(metric)),
+        }
+        plain = {
+            one.name: self.of(hints[one.name])
+            for one in fields(Evaluation)
+            if one.name not in special
+        }
+        return _object({**plain, **special})
+
+
+def _object(properties: dict[str, Any], left_out: set[str] = frozenset()) -> dict[str, Any]:
+    required = [key for key in properties if key not in left_out]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+PAGES = {"command-line.md": command_line, "job-file.md": job_file, "results.md": results}
+PAGES |= {
+    f"schemas/{_file(schema)}": lambda kind=kind: json.dumps(Schema(kind).made(), indent=1) + "\n"
+    for schema, kind in KINDS.items()
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
+        (HERE / page).parent.mkdir(parents=True, exist_ok=True)
         (HERE / page).write_text(make(), encoding="utf-8")

@@ -28,7 +28,7 @@ from typing import (
 )
 
 from counterrank import atomic
-from counterrank.errors import ConfigError
+from counterrank.errors import ConfigError, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,11 +126,18 @@ def square(rows: Sequence[Sequence[float]]) -> bool:
 
 
 class Result:
-    """What a command returns: it writes JSON and a page, and shows itself in notebooks and terminals."""
+    """What a command returns: `summary()`, `table`, `plot()`, `to_html(path)` and `save(path)`.
+
+    `counterrank.load(path)` reads it back. In notebooks and terminals it shows itself.
+    """
 
     __slots__ = ()
     #: The name and version of its JSON form.
     SCHEMA: ClassVar[str]
+    #: What people call it.
+    NAME: ClassVar[str]
+    #: The key of the JSON form whose rows are its table.
+    ROWS: ClassVar[str]
 
     @abstractmethod
     def to_dict(self) -> Json:
@@ -139,6 +146,24 @@ class Result:
     @abstractmethod
     def document(self) -> Document:
         """Return what the result says as blocks, from which page, terminal and notebook are made."""
+
+    def summary(self) -> str:
+        """Return what the result says in a few sentences, one a line."""
+        return "\n".join(self.document().sentences())
+
+    @property
+    def table(self) -> Any:
+        """The main numbers as a pandas data frame (extra `frames`)."""
+        return require("pandas", extra="frames").json_normalize(self._rows(), sep="_")
+
+    def _rows(self) -> list[Json]:
+        """Return the rows of the table as JSON has them."""
+        found: list[Json] = self.to_dict()[self.ROWS]
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON, whole or not at all; `counterrank.load` reads it."""
+        self.to_json(path)
 
     def to_json(self, path: Path | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -233,6 +258,8 @@ def plain(value: Any) -> Any:
     >>> plain({"a": (1, float("nan"))})
     {'a': [1, None]}
     """
+    if isinstance(value, RecordResult):
+        return Record.to_dict(value)  # inside another result it has no schema of its own
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, Mapping):

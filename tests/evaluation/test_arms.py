@@ -54,7 +54,7 @@ def test_every_arm_is_predicted_from_each_other_and_held_against_what_it_earned(
         assert pair.earned.stderr == pytest.approx(
             totals.std(ddof=1) / math.sqrt(len(totals)), rel=1e-12
         )
-    assert "intervals held" in result._repr_html_() and "sandbox=" in result._repr_html_()
+    assert "intervals contained" in result._repr_html_() and "sandbox=" in result._repr_html_()
     found = result.to_dict()
     assert found["schema"] == "counterrank/validation/1"
     assert set(found["pairs"][0]) >= {
@@ -102,9 +102,9 @@ def test_a_constant_bias_is_found():
     object.__setattr__(
         biased, "propensity", cr.Propensity("factored", biased.propensity.values * 0.9)
     )
-    summary = cr.validate(biased, "arm", estimators="iips").summary
+    summary = cr.validate(biased, "arm", estimators="iips").agreement
     assert summary["bias_low"] > 0
-    assert cr.validate(history(4, n=3000), "arm", estimators="iips").summary["bias_low"] < 0
+    assert cr.validate(history(4, n=3000), "arm", estimators="iips").agreement["bias_low"] < 0
 
 
 def test_an_outcome_that_is_noisy_widens_what_counts_as_held():
@@ -180,7 +180,7 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
     found = json.loads((tmp_path / "v.json").read_text())
     assert found == cr.validate(log, "arm", estimators="iips").to_dict()
     assert "Predicted against earned" in (tmp_path / "v.html").read_text()
-    assert "intervals held" in capsys.readouterr().out
+    assert "intervals contained" in capsys.readouterr().out
 
 
 def test_a_missing_column_of_arms_is_called_that(tmp_path):

@@ -95,16 +95,18 @@ def test_the_summary_counts_what_can_be_judged():
         pair(estimate(value=4.0, lift=0.3), earned=(0.4, 0.0)),
         pair(estimate(half=math.inf, lift=-0.3), earned=(1.0, 0.0)),
     )
-    found = Validation(pairs, 0.9, 0.25, 0.1).summary
+    found = Validation(pairs, 0.9, 0.25, 0.1).agreement
     reach = critical_value(0.9) * 0.1
     assert (found["pairs"], found["level"], found["coverage"]) == (3, 0.9, 0.5)
     assert found["sign_agreement"] == pytest.approx(1 / 3)
     assert (found["claimed_better"], found["false_better"]) == (2, 1)
     assert (found["bias_low"], found["bias_high"]) == pytest.approx((0.25 - reach, 0.25 + reach))
     assert found["relative_bias"] == pytest.approx(0.25 / 0.8)
-    nothing = Validation((pair(earned=(0.0, 0.0)),), 0.95, 0.0, 0.0).summary
+    nothing = Validation((pair(earned=(0.0, 0.0)),), 0.95, 0.0, 0.0).agreement
     assert math.isnan(nothing.relative_bias) and nothing.to_dict()["relative_bias"] is None
-    assert Validation((pair(estimate(half=math.inf)),), 0.95, 0.0, 0.0).summary["coverage"] is None
+    assert (
+        Validation((pair(estimate(half=math.inf)),), 0.95, 0.0, 0.0).agreement["coverage"] is None
+    )
 
 
 def test_the_variance_of_the_mean_error_counts_shared_rows():
@@ -180,7 +182,7 @@ def test_an_interval_with_one_end_covers_nothing():
 
 
 def test_a_lift_whose_interval_starts_at_zero_is_no_claim():
-    found = Validation((pair(estimate(lift=0.125, lift_half=0.125)),), 0.95, 0.0, 0.0).summary
+    found = Validation((pair(estimate(lift=0.125, lift_half=0.125)),), 0.95, 0.0, 0.0).agreement
     assert found["claimed_better"] == 0
 
 

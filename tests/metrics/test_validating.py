@@ -45,7 +45,7 @@ def test_every_metric_is_validated_as_if_alone(log):
         for mine, theirs in zip(found.metrics[name].pairs, single.pairs, strict=True):
             assert mine.estimate.value == pytest.approx(theirs.estimate.value, rel=1e-12)
             assert mine.earned == theirs.earned
-        assert found.metrics[name].summary.bias_low == pytest.approx(single.summary.bias_low)
+        assert found.metrics[name].agreement.bias_low == pytest.approx(single.agreement.bias_low)
     rows = log.columns["arm"] == "b"
     total = {name: log.rewards[name][rows].sum() for name in ("clicks", "revenue")}
     assert found.metrics["per click"].pairs[0].earned.value == pytest.approx(

@@ -250,7 +250,9 @@ def test_errors_that_cancel_are_not_called_none():
         row = {"from": "a", "to": "b"}
         pairs = [{**row, "covered": one, "sign_right": one} for one in contained]
         summary = {"pairs": 2, "bias": 0.001, "bias_low": -0.01, "bias_high": 0.012}
-        report = ValidationReport.from_dict({"summary": summary, "pairs": pairs})
+        report = ValidationReport.from_dict(
+            {"schema": ValidationReport.SCHEMA, "summary": summary, "pairs": pairs}
+        )
         return " ".join(of_validation(report))
 
     assert "0 of 2 intervals contained the outcome" in said(False, False)

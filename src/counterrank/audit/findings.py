@@ -1,6 +1,5 @@
 """What is audited, counts that add over batches, and the list people see."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +21,10 @@ from counterrank.findings import (
     Outcome,
 )
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
-from counterrank.records import Json, printed, write_json
+from counterrank.records import Json, Result, value_of
 from counterrank.weights.ratios import Ratios, ratios_of
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from counterrank.report.document import Document
 
 #: The share of each batch that is looked at when the length of the log is not known.
@@ -346,10 +343,7 @@ def listed(items: Sequence[Any], most: int = 5) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
 
 
-SCHEMA = "counterrank/audit/1"
-
-
-class Audit(tuple[Finding, ...]):
+class Audit(tuple[Finding, ...], Result):
     """What the checks of a log found: a `Finding` for each.
 
     >>> audit = Audit([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
@@ -358,6 +352,7 @@ class Audit(tuple[Finding, ...]):
     """
 
     __slots__ = ()
+    SCHEMA, NAME, ROWS = "counterrank/audit/1", "audit", "audit"
 
     @property
     def failed(self) -> Self:
@@ -383,9 +378,16 @@ class Audit(tuple[Finding, ...]):
         """Return the findings as JSON has them."""
         return AUDIT.write(self)
 
-    def to_json(self, path: "str | os.PathLike[str] | None" = None) -> str:
-        """Return the findings as a JSON document, and write it to `path` if one is given."""
-        return write_json({"schema": SCHEMA, "audit": self.rows()}, path)
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {"schema": self.SCHEMA, "audit": self.rows()}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Return the audit that `to_dict` wrote."""
+        cls.check_schema(found)
+        rows = value_of(tuple[Json, ...], found.get("audit"), "audit")
+        return cls(value_of(tuple[Finding, ...], AUDIT.read(rows), "audit"))
 
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
@@ -395,19 +397,11 @@ class Audit(tuple[Finding, ...]):
         ]
         return f"Audit({', '.join([*not_passed, f'passed={len(self.passed)}'])})"
 
-    def __str__(self) -> str:
-        return printed(self)
-
     def document(self, *, everything: bool = False) -> "Document":
         """Return the findings as blocks, failures first; what passed only where everything is asked for."""
         from counterrank.report.health import document
 
         return document(self, everything=everything)
-
-    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
-        from counterrank.report.terminal import renderables
-
-        yield from renderables(self.document())
 
     def _repr_html_(self) -> str:
         from counterrank.report.html import fragment

@@ -34,6 +34,7 @@ _COMMANDS = {
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
+    "explain": ("tools", "Say in ten lines what a result says and does not say."),
     "history": ("tools", "Write pages of past results, predictions beside outcomes."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),

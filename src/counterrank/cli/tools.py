@@ -63,6 +63,29 @@ def history(directory: str, out: str) -> None:
     click.echo(f"{written[0]}: {len(written) - 1} reports")
 
 
+@click.command("explain")
+@click.argument("result", type=click.Path(dir_okay=False))
+@click.option(
+    "--repro",
+    is_flag=True,
+    help="Instead, what a report of a fault needs: versions, options, shapes and codes of findings; no "
+    "names, paths or values of the log.",
+)
+def explain(result: str, repro: bool) -> None:
+    """Say in at most ten lines what RESULT, a JSON file of any command, says and does not say."""
+    import json
+
+    from counterrank.report import explaining, loading
+
+    found = loading.load(result)
+    if repro:
+        click.echo(json.dumps(explaining.repro(found), indent=2))
+    else:
+        results_console().print(
+            "\n".join(explaining.explained(found)), markup=False, soft_wrap=True
+        )
+
+
 _OUTCOME = """Example:
 
 \b

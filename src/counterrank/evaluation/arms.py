@@ -19,7 +19,7 @@ from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.options import LEVEL, SEED
-from counterrank.records import Json, Record, Result, optional
+from counterrank.records import Json, Record, RecordResult, Result, optional
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
@@ -79,14 +79,22 @@ class ValidationSummary(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationReport(Record):
+class ValidationReport(RecordResult):
     """A validation as its JSON file has it."""
 
+    SCHEMA, NAME, ROWS = "counterrank/validation/1", "validation", "pairs"
+
     pairs: tuple[PairRow, ...]
-    summary: ValidationSummary
+    agreement: ValidationSummary = field(metadata={"key": "summary"})
     #: The metric, and of the primary the reports of all metrics where there are several.
     name: str = optional(default="")
     metrics: tuple[ValidationReport, ...] = optional(default=())
+
+    def document(self) -> Document:
+        """Return what the comparison says, as blocks."""
+        from counterrank.report import validating
+
+        return validating.document(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ class Pair:
 class Validation(Result):
     """How far predictions from each arm agree with what the other arms earned."""
 
-    SCHEMA = "counterrank/validation/1"
+    SCHEMA, NAME, ROWS = ValidationReport.SCHEMA, ValidationReport.NAME, ValidationReport.ROWS
 
     pairs: tuple[Pair, ...]
     level: float
@@ -179,7 +187,7 @@ class Validation(Result):
     metrics: Mapping[str, Validation] = field(default_factory=dict)
 
     @property
-    def summary(self) -> ValidationSummary:
+    def agreement(self) -> ValidationSummary:
         """Return coverage, agreement of signs, false claims, and the mean error with its interval."""
         judged = [pair for pair in self.pairs if pair.covered is not None]
         signs = [pair.sign_right for pair in self.pairs if pair.sign_right is not None]
@@ -203,7 +211,7 @@ class Validation(Result):
         """What is written down and shown."""
         rows = tuple(pair.row() for pair in self.pairs)
         others = tuple(one.report for one in self.metrics.values())
-        return ValidationReport(rows, self.summary, self.name, others)
+        return ValidationReport(rows, self.agreement, self.name, others)
 
     @property
     def _scale(self) -> float:
@@ -211,17 +219,15 @@ class Validation(Result):
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {"schema": self.SCHEMA, **self.report.to_dict()}
+        return self.report.to_dict()
 
     def document(self) -> Document:
-        """Return predictions beside outcomes, as blocks."""
-        from counterrank.report import validating
-
-        return validating.document(self.report)
+        """Return what the comparison says, as blocks."""
+        return self.report.document()
 
     def __repr__(self) -> str:
         """Return the summary in a line."""
-        found = self.summary
+        found = self.agreement
         bias = f"{self.bias:.4g}" if math.isfinite(self.bias) else "unknown"
         return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
 

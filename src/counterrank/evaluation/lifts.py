@@ -73,7 +73,7 @@ class ArmLift(Record):
 class ABTest(RecordResult):
     """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
 
-    SCHEMA = "counterrank/abtest/1"
+    SCHEMA, NAME, ROWS = "counterrank/abtest/1", "A/B test", "lifts"
 
     arms: tuple[Arm, ...]
     lifts: tuple[ArmLift, ...]

@@ -44,7 +44,7 @@ class Evaluation(Result):
     Evaluation(n=100, K=2, targets=['new'], estimators=['ips'], verdict='directional')
     """
 
-    SCHEMA = "counterrank/evaluation/1"
+    SCHEMA, NAME, ROWS = "counterrank/evaluation/1", "evaluation", "estimates"
 
     log: LogSummary
     estimates: tuple[Estimate, ...]
@@ -128,12 +128,13 @@ class Evaluation(Result):
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
         return replace(self, log=replace(self.log, words={**self.log.words, **words}))
 
-    def to_frame(self) -> Any:
-        """Return a pandas frame with a row for each estimate: value and lift, each with its error and interval."""
-        from counterrank.errors import require
+    def _rows(self) -> list[Json]:
+        """Return a row for each estimate: value and lift, each with its error and interval."""
+        return [_row(estimate) for estimate in self.estimates]
 
-        rows = [_row(estimate) for estimate in self.estimates]
-        return require("pandas", extra="frames").DataFrame(rows)
+    def to_frame(self) -> Any:
+        """Return `table`."""
+        return self.table
 
     def document(self) -> Document:
         """Return what was found, as blocks."""

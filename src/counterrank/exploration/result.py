@@ -102,7 +102,7 @@ class ExplorationPlan(RecordResult):
         What has to be known to read the plan.
     """
 
-    SCHEMA = "counterrank/plan/1"
+    SCHEMA, NAME, ROWS = "counterrank/plan/1", "plan", "options"
 
     options: tuple[ExplorationOption, ...]
     frontier: tuple[int, ...]
@@ -128,10 +128,11 @@ class ExplorationPlan(RecordResult):
         return self.choice.spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the chosen policy to a JSON file, for the server and for `--logger`."""
+        """Write the chosen policy to a JSON file, for the server and for `--logger`, with the plan inside."""
         best = self.choice
         about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
-        atomic.write_text(path, exploration_file(parse_policy(best.spec), about))
+        text = exploration_file(parse_policy(best.spec), {**about, "result": self.to_dict()})
+        atomic.write_text(path, text)
 
     def document(self) -> Document:
         """Return what the plan says, as blocks."""

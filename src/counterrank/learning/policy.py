@@ -310,10 +310,11 @@ class LearnedPolicy:
             "scorer": self.scorer.to_dict(),
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as JSON, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, result: Json | None = None) -> None:
+        """Write the policy as JSON, whole or not at all, with the result that it came with."""
         refuse_other_formats(path)
-        write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+        found = self.to_dict() | ({} if result is None else {"result": result})
+        write_text(path, json.dumps(found, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:

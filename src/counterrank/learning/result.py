@@ -17,7 +17,7 @@ from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.settings import SETTINGS
 from counterrank.policies import cut
-from counterrank.records import Json, Path, Record, Result, optional, write_json
+from counterrank.records import Json, Path, Record, RecordResult, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
 if TYPE_CHECKING:
@@ -169,8 +169,10 @@ class PlainSort(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class LearningReport(Record):
+class LearningReport(RecordResult):
     """What was learned, as its JSON file has it."""
+
+    SCHEMA, NAME, ROWS = "counterrank/learning/1", "learned policy", "path"
 
     certified: bool
     grade: str
@@ -196,12 +198,18 @@ class LearningReport(Record):
     policy: str | None = None
     guardrails: tuple[GuardrailBound, ...] = optional(default=())
 
+    def document(self) -> Document:
+        """Return what was learned, as blocks."""
+        from counterrank.report import learning
+
+        return learning.document(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned(Result):
     """The result of `counterrank.learning`."""
 
-    SCHEMA = "counterrank/learning/1"
+    SCHEMA, NAME, ROWS = LearningReport.SCHEMA, LearningReport.NAME, LearningReport.ROWS
 
     policy: LearnedPolicy
     certificate: Certificate
@@ -218,8 +226,8 @@ class Learned(Result):
         return self.certificate.path
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy as JSON."""
-        self.policy.save(path)
+        """Write the policy as JSON, with this result inside; `counterrank.load_policy` reads the policy."""
+        self.policy.save(path, result=self.to_dict(os.path.basename(path)))
 
     def report(self, policy: str | None = None) -> LearningReport:
         """Return what is written down and shown; `policy` names the file that was written."""
@@ -253,7 +261,7 @@ class Learned(Result):
 
     def to_dict(self, policy: str | None = None) -> Json:
         """Return the JSON form; `policy` is the name of the file that was written, if one was."""
-        return {"schema": self.SCHEMA, **self.report(policy).to_dict()}
+        return self.report(policy).to_dict()
 
     def to_json(self, path: Path | None = None, *, policy: str | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -261,9 +269,7 @@ class Learned(Result):
 
     def document(self) -> Document:
         """Return what was learned, as blocks."""
-        from counterrank.report import learning
-
-        return learning.document(self.report())
+        return self.report().document()
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

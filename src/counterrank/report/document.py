@@ -125,6 +125,12 @@ class Card:
     above: str = ""
     level: str = ""
 
+    def __str__(self) -> str:
+        size = f"{self.mark.name}: {' '.join(filter(None, (self.above, self.number)))}"
+        size = f"{size} ({self.interval})." if self.interval else f"{size}."
+        told = (f"{one.name}: {one.text}." if one.name else f"{one.text}." for one in self.labels)
+        return " ".join(filter(None, (size, self.sentence, *told, self.cause)))
+
 
 @dataclass(frozen=True, slots=True)
 class Scorecard(Block):
@@ -188,6 +194,18 @@ class Document:
     def walk(self) -> Iterator[Block]:
         """Yield every block, those of folds too."""
         return walk(self.blocks)
+
+    def sentences(self) -> list[str]:
+        """Return the title and what a terminal shows first, without its tables: one thing a line."""
+        lines = [self.title]
+        for one in self.blocks:
+            if one.detail == BRIEF and isinstance(one, Scorecard):
+                lines += map(str, one.cards)
+            elif one.detail == BRIEF and isinstance(one, Note):
+                lines.append(": ".join(filter(None, (one.status, one.name, one.text))))
+            elif one.detail == BRIEF and isinstance(one, (Paragraph, Heading)):
+                lines.append(one.text)
+        return lines
 
     def figures(self, kind: str = "") -> list[Figure]:
         """Return the figures of a kind that have something to show; all kinds without one."""

@@ -13,10 +13,7 @@ from typing import Any
 from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import ABTest, Evaluation, ValidationReport
-from counterrank.exploration import ExplorationPlan
-from counterrank.learning import LearningReport
-from counterrank.report import abtesting, evaluation, learning, plan, validating
+from counterrank.evaluation import Evaluation
 from counterrank.report.answer import relative_ends
 from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, around
 from counterrank.report.document import (
@@ -31,19 +28,12 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.html import page
+from counterrank.report.loading import KINDS
 from counterrank.report.metrics import reading_of
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_json, read_outcomes
 from counterrank.report.reading import Interval, Reading, ends
 
-#: Results that have a page: by schema, what is read, what the list calls it, and its document.
-KINDS: dict[str, tuple[Any, str, Callable[[Any], Document]]] = {
-    Evaluation.SCHEMA: (Evaluation, "evaluation", evaluation.document),
-    ABTest.SCHEMA: (ABTest, "A/B test", abtesting.document),
-    ExplorationPlan.SCHEMA: (ExplorationPlan, "plan", plan.document),
-    "counterrank/learning/1": (LearningReport, "learned policy", learning.document),
-    "counterrank/validation/1": (ValidationReport, "validation", validating.document),
-}
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
 #: Runs at most on a chart; older ones stand in the table.
@@ -112,14 +102,13 @@ def runs(folder: Path) -> Iterator[Run]:
         if status is None or status.st_size > MOST_BYTES or path.name.endswith(SUFFIX):
             continue
         found = read_json(path)
-        schema = found.get("schema")
-        if not isinstance(schema, str) or schema not in KINDS:
+        kind = KINDS.get(str(found.get("schema")))
+        if kind is None:
             continue
-        kind, word, made = KINDS[schema]
-        result, shown = None, None
+        word, result, shown = kind.NAME, None, None
         try:
             result = kind.from_dict(found)
-            shown = made(result)
+            shown = result.document()
             page(shown)
         except Exception as problem:  # one damaged file must not take the others down
             word = (

@@ -40,7 +40,7 @@ def document(report: ValidationReport) -> Document:
 
 def sentences(report: ValidationReport) -> list[str]:
     """Return what the comparison says, one thing a sentence, the most important first."""
-    found, pairs = report.summary, report.pairs
+    found, pairs = report.agreement, report.pairs
     contained = sum(pair.covered is True for pair in pairs)
     judged = sum(pair.covered is not None for pair in pairs)
     signs = sum(pair.sign_right is True for pair in pairs)

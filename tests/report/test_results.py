@@ -1,0 +1,164 @@
+"""Results of every command: the same five methods, read back from their files, explained, and as their schemas say."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.audit import audit_log
+from counterrank.errors import ConfigError
+from counterrank.report.explaining import MOST_LINES, explained, repro
+from counterrank.report.loading import KINDS
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
+
+
+def log_of(rows=900, seed=0):
+    """Return pages of two of four items by Plackett-Luce scores; arms a and b are half of the rows each."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(rows, 4))
+    policies = {"a": cr.PlackettLuce(scores), "b": cr.PlackettLuce(0.5 * scores)}
+    drawn = {name: one.sample(2, rng)[:, 0] for name, one in policies.items()}
+    arm = np.where(rng.random(rows) < 0.5, "a", "b")
+    action = np.where((arm == "a")[:, None], drawn["a"], drawn["b"])
+    liked = np.take_along_axis(scores, action, axis=1)
+    reward = (rng.random(action.shape) < 1 / (1 + np.exp(1 - liked))).astype(float)
+    return action, reward, policies, arm, scores
+
+
+def sample(action, policy):
+    return cr.Propensity(kind="prefix", values=np.exp(policy.prefix_log_prob(action)))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    action, reward, policies, arm, scores = log_of()
+    targets = {name: sample(action, one) for name, one in policies.items()}
+    own = np.where((arm == "a")[:, None], targets["a"].values, targets["b"].values)
+    device = np.where(scores[:, 0] > 0, "mobile", "secret-device")
+    log = cr.RankingLog(
+        action=action, reward=reward, propensity=cr.Propensity(kind="prefix", values=own),
+        targets=targets, columns={"arm": arm, "device": device}, context=scores[:, :1],
+    )  # fmt: skip
+    rows = len(scores)
+    sets = cr.Candidates(np.arange(rows + 1) * 4, np.tile(np.arange(4, dtype=np.int32), rows))
+    logger = cr.parse_policy("plackett-luce").bind(candidates=sets, scores=scores.reshape(-1))
+    flat = cr.RankingLog(
+        action=action, reward=reward, propensity=logger, context=scores[:, :1], candidates=sets
+    )
+    evaluation = cr.evaluate(
+        log, ["b"], estimators=["ips", "rips"], segments=["device"],
+        guardrails=["reward where device = 'mobile' >= -0.5"],
+    )  # fmt: skip
+    return {
+        "evaluation": evaluation,
+        "audit": audit_log(log, ["b"]),
+        "A/B test": cr.abtest(log, "arm"),
+        "validation": cr.validate(log, "arm", estimators="rips"),
+        "plan": cr.plan(flat, ask_auto=False),
+        "learned policy": cr.learn(flat, independent_rows=True, despite_audit=True),
+    }
+
+
+def test_every_kind_of_result_is_tried(results):
+    assert {one.NAME for one in KINDS.values()} == set(results)
+
+
+@pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
+def test_the_five_and_back_again(results, name, tmp_path):
+    result = results[name]
+    result.save(tmp_path / "saved.json")
+    back = cr.load(tmp_path / "saved.json")
+    assert back.SCHEMA == result.SCHEMA and back.NAME == name
+    assert back.summary() == result.summary() and len(result.summary()) > 20
+    assert back.table.equals(result.table) and len(result.table) > 0
+    assert (
+        result.to_html(tmp_path / "page.html").startswith("<!")
+        and back.to_html() == result.to_html()
+    )
+    if name == "audit":
+        with pytest.raises(ConfigError, match="nothing to draw"):
+            back.plot()
+    else:
+        assert back.plot().axes
+    back.to_json(tmp_path / "again.json")
+    assert cr.load(tmp_path / "again.json").to_dict() == back.to_dict()
+
+
+@pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
+def test_what_is_written_is_what_its_schema_says(results, name):
+    result = results[name]
+    schema = json.loads((SCHEMAS / f"{'-'.join(result.SCHEMA.split('/')[1:])}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    written = json.loads(result.to_json())
+    jsonschema.validate(written, schema)
+    for key in [*written]:
+        damaged = {one: value for one, value in written.items() if one != key}
+        if key in schema["required"]:
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(damaged, schema)
+
+
+@pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
+def test_explained_in_ten_lines(results, name):
+    lines = explained(results[name])
+    assert 2 <= len(lines) <= MOST_LINES and lines[-1].startswith("It does not say")
+
+
+def test_a_policy_file_is_served_and_has_its_result_inside(results, tmp_path):
+    learned, plan = results["learned policy"], results["plan"]
+    learned.save(tmp_path / "policy.json")
+    assert cr.load_policy(tmp_path / "policy.json").kind == learned.policy.kind
+    assert cr.load(tmp_path / "policy.json").certified == learned.certificate.certified
+    plan.save(tmp_path / "explore.json")
+    assert cr.load_policy(tmp_path / "explore.json").text == cr.parse_policy(plan.spec).text
+    assert cr.load(tmp_path / "explore.json").spec == plan.spec
+
+
+def test_what_a_fault_report_has_names_nothing_of_the_log(results):
+    found = repro(results["evaluation"])
+    text = json.dumps(found)
+    assert found["log"] == {"n": 900, "K": 2, "units": None} or found["log"]["n"] == 900
+    assert found["options"]["segments"] == "1 given" and found["options"]["level"] == 0.95
+    assert any(": " in code for code in found["findings"]) and "numpy" in found["libraries"]
+    assert "secret" not in text and "mobile" not in text and "device" not in text
+    value = results["evaluation"].estimate("b").value
+    assert str(value) not in text and f"{value:.4f}" not in text
+    for name in ("audit", "A/B test", "validation", "plan", "learned policy"):
+        assert repro(results[name])["schema"] == results[name].SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "no result"),
+        ('{"schema": "other/1"}', "its schema is 'other/1'"),
+        ('{"schema": "counterrank/abtest/1"}', "damaged"),
+        ('{"schema": "counterrank/audit/1", "audit": 3}', "damaged"),
+        (None, "cannot read"),
+    ],
+)
+def test_what_is_no_result_is_one_message(tmp_path, content, said):
+    path = tmp_path / "file.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=said) as caught:
+        cr.load(path)
+    assert "file.json" in str(caught.value)
+
+
+def test_the_command(results, tmp_path):
+    from click.testing import CliRunner
+
+    from counterrank.cli.main import main
+
+    results["evaluation"].save(tmp_path / "r.json")
+    told = CliRunner().invoke(main, ["explain", str(tmp_path / "r.json")])
+    assert told.exit_code == 0 and len(told.output.strip().splitlines()) <= 10
+    assert "b" in told.output and "It does not say" in told.output
+    told = CliRunner().invoke(main, ["explain", "--repro", str(tmp_path / "r.json")])
+    assert json.loads(told.output)["schema"] == "counterrank/evaluation/1"
