@@ -1,5 +1,7 @@
 """Results read back from their files, whichever command wrote them."""
 
+from __future__ import annotations
+
 import json
 import os
 from typing import Any
