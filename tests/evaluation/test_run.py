@@ -140,7 +140,7 @@ def test_segments_are_sorted_adjusted_and_marked(gentle):
             row["lift"]["adjusted_low"] < row["lift"]["low"]
             and row["lift"]["adjusted_high"] > row["lift"]["high"]
         )
-        assert 0 <= row["lift"]["q_value"] <= row["lift"]["p_value"] <= 1
+        assert 0 <= row["lift"]["p_value"] <= row["lift"]["q_value"] <= 1
 
 
 def test_segments_equal_the_evaluation_of_their_rows(gentle):

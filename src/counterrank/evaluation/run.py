@@ -38,6 +38,7 @@ from counterrank.evaluation.passing import JointPass, JointState
 from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import LOGGER, Evaluation
 from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, judge
+from counterrank.evaluation.segments import SegmentContext
 from counterrank.evaluation.several import (
     Together,
     correlations,
@@ -245,6 +246,8 @@ def evaluate(  # noqa: PLR0913
             source = later_rows(source, later)
         if groups:
             source = mapped(source, grouping_of(source.first.item_features, groups))
+        if (told_apart := SegmentContext.of(source.first, segments)) is not None:
+            source = mapped(source, told_apart)
         return _evaluated(source, options, custom, metrics, tree, weights_out, rare["command"])
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.columns import by_label, segmentation
+from counterrank.data.columns import Segmentation, by_label, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
@@ -15,7 +15,7 @@ from counterrank.evaluation.jobs import TREE, Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.evaluation.totals import over, pairing
 from counterrank.findings import FAILED, PASSED
-from counterrank.statistics import Sums, holm
+from counterrank.statistics import Sums
 from counterrank.weights.thresholds import THRESHOLDS
 
 
@@ -84,6 +84,46 @@ def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
     )
 
 
+#: Labels of a segment that the models tell apart; a column with more is an id.
+MODELLED_LABELS = 20
+
+
+@dataclass(frozen=True)
+class SegmentContext:
+    """Adds segments to the context, so that the models may find another lift in each."""
+
+    cuts: tuple[Segmentation, ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, first: RankingLog, names: Sequence[str]) -> Self | None:
+        """Return the change for segments that are no context yet, by the labels of the first rows."""
+        found = []
+        for name in names:
+            if name == TREE or name not in first.columns or f"x_{name}" in first.context_names:
+                continue
+            cut = segmentation(first, name)
+            labels = tuple(sorted(label for label, _ in cut.groups(first)))
+            if 1 < len(labels) <= MODELLED_LABELS:
+                found.append((cut, labels))
+        return cls(*map(tuple, zip(*found, strict=True))) if found else None
+
+    def __call__(self, batch: RankingLog) -> RankingLog:
+        """Return the batch with a category for each segment; a label that is not known is missing."""
+        codes = np.full((batch.n, len(self.cuts)), np.nan)
+        for column, (cut, labels) in enumerate(zip(self.cuts, self.labels, strict=True)):
+            for label, rows in cut.groups(batch):
+                if label in labels:
+                    codes[rows, column] = labels.index(label)
+        names = [f"x_{cut.column}" for cut in self.cuts]
+        context = codes if batch.context is None else np.hstack([batch.context, codes])
+        return batch.changed(
+            context=context,
+            context_names=(*batch.context_names, *names),
+            categories={**batch.categories, **dict(zip(names, self.labels, strict=True))},
+        )
+
+
 #: A column and a label.
 Group = tuple[str, str]
 
@@ -127,8 +167,8 @@ def segment_table(
 ) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
-    p-values are Holm-adjusted, q-values Benjamini-Hochberg, intervals of the lift (`adjusted_low`,
-    `adjusted_high`) Bonferroni-adjusted, over all groups of a target.
+    p-values are those of one group by itself; over all groups of a target, q-values are adjusted by
+    Benjamini-Hochberg, and intervals of the lift (`adjusted_low`, `adjusted_high`) by Bonferroni.
     """
     rows = [
         row for target, found in groups.items() for row in _adjusted(found, recommended[target])
@@ -151,7 +191,7 @@ def _adjusted(groups: Mapping[Group, Estimate], estimator: str) -> list[Segment]
     ]
     rows = []
     for (column, label), one, p, q in zip(
-        groups, found, holm(raw), false_discovery_control(raw), strict=True
+        groups, found, raw, false_discovery_control(raw), strict=True
     ):
         wide, _ = one.lift_at(one.level, len(found))
         lift = SegmentLift(
