@@ -205,9 +205,13 @@ def test_borrowed_weights_can_warn_but_not_fail():
 
 
 def test_the_recommended_auto_is_judged_by_the_weights_it_rests_on(gentle):
-    result = cr.evaluate(
-        gentle, estimators=["auto"], audit=False, independent_rows=True, target_is_fresh=True
-    )
+    options = {"audit": False, "independent_rows": True, "target_is_fresh": True}
+    whole = cr.evaluate(gentle, estimators=["auto"], **options)
+    # Here the interval is that of whole rankings, and heavy weights would make it wrong.
+    assert whole.estimate().weighted == 1.0 and whole.estimate().basis == "ips"
+    assert {"tail", "concentration"} <= set(statuses(whole))
+    assert whole.verdict["level"] == "reliable", whole.verdict["reasons"]
+    result = cr.evaluate(gentle, estimators=[cr.Auto(allowance=0.01)], **options)
     assert result.recommended == {"new": "auto"}
     # No weight moves this estimate: heavy ones would say nothing of it, wrong ones would.
     assert result.estimate().weighted == 0.0
