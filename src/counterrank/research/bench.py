@@ -88,7 +88,7 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
     """Return n rankings of a simulated world; what was drawn depends on the world and `seed` alone."""
     started = time.process_time()
     log = world.draw(n, np.random.default_rng([seed, 7])).to_log()
-    drawing, known = time.process_time() - started, truth(world)
+    drawing, known = time.process_time() - started, simulate.true_value(world)
     oracle = None
     if isinstance(world, simulate.Environment) and world.factored:
         oracle = PublishedOracle(world, seed, tuple(known.by_position))
@@ -96,16 +96,6 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
         log, known.value, seed, truth_stderr=known.stderr, values=known.by_position,
         oracle=oracle, drawing=drawing,
     )  # fmt: skip
-
-
-_TRUTHS: dict[str, simulate.Truth] = {}
-
-
-def truth(world: simulate.Environment | simulate.World) -> simulate.Truth:
-    """Return the true value of a world, found once in a process."""
-    if world.fingerprint not in _TRUTHS:
-        _TRUTHS[world.fingerprint] = simulate.true_value(world)
-    return _TRUTHS[world.fingerprint]
 
 
 @cache

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import ConfigError
-from counterrank.kernels.jit import jit
 from counterrank.research.simulate import (
     Environment,
     SimulatedLog,
     Which,
+    behavior_probability,
     distribution,
+    pair_effect,
     sigmoid,
     whole,
 )
@@ -159,8 +160,11 @@ def _batch(
     # The original standardises over the rows of the run, so its base rewards differ a little from
     # run to run.
     base = 1.0 + sigmoid((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
-    behavior = behaviors(context, env.behavior_coef, env.lam, uniform)
-    action = actions(np.cumsum(_policy(env, policy)), stream.random_sample((n, env.K)))
+    # Inverse distribution functions; what rounding leaves belongs to the last class.
+    below = behavior_probability(env, context).cumsum(axis=1)[:, :-1]
+    behavior = (below <= uniform[:, None]).sum(axis=1, dtype=np.int64)
+    shown = np.cumsum(_policy(env, policy))[:-1]
+    action = np.searchsorted(shown, stream.random_sample((n, env.K)), side="right")
     q = expected(action, behavior, env.masks, env.interaction, base)
     return Batch(context, behavior, action, q, q + env.sigma * noise[:, None], base)
 
@@ -179,111 +183,21 @@ def _shared(n: int) -> tuple[Floats, Floats]:
     ).standard_normal(n)
 
 
-# --- Rows from uniform draws: behaviours, actions and rewards in one pass.
-
-#: Splitting a double by this factor leaves 11 bits: those of a half-precision number (Veltkamp;
-#: Dekker 1971).
-_HALF = float(2**42 + 1)
-
-
-@jit
-def behaviors(context: Floats, coef: Floats, lam: Floats, uniform: Floats) -> Ints:
-    """Return draws (n,) from softmax_z(lam_z |coef_z . x|) by inversion of uniform (n,)."""
-    n, d = context.shape
-    M = coef.shape[0]
-    out = np.empty(n, np.int64)
-    weight = np.empty(M)
-    for i in range(n):
-        total = 0.0
-        for z in range(M):
-            dot = 0.0
-            for f in range(d):
-                dot += coef[z, f] * context[i, f]
-            total += np.exp(lam[z] * abs(dot))
-            weight[z] = total
-        level = uniform[i] * total
-        z = 0
-        while z < M - 1 and weight[z] <= level:
-            z += 1
-        out[i] = z
-    return out
-
-
-@jit
-def actions(below: Floats, uniform: Floats) -> Ints:
-    """Return draws (n, K) from one distribution with cumulative probabilities below (A,)."""
-    n, K = uniform.shape
-    A = below.shape[0]
-    out = np.empty((n, K), np.int64)
-    for i in range(n):
-        for k in range(K):
-            a = 0
-            for b in range(A - 1):
-                a += uniform[i, k] >= below[b]
-            out[i, k] = a
-    return out
-
-
 def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: Floats) -> Floats:
     """Return base(x', a_k) + sum of effect[a_k, a_l] over the relevant l, in half precision: (n, K).
 
-    Row i of the original sees the context of row i // K: base is (ceil(n / K), A).
+    Row i of the original sees the context of row i // K: base is (ceil(n / K), A). The original
+    keeps expected rewards as float16: up to 5e-4 of each value is its rounding.
     """
-    K = masks.shape[1]
-    others = masks & ~np.eye(K, dtype=bool)
-    return _expected(action, behavior, others @ (1 << np.arange(K)), effect, base, _ones(K))
-
-
-@jit
-def _expected(
-    action: Ints, behavior: Ints, others: Ints, effect: Floats, base: Floats, ones: NDArray[np.int8]
-) -> Floats:
-    """Return `expected`, counting the relevant positions of each action by sets of positions (M, K) as bits."""
     n, K = action.shape
-    A = effect.shape[0]
-    out = np.empty((n, K))
-    places = np.empty(A, np.int64)
-    for i in range(n):
-        places[:] = 0
-        for k in range(K):
-            places[action[i, k]] |= 1 << k
-        for k in range(K):
-            own = action[i, k]
-            total = base[i // K, own]
-            for b in range(A):
-                total += effect[own, b] * ones[others[behavior[i], k] & places[b]]
-            # The original keeps expected rewards as float16: up to 5e-4 of each value is its
-            # rounding.
-            out[i, k] = half(total)
-    return out
+    own = base[np.arange(n)[:, None] // K, action]
+    total: Floats = own + pair_effect(action, behavior, masks, effect)
+    return total.astype(np.float16).astype(np.float64)
 
 
-@lru_cache(maxsize=16)
-def _ones(K: int) -> NDArray[np.int8]:
-    """Return the number of ones in each number of K bits."""
-    return np.array([number.bit_count() for number in range(1 << K)], dtype=np.int8)
-
-
-@jit
-def half(value: float) -> float:
-    """Return the nearest half-precision number, of values in its normal range; smaller ones keep 2^-24."""
-    if abs(value) < 2.0**-14:
-        return float(np.rint(value * 2.0**24)) * 2.0**-24
-    scaled = value * _HALF
-    return scaled - (scaled - value)
-
-
-# --- Contributions w r of every position and model at once, for factored policies.
-
-Outcome = Floats | NDArray[np.float32]
-
-#: Positions whose products are tabulated together (2^4 of them), and rows worked on at once: their
-#: tables fit into the first cache, and every loop over them is one over neighbouring numbers.
-_GROUP = 4
-_BLOCK = 64
-
-
-def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: Outcome) -> None:
+def contributions(
+    ratio: Floats, reward: Floats, masks: Bools, out: Floats | NDArray[np.float32]
+) -> None:
     """Fill out (K, M, n): reward[i, k] times the product of ratio[i, l] over the items l in masks[m, k].
 
     >>> out = np.empty((2, 1, 1))
@@ -291,44 +205,11 @@ def contributions(ratio: Floats, reward: Floats, masks: NDArray[np.bool_], out: 
     >>> out.ravel().tolist()
     [6.0, 3.0]
     """
-    K = masks.shape[1]
-    groups = -(-K // _GROUP)
-    # Positions beyond K are in no mask: their factor is the empty product.
-    padded = np.zeros((*masks.shape[:2], groups * _GROUP), dtype=np.int64)
-    padded[:, :, :K] = masks
-    codes = padded.reshape(*masks.shape[:2], groups, _GROUP) @ (1 << np.arange(_GROUP))
-    _fill(ratio, reward, np.ascontiguousarray(codes.transpose(1, 0, 2)), out)
-
-
-@jit
-def _fill(ratio: Floats, reward: Floats, codes: Ints, out: Outcome) -> None:
-    n, K = ratio.shape
-    _, M, groups = codes.shape
-    # 2^4 products of each four positions are made once a row; a mask of any of 2^K is then one
-    # factor a group.
-    table = np.ones((groups, 1 << _GROUP, _BLOCK))
-    own, product = np.empty(_BLOCK), np.empty(_BLOCK)
-    for start in range(0, n, _BLOCK):
-        rows = min(_BLOCK, n - start)
-        for k in range(K):
-            group, size = k // _GROUP, 1 << (k % _GROUP)
-            for j in range(rows):
-                own[j] = ratio[start + j, k]
-            for b in range(size):
-                _multiply(table[group, b], own, table[group, size + b])
-        for k in range(K):
-            for j in range(rows):
-                own[j] = reward[start + j, k]
-            for m in range(M):
-                _multiply(table[0, codes[k, m, 0]], own, product)
-                for g in range(1, groups):
-                    _multiply(table[g, codes[k, m, g]], product, product)
-                part = out[k, m, start : start + rows]
-                for j in range(rows):
-                    part[j] = product[j]
-
-
-@jit
-def _multiply(a: Floats, b: Floats, out: Floats) -> None:
-    for j in range(_BLOCK):
-        out[j] = a[j] * b[j]
+    columns = np.ascontiguousarray(ratio.T)
+    # Sets of items that several positions and models share are multiplied once.
+    known: dict[bytes, Floats] = {}
+    for m, k in np.ndindex(masks.shape[:2]):
+        chosen = masks[m, k]
+        if chosen.tobytes() not in known:
+            known[chosen.tobytes()] = columns[chosen].prod(axis=0)
+        out[k, m] = known[chosen.tobytes()] * reward[:, k]

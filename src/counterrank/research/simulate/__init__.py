@@ -5,6 +5,7 @@ from counterrank.research.simulate.draw import (
     behavior_probability,
     distribution,
     draw,
+    pair_effect,
     sigmoid,
 )
 from counterrank.research.simulate.environment import (
@@ -39,6 +40,7 @@ __all__ = [
     "behavior_probability",
     "distribution",
     "draw",
+    "pair_effect",
     "paper",
     "preset",
     "published",

@@ -89,9 +89,8 @@ class Environment:
     fingerprint: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        """Check that shapes and options belong together."""
+        """Check the options."""
         _check_options(self)
-        _check_shapes(self)
         object.__setattr__(self, "fingerprint", _fingerprint(self))
 
     @property
@@ -163,35 +162,6 @@ def _check_options(env: Environment) -> None:
             "Plackett-Luce logging needs a target that also draws without replacement: pass "
             "target=Linear"
         )
-
-
-def _check_shapes(env: Environment) -> None:
-    if env.masks.ndim != 3 or env.masks.shape[1] != env.masks.shape[2]:
-        raise ConfigError(f"masks have shape {env.masks.shape}; they are (behaviours, K, K)")
-    expected: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
-        ("behavior_names", (len(env.behavior_names),), (env.M,)),
-        ("behavior_coef", env.behavior_coef.shape, (env.M, env.d)),
-        ("lam", env.lam.shape, (env.M,)),
-        ("base.coef", env.base.coef.shape, (env.A, env.d)),
-        ("base.bias", env.base.bias.shape, (env.A,)),
-        ("interaction", env.interaction.shape, (env.A, env.A)),
-    ]
-    if env.triple is not None:
-        expected.append(("triple", env.triple.shape, (env.A, env.A, env.A)))
-    for name, policy in (("logging", env.logging), ("target", env.target)):
-        if policy is not None:
-            positional = env.factored and policy.bias.ndim == 2
-            expected.append((f"{name}.coef", policy.coef.shape, (env.A, env.d)))
-            expected.append(
-                (
-                    f"{name}.bias",
-                    policy.bias.shape,
-                    (env.K, env.A) if positional else (env.A,),
-                )
-            )
-    for name, seen, wanted in expected:
-        if seen != wanted:
-            raise ConfigError(f"{name} has shape {seen}, but the other parameters ask for {wanted}")
 
 
 def _fingerprint(env: Environment) -> str:
