@@ -6,43 +6,34 @@ In every matrix a row is the reward at a position and a column the item that may
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from counterrank import behavior as masks
 from counterrank.arrays import Bools, Floats
-from counterrank.report.charts import Bars, Matrices, MatrixCard
+from counterrank.report.charts import Matrices, MatrixCard
 from counterrank.report.document import Block, Figure, Table, notes, section
 from counterrank.report.numbers import known, percent, plain
-from counterrank.report.reading import Reading, column_name, rows, whole_matrix
+from counterrank.report.reading import Reading, column_name, whole_matrix
 
 if TYPE_CHECKING:
     from counterrank.behavior import Condition, ForestDescription, Leaf, People, Tree
 
 #: Longer rankings would be a carpet.
 LONGEST = 20
-#: Classes whose numbers differ by less than this share of the scale coincide.
-SAME = 0.15
-#: Kinds rarer than this are "others": what so few users see is mostly noise.
-RARE = 0.01
 #: What counts less than this share of the scale everywhere is not seen at all.
 NOTHING = 0.25
 #: Share of pairs of positions on which what is seen must agree with a simple model to be called so.
 ALIKE = 0.9
-#: Larger numbers are damage.
-_LARGEST = 1e9
 
 
 def visibility(reading: Reading) -> list[Block]:
-    """Return how far each item is seen from each position, and the kinds of users.
-
-    Both are those of the first estimate whose model says so.
-    """
-    every = ((given, whole_matrix(given.get("visibility"))) for given in reading.regressions)
-    regression, found = next(((given, seen) for given, seen in every if seen), ({}, []))
+    """Return how far each item is seen from each position, by the first estimate whose model says so."""
+    every = (whole_matrix(given.get("visibility")) for given in reading.regressions)
+    found = next((seen for seen in every if seen), [])
     if not found or len(found) > LONGEST:
         return []
     lead = (
@@ -66,106 +57,7 @@ def visibility(reading: Reading) -> list[Block]:
         Matrices([card]),
         Table("1 is average", head, lines),
     )
-    users = kinds(regression)
-    more = None
-    if users is not None and len(users.found) > 1 and len(users.found[0].sees) == len(found):
-        more = _kinds_figure(reading, users)
-    return section("What is seen from where", "visibility", figure, more, lead=lead)
-
-
-@dataclass(frozen=True, slots=True)
-class UserKind:
-    """Users who see the same: their share, how far they see (K, K), 1 = average, and what, in words."""
-
-    share: float
-    sees: tuple[tuple[float, ...], ...]
-    looks_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """The kinds, most common first; the share of all others; the largest number, which a colour scale ends at."""
-
-    found: tuple[UserKind, ...]
-    others: float
-    scale: float
-
-
-def _kinds_figure(reading: Reading, users: Kinds) -> Figure:
-    ranking = reading.words()[1]
-    cards = [
-        MatrixCard(f"{percent(kind.share, digits=0)} of the {ranking}s", f"look at {kind.looks_at}",
-                   [[v / users.scale for v in row] for row in kind.sees])
-        for kind in users.found
-    ]  # fmt: skip
-    aid = f"Share of the {ranking}s, and what their users look at, all on one scale."
-    if users.others >= 1e-3:
-        aid += f" Others: {percent(users.others)}."
-    return Figure("kinds", "Kinds of users found", aid, Matrices(cards))
-
-
-def kinds(regression: Mapping[str, Any]) -> Kinds | None:
-    """Return the kinds of users of a model's details, coinciding classes joined.
-
-    None where it has no classes or damaged ones.
-
-    >>> everything, nothing = [[0, 2], [2, 0]], [[0, 0.01], [0, 0]]
-    >>> classes = [{"share": s, "sees": m} for s, m in ((0.5, everything), (0.3, nothing), (0.2, everything))]
-    >>> [(round(kind.share, 2), kind.looks_at) for kind in kinds({"behaviors": classes}).found]
-    [(0.7, 'everything'), (0.3, 'the item itself only')]
-    """
-    classes = list(_classes(regression.get("behaviors")))
-    if not classes or len({sees.shape for _, sees in classes}) > 1:
-        return None
-    # A class hardly anybody is of may hold any numbers: it has no say in the scale.
-    common = [sees for share, sees in classes if share >= RARE]
-    scale = float(max((np.abs(sees).max() for sees in common), default=0.0))
-    if scale <= 0.0:
-        return None
-    # Joined before the rare are left out: several rare classes may be one common kind.
-    joined = sorted(_joined(classes, scale), key=lambda one: -one[0])
-    found = [
-        UserKind(share, tuple(map(tuple, sees.tolist())), looks_at(sees, scale))
-        for share, sees in joined
-        if share >= RARE
-    ]
-    return Kinds(tuple(found), sum((share for share, _ in joined if share < RARE), 0.0), scale)
-
-
-def _classes(given: Any) -> Iterator[tuple[float, Floats]]:
-    """Yield share and matrix of every class that has both, whole."""
-    for row in rows(given):
-        share, sees = row.get("share"), whole_matrix(row.get("sees"))
-        if not known(share) or not 0.0 <= share <= 1.0 or len(sees) < 2:
-            continue
-        if np.abs(sees).max() < _LARGEST:
-            yield float(share), np.array(sees) * ~np.eye(len(sees), dtype=bool)
-
-
-def _joined(classes: list[tuple[float, Floats]], scale: float) -> list[tuple[float, Floats]]:
-    """Return classes with those that coincide made one: shares added, numbers averaged."""
-    out: list[tuple[float, Floats]] = []
-    for share, sees in sorted(classes, key=lambda one: -one[0]):
-        same = next((j for j, (_, other) in enumerate(out) if _coincide(sees, other, scale)), None)
-        if same is None:
-            out.append((share, sees))
-            continue
-        before, mean = out[same]
-        total = before + share
-        out[same] = total, (before * mean + share * sees) / total if total > 0.0 else mean
-    return out
-
-
-def _coincide(one: Floats, other: Floats, scale: float) -> bool:
-    """Return whether all numbers are close, or the same items are seen and the numbers are close on average.
-
-    A rare class's numbers are noisy: one of them may be far off where the others leave no doubt.
-    """
-    apart = np.abs(one - other) / scale
-    return bool(
-        apart.max() < SAME
-        or (apart.mean() < SAME and (seen(one, scale) == seen(other, scale)).all())
-    )
+    return section("What is seen from where", "visibility", figure, lead=lead)
 
 
 def seen(sees: Floats, scale: float) -> Bools:
@@ -189,20 +81,6 @@ def simple_model(sees: Floats, scale: float) -> str | None:
     agreement = {words: float((shown == mask)[off].mean()) for words, mask in _simple(length)}
     best = max(agreement, key=lambda words: agreement[words])
     return best if agreement[best] >= ALIKE else None
-
-
-def looks_at(sees: Floats, scale: float) -> str:
-    """Return what is seen, in words that follow "look at": the simple behaviour model that agrees best, or how much.
-
-    >>> looks_at(np.tri(4, k=-1), 1.0), looks_at(np.eye(4, k=1) + np.eye(4, k=-1), 1.0)
-    ('what stands above', 'direct neighbours')
-    """
-    if (simple := simple_model(sees, scale)) is not None:
-        return simple
-    share = seen(sees, scale)[~np.eye(len(sees), dtype=bool)].mean()
-    if share >= 0.6:
-        return "most things, with gaps"
-    return "few things here and there" if share < 0.3 else "some things here and there"
 
 
 def _simple(length: int) -> Iterator[tuple[str, Bools]]:
@@ -276,16 +154,12 @@ def _of_target(reading: Reading, described: ForestDescription) -> list[Block | N
         _forest_table(described),
         mark,
     )
-    gains = sorted(
-        ((column_name(n), v) for n, v in described.importance.items() if v > 0),
-        key=lambda one: -one[1],
+    gains = sorted(described.importance.items(), key=lambda one: -one[1])
+    apart = Table(
+        f"What tells the groups of {described.target} apart: shares of the improvement",
+        ("context", "share"),
+        [(column_name(name), percent(share, digits=0)) for name, share in gains if share > 0],
     )
-    bars = [
-        (n, min(v, 1.0), percent(v, digits=0), f"{n}: {percent(v, digits=0)} of the gain")
-        for n, v in gains
-    ]
-    apart = Figure("features", "what tells the groups apart", "Share of the improvement that splits on it bring.",
-                   Bars(bars, mark.look), mark=mark)  # fmt: skip
     return [who, all_groups, apart, *notes(described.notes)]
 
 

@@ -313,20 +313,6 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
-    """Shares of the full width: name, share from 0 to 1, number, what hovering says."""
-
-    rows: Sequence[tuple[str, float, str, str]]
-    look: str = "t0"
-    name: str = ""
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is a bar."""
-        return bool(self.rows)
-
-
-@dataclass(frozen=True, slots=True)
 class MatrixCard:
     """A small matrix with words: a row is the reward at a position, a column the item that may matter to it.
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from counterrank.records import Json
-from counterrank.report.charts import AxisScale, Bars, Matrices, Plot, RowChart
+from counterrank.report.charts import AxisScale, Matrices, Plot, RowChart
 
 BRIEF, VERBOSE, PAGE = range(3)
 
@@ -169,7 +168,7 @@ class Figure(Block):
     kind: str
     title: str
     aid: str
-    drawing: RowChart | Plot | Bars | Matrices
+    drawing: RowChart | Plot | Matrices
     data: Table | None = None
     mark: Mark | None = None
 
@@ -219,9 +218,6 @@ def walk(blocks: Iterable[Block]) -> Iterator[Block]:
         yield one
         if isinstance(one, Fold):
             yield from walk(one.blocks)
-
-
-Kind = TypeVar("Kind", bound=Block)
 
 
 def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list[Block]:

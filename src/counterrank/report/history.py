@@ -293,7 +293,7 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
             )
             points.append(Point(float(place), lift.value, *_whisker(lift), words))
             doubtful += points[-1:] if evidence != "reliable" else []
-    frame = _frame(nights, points, f"lift in {nights[-1].metric} {nights[-1].unit}", zero=True)
+    frame = _frame(nights, points, f"lift in {nights[-1].metric} {nights[-1].unit}")
     series = [
         Series(points=points, look=mark.look, shape=mark.shape, whiskers=True),
         Series(points=doubtful, look=f"{mark.look} hollow", shape=mark.shape, joined=False),
@@ -309,67 +309,43 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
 
 
 def _outcomes(title: str, nights: Sequence[Night]) -> list[Figure]:
-    """Return predictions beside what tests measured: lifts beside lifts, values beside values."""
-    found = []
-    for is_lift, what in ((True, "lift"), (False, "value")):
-        predicted, measured = [], []
-        own = [
-            night
-            for night in nights
-            if night.outcome is not None and night.outcome.is_lift == is_lift
-        ]
-        for place, night in enumerate(own):
-            assert night.outcome is not None
-            row, outcome = night.outcome.predicted(night.best), night.outcome
-            if not known(row.value):
-                continue
-            both = (plain(one, row.stderr) for one in (row.value, outcome.value))
-            words = "\npredicted {}\nmeasured {}".format(*both)
-            words = night.run.name + words
+    """Return predicted lifts beside those that tests measured; measured values stand in the table."""
+    predicted, measured = [], []
+    for place, night in enumerate(nights):
+        outcome, lift = night.outcome, night.lift
+        if outcome is not None and outcome.is_lift and known(lift.value):
+            both = (plain(one, lift.stderr, sign=True) for one in (lift.value, outcome.value))
+            words = "\n".join(
+                [night.run.name, *map("{} {}".format, ("predicted", "measured"), both)]
+            )
             reach = night.reading.reach(outcome.stderr)
             # Side by side: whiskers at one place would hide each other.
-            predicted.append(Point(place - 0.08, row.value, *_whisker(row), words))
-            measured.append(
-                Point(
-                    place + 0.08, outcome.value, outcome.value - reach, outcome.value + reach, words
-                )
-            )
-        if predicted:
-            mark = own[-1].reading.mark(own[-1].target)
-            frame = _frame(
-                own,
-                [*predicted, *measured],
-                f"{what} in {own[-1].metric} {own[-1].unit}",
-                zero=is_lift,
-            )
-            series = [
-                Series(
-                    points=predicted, look=mark.look, shape=mark.shape, joined=False, whiskers=True
-                ),
-                Series(points=measured, look="today", shape=2, joined=False, whiskers=True),
-            ]
-            chart = Plot(
-                series,
-                frame,
-                f"Predicted and measured {what}, {title}",
-                ["predicted", "measured in the A/B test"],
-            )
-            aid = "An interval contains an outcome that lies within it, both errors considered."
-            found.append(
-                Figure("outcomes", f"predicted and measured {what}", aid, chart, mark=mark)
-            )
-    return found
+            predicted.append(Point(place - 0.08, lift.value, *_whisker(lift), words))
+            ends_ = (outcome.value - reach, outcome.value + reach)
+            measured.append(Point(place + 0.08, outcome.value, *ends_, words))
+    if not predicted:
+        return []
+    mark = nights[-1].reading.mark(nights[-1].target)
+    frame = _frame(
+        nights, [*predicted, *measured], f"lift in {nights[-1].metric} {nights[-1].unit}"
+    )
+    series = [
+        Series(points=predicted, look=mark.look, shape=mark.shape, joined=False, whiskers=True),
+        Series(points=measured, look="today", shape=2, joined=False, whiskers=True),
+    ]
+    names = ["predicted", "measured in the A/B test"]
+    aid = "An interval contains an outcome that lies within it, both errors considered."
+    chart = Plot(series, frame, f"Predicted and measured lift, {title}", names)
+    return [Figure("outcomes", "predicted and measured lift", aid, chart, mark=mark)]
 
 
-def _frame(
-    nights: Sequence[Night], points: Sequence[Point], title: str, *, zero: bool
-) -> PlotFrame:
+def _frame(nights: Sequence[Night], points: Sequence[Point], title: str) -> PlotFrame:
     stride = max(1, (len(nights) + 5) // 6)
     days = [(float(i), f"{night.run.night:%b %d}") for i, night in enumerate(nights)]
     return PlotFrame(
         x=AxisScale(-0.5, max(len(nights) - 0.5, 0.5)),
-        y=around([v for p in points for v in (p.y, p.low, p.high)], also=[0.0] if zero else []),
-        x_title="run", y_title=title, lines=[(0.0, "no change")] if zero else [], signed=zero, x_ticks=days[::stride],
+        y=around([v for p in points for v in (p.y, p.low, p.high)], also=[0.0]),
+        x_title="run", y_title=title, lines=[(0.0, "no change")], signed=True, x_ticks=days[::stride],
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from counterrank.report.document import (
     Table,
 )
 from counterrank.report.svg import drawn, marker, meter, safe, tag
+from counterrank.texts import sentence
 
 
 def page(document: Document, *, back: str | None = None) -> str:
@@ -165,7 +166,8 @@ def _card(one: Card) -> Markup:
         for chip in one.labels
     ]
     above = tag("small", one.above) if one.above else ""
-    advice = tag("ul", *(tag("li", line) for line in one.advice)) if one.advice else ""
+    remedies = [line for text in one.advice if (line := without_options(text))]
+    advice = tag("ul", *(tag("li", line) for line in remedies)) if remedies else ""
     parts = (
         tag("h2", key(one.mark), " ", one.mark.name),
         tag("p", above, one.number, class_="big"),
@@ -176,6 +178,21 @@ def _card(one: Card) -> Markup:
     )
     look = f"card {one.level} {one.mark.look}"
     return tag("article", *parts, class_=look, data_target=one.mark.name)
+
+
+def without_options(text: str) -> str:
+    """Return advice without what is typed: whoever reads the page first types nothing, and the details have it.
+
+    >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
+    'Name the user.'
+    """
+    ways = (way.partition("--")[0] for way in text.split(", or "))
+    kept = [
+        way.rstrip(" ,:(`.")
+        for way in ways
+        if way.strip(" ,:(`.").lower() not in ("", "say", "give")
+    ]
+    return sentence(", or ".join(kept)) if kept else ""
 
 
 def _chip(chip: Chip) -> Markup:
@@ -250,49 +267,12 @@ def fragment(document: Document) -> str:
     the notebook.
     """
     brief = [one for one in document.walk() if one.detail == BRIEF]
-    style = "width:100%;height:760px;border:1px solid #8884;border-radius:10px"
+    shown = [one.data if isinstance(one, Figure) and one.data else one for one in brief]
     frame = tag(
-        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads", srcdoc=page(document), style=style,
+        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
+        srcdoc=page(document),
     )  # fmt: skip
-    whole = tag("details", tag("summary", "The whole report"), frame, style="margin-top:.8em")
-    body = [tag("p", tag("b", document.title)), *map(_simple, brief), whole]
-    return str(tag("div", *body, style="max-width:60em;line-height:1.45"))
-
-
-def _simple(one: Block) -> Markup:
-    """Return a block without the page's style sheet, which a notebook does not have."""
-    if isinstance(one, Scorecard):
-        return Markup("").join(map(_simple_card, one.cards))
-    if isinstance(one, Figure):
-        return _simple_table(one.data) if one.data is not None else Markup("")
-    if isinstance(one, Table):
-        return _simple_table(one)
-    if isinstance(one, Note):
-        return tag("p", f"{SIGNS.get(one.status, '→')} ", tag("b", one.name), f" {one.text}")
-    text = one.text if isinstance(one, (Heading, Paragraph)) else ""
-    bold = isinstance(one, Heading) or (isinstance(one, Paragraph) and one.style == "strong")
-    return tag("p", tag("b", text) if bold else text, style="margin:.2em 0")
-
-
-def _simple_card(card: Card) -> Markup:
-    labels = " · ".join(f"{chip.name}: {chip.text}" for chip in card.labels)
-    lines = [
-        tag("b", f"{card.mark.name}: {card.number}"),
-        f" ({card.interval}). {labels}. {card.sentence} {card.cause}",
-    ]
-    advice = (tag("li", line) for line in card.advice)
-    return tag("p", *lines, style="margin:.2em 0") + tag("ul", *advice)
-
-
-def _simple_table(one: Table) -> Markup:
-    pad = "padding:.15em .7em;text-align:"
-    sides = [f"{pad}{'left' if j < one.texts else 'right'}" for j in range(len(one.head))]
-    looks = {"bold": "font-weight:600", "dim": "opacity:.65", "head": "font-weight:600"}
-    rows = []
-    for index, row in enumerate(one.rows):
-        cells = (tag("td", str(c), style=s) for c, s in zip(row, sides, strict=False))
-        rows.append(tag("tr", *cells, style=looks.get(one.style(index))))
-    head = tag("tr", *(tag("th", h, style=s) for h, s in zip(one.head, sides, strict=True)))
-    caption = tag("caption", one.caption, style="text-align:left") if one.caption else ""
-    style = "margin:.6em 0;border-collapse:collapse;font-variant-numeric:tabular-nums"
-    return tag("table", caption, tag("thead", head), tag("tbody", *rows), style=style)
+    style = tag("style", Markup(asset("notebook.css")))
+    whole = tag("details", tag("summary", "The whole report"), frame)
+    body = (tag("p", tag("b", document.title)), *_body(shown), whole)
+    return str(tag("div", style, *body, class_="counterrank"))

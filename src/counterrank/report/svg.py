@@ -11,7 +11,6 @@ from markupsafe import Markup, escape
 from counterrank.report.charts import (
     Axis,
     AxisScale,
-    Bars,
     Matrices,
     MatrixCard,
     Plot,
@@ -81,7 +80,7 @@ def text(content: Any, x: str, y: float, class_: str, anchor: str = "middle") ->
     return tag("text", content, x=x, y=y, class_=class_, text_anchor=anchor)
 
 
-def drawn(chart: RowChart | Plot | Bars | Matrices) -> Markup:
+def drawn(chart: RowChart | Plot | Matrices) -> Markup:
     """Return a chart as the page shows it; empty when there is nothing to show."""
     if not chart.filled:
         return Markup("")
@@ -89,9 +88,6 @@ def drawn(chart: RowChart | Plot | Bars | Matrices) -> Markup:
         return _rows(chart)
     if isinstance(chart, Plot):
         return legend(chart) + _plot(chart)
-    if isinstance(chart, Bars):
-        bars = (_bar(*row, chart.look) for row in chart.rows)
-        return tag("div", *bars, class_="rows bars chart", role="group", tabindex="0")
     cards = (_matrix_card(card) for card in chart.cards)
     return tag("div", *cards, class_=f"kinds chart {chart.look}", role="group", tabindex="0")
 
@@ -113,16 +109,6 @@ def _rows(chart: RowChart) -> Markup:
     parts = (*_top(scale, chart.axis), *body, _bottom(scale, chart.axis))
     box = {"class_": "rows chart", "role": "group", "aria_label": chart.name, "tabindex": "0"}
     return tag("div", *parts, **box)
-
-
-def _bar(name: str, share: float, shown: str, tip: str, look: str) -> Markup:
-    bar = tag(
-        "svg",
-        tag("rect", x=0, y=9, width="100%", height=12, rx=3, class_="bar-all"),
-        tag("rect", x=0, y=9, width=place(share), height=12, rx=3, class_="bar"),
-        width="100%", height=30, class_=f"track {look}", aria_hidden="true",
-    )  # fmt: skip
-    return labelled(name, bar, shown, class_="row mark", data_tip=tip)
 
 
 def meter(value: float, ends: tuple[float, float], scale: AxisScale, look: str) -> Markup:

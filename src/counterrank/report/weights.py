@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from counterrank.report.charts import (
-    AxisScale,
-    Bars,
     Plot,
     PlotFrame,
     Point,
@@ -31,11 +29,11 @@ PREFERRED = ("ips", "rips", "iips", "order-2")
 
 
 def weights(reading: Reading) -> list[Block]:
-    """Return effective rows, survival curves, the test of mean weights and rare support."""
-    makers = (_effective_rows, _survival, _means, _support)
-    figures = [make(reading, target) for make in makers for target in reading.targets]
+    """Return survival curves, effective rows, the test of mean weights and rare support."""
+    tables = (_effective_rows(reading), _means(reading), _support(reading))
+    figures = [_survival(reading, target) for target in reading.targets]
     lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
-    return section("Can we trust the weights?", "weights", *figures, lead=lead)
+    return section("Can we trust the weights?", "weights", *figures, *tables, lead=lead)
 
 
 def _found(reading: Reading, target: str) -> list[tuple[str, WeightReport]]:
@@ -43,23 +41,21 @@ def _found(reading: Reading, target: str) -> list[tuple[str, WeightReport]]:
     return [(name, found) for name in names if (found := reading.diagnostics(target, name))]
 
 
-def _effective_rows(reading: Reading, target: str) -> Figure:
+def _effective_rows(reading: Reading) -> Table:
     total = reading.log.n
-    bars, rows = [], []
-    for e in reading.of(target):
-        if not known(e.ess) or not total:
-            continue
-        name, ess = e.estimator, count(e.ess)
-        share = min(max(e.ess / total, 0.0), 1.0)
-        found = reading.diagnostics(target, name)
-        cells = (NONE,) * 4
-        if found is not None:
-            cells = (percent(found.rows_carrying_50), percent(found.rows_carrying_90), short(found.tail_index),
-                     percent(found.largest_share))  # fmt: skip
-        tip = f"{name}: {ess} effective rows of {count(total)}\nhalf of the weight on {cells[0]} of the rows"
-        bars.append((name, share, ess, f"{tip}\ntail index {cells[2]}"))
-        rows.append((name, ess, percent(share), *cells))
+    rows = []
+    for target in reading.targets:
+        for e in reading.of(target):
+            found = reading.diagnostics(target, e.estimator)
+            cells = (NONE,) * 4
+            if found is not None:
+                cells = (percent(found.rows_carrying_50), percent(found.rows_carrying_90),
+                         short(found.tail_index), percent(found.largest_share))  # fmt: skip
+            if known(e.ess) and total:
+                share = percent(min(max(e.ess / total, 0.0), 1.0))
+                rows.append((target, e.estimator, count(e.ess), share, *cells))
     head = (
+        "policy",
         "estimator",
         "effective rows",
         "share",
@@ -68,12 +64,10 @@ def _effective_rows(reading: Reading, target: str) -> Figure:
         "tail index",
         "largest row",
     )
-    aid = (
-        f"Of {count(total)} rows, this many carry information. A tail index above 0.7 is a warning."
+    caption = (
+        f"Of {count(total)} rows, this many carry information; a tail index above 0.7 is a warning"
     )
-    data = Table(f"Effective rows of {target}", head, rows)
-    mark = reading.mark(target)
-    return Figure("effective-rows", "effective rows", aid, Bars(bars, mark.look), data, mark)
+    return Table(caption, head, rows, texts=2)
 
 
 def _survival(reading: Reading, target: str) -> Figure | None:
@@ -108,58 +102,40 @@ def _curve(found: WeightReport) -> list[tuple[float, float]]:
     return [(w, s) for w, s in pairs if w >= LIGHT and s > 0]
 
 
-def _means(reading: Reading, target: str) -> Figure | None:
-    # IIPS first: its weights are one ratio each, so they point at the position whose propensities are wrong.
-    ordered = sorted(_found(reading, target), key=lambda one: one[0] != "iips")
-    every = ((n, one, points) for n, one in ordered if (points := list(_mean_points(one))))
-    name, found, points = next(every, ("", None, []))
-    if found is None:
-        return None
-    mark = reading.mark(target)
-    frame = PlotFrame(
-        x=AxisScale(0.5, len(points) + 0.5), y=around([v for p in points for v in (p.y, p.low, p.high)], also=[1.0]),
-        x_title="position", y_title="mean weight", lines=[(1.0, "should be 1")],
-        x_ticks=[(p.x, str(int(p.x))) for p in points][:: max(1, (len(points) + 9) // 10)], height=170,
-    )  # fmt: skip
-    one = Series(points=points, look=mark.look, shape=mark.shape, joined=False, whiskers=True)
-    chart = Plot([one], frame, f"Mean weight of {target} by position")
-    aid = f"Bars that miss 1 mean wrong propensities (p = {short(found.mean_weight_p)} for all positions)."
-    rows = [(str(int(p.x)), short(p.y), short(p.low), short(p.high)) for p in points]
-    data = Table(f"Mean weights of {target}", ("position", "mean weight", "low", "high"), rows)
-    return Figure("mean-weights", f"do the weights of {name} average to 1?", aid, chart, data, mark)
+def _means(reading: Reading) -> Table:
+    """Return the mean weight at each position, which should be 1."""
+    rows = []
+    for target in reading.targets:
+        # IIPS first: its weights are one ratio each, so they point at the position whose propensities are wrong.
+        ordered = sorted(_found(reading, target), key=lambda one: one[0] != "iips")
+        for name, found in ordered[:1]:
+            pairs = zip(found.mean_weight, found.mean_weight_z, strict=True)
+            rows += [
+                (target, name, str(k), short(mean), short(z))
+                for k, (mean, z) in enumerate(pairs, start=1)
+                if known(mean)
+            ]
+    head = ("policy", "weights of", "position", "mean weight", "standard errors from 1")
+    return Table(
+        "Mean weights should be 1; far from it, propensities are wrong", head, rows, texts=2
+    )
 
 
-def _mean_points(found: WeightReport) -> Iterator[Point]:
-    pairs = zip(found.mean_weight, found.mean_weight_z, strict=True)
-    for k, (mean, z) in enumerate(pairs, start=1):
-        if not known(mean):
+def _support(reading: Reading) -> Table:
+    """Return what the logger rarely or never shows of each target."""
+    rows = []
+    for target in reading.targets:
+        found = reading.support(target)
+        if found is None or not max(found.rare_share, default=0.0) > 0:
             continue
-        tip = f"position {k}: mean weight {short(mean)}"
-        if not known(z) or (not z and mean != 1):  # one ranking or unit: its error is not known
-            yield Point(float(k), mean, tip=tip)
-            continue
-        # The log holds z = (mean - 1) / error; 2.576 errors are 99 %: there is a bar for each position.
-        reach = 2.576 * abs(mean - 1) / abs(z) if z else 0.0
-        tip += f"\n99 % interval {short(mean - reach)} to {short(mean + reach)}"
-        yield Point(float(k), mean, mean - reach, mean + reach, tip)
-
-
-def _support(reading: Reading, target: str) -> Figure | None:
-    found = reading.support(target)
-    most = max(found.rare_share, default=0.0) if found is not None else 0.0
-    if found is None or not most > 0:
-        return None
-    bars, rows = [], []
-    for k, (r, u) in enumerate(zip(found.rare_share, found.unlogged_share, strict=True), start=1):
-        tip = f"position {k}: {percent(r)} of what {target} shows\n{percent(u)} is never logged"
-        bars.append((f"position {k}", r / most, percent(r), tip))
-        rows.append((str(k), percent(r), percent(u)))
-    items = ", ".join(f"{one.action} ({percent(one.share)})" for one in found.actions)
-    aid = f"Share of what {target} shows that today's policy shows with a probability below {short(found.rare_below)}."
-    aid += f" Most of all: {items}." if items else ""
-    data = Table(f"Support of {target}", ("position", "rarely logged", "never logged"), rows)
-    mark = reading.mark(target)
-    return Figure("support", "support", aid, Bars(bars, mark.look), data, mark)
+        items = ", ".join(f"{one.action} ({percent(one.share)})" for one in found.actions)
+        pairs = zip(found.rare_share, found.unlogged_share, strict=True)
+        for k, (rare, never) in enumerate(pairs, start=1):
+            rows.append((target, str(k), percent(rare), percent(never), items if k == 1 else ""))
+    head = ("policy", "position", "rarely logged", "never logged", "most of all")
+    return Table(
+        "Share of what a policy shows that today's policy rarely or never shows", head, rows
+    )
 
 
 #: Lifts people ask about.
