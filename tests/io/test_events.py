@@ -397,6 +397,31 @@ def test_files_on_dask_and_frames_of_it(shop, tmp_path):
         cr.evaluate(frame, "new", **more)
 
 
+def test_a_file_without_a_column_that_others_have(shop, tmp_path):
+    """JSON Lines leave keys out; a file without any amount is another matter."""
+    log = write(shop.impressions(), tmp_path / "log.parquet")
+    folder = days(shop.table(), tmp_path / "events", "csv", np.random.default_rng(1))
+    write(shop.table().slice(0, 5).drop_columns(["revenue"]), folder / "day9.csv")
+    with pytest.raises(LogError, match="day9.csv has no column 'revenue', which other files"):
+        scan_log(log, events=events(folder), **READING)
+
+
+def test_types_are_those_of_the_whole_file(shop, tmp_path):
+    """Whole amounts first, fractions later; ids that look like numbers first."""
+    table = shop.table()
+    amounts = [None if one is None else float(round(one)) for one in table["revenue"].to_pylist()]
+    amounts[-1] = 0.125
+    table = table.set_column(3, "revenue", pa.array(amounts))
+    hand = np.zeros((N, K))
+    for (_, item, *_, i), amount in zip(shop.events, amounts, strict=True):
+        hand[i, list(shop.items[i]).index(int(item[1:]))] += amount or 0
+    for extension in ("csv", "jsonl"):
+        path = write(table, tmp_path / f"events.{extension}")
+        path.write_text(path.read_text().replace(".0,", ",").replace(".0}", "}"))
+        found = cr.RankingLog.from_frame(shop.impressions(), events=events(path), **READING)
+        np.testing.assert_allclose(found.rewards["revenue"], hand, rtol=1e-12)
+
+
 def test_an_empty_file_of_events(shop, tmp_path):
     log = write(shop.impressions(), tmp_path / "log.parquet")
     empty = write(shop.table().slice(0, 0), tmp_path / "events.parquet")

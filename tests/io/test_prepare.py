@@ -129,3 +129,30 @@ def test_columns_that_differ_by_case_are_not_mixed_up(kit, tmp_path, folder):
     path = kit.write(columns, tmp_path / "log.parquet")
     found = concat(list(scan_log(path).batches()))
     np.testing.assert_array_equal(found.reward, kit.log(kit.make(n=5)).reward)
+
+
+def test_fractions_that_only_later_blocks_have(kit, tmp_path, folder, monkeypatch):
+    """Whole numbers in the first block of text are no reason to refuse what comes later."""
+    from counterrank.io import tables
+
+    monkeypatch.setattr(tables, "BLOCK", 2000)
+    columns = kit.lay_out(kit.make(n=200), "long")
+    columns["reward"] = [float(i % 2) if i < 300 else 0.5 for i in range(len(columns["reward"]))]
+    for name in ("log.csv", "log.jsonl"):
+        whole = {**columns, "reward": [int(r) if r != 0.5 else r for r in columns["reward"]]}
+        path = tmp_path / name
+        if name.endswith("csv"):
+            lines = [
+                ",".join(whole),
+                *(",".join(map(str, row)) for row in zip(*whole.values(), strict=True)),
+            ]
+        else:
+            import json
+
+            lines = [
+                json.dumps(dict(zip(whole, row, strict=True)))
+                for row in zip(*whole.values(), strict=True)
+            ]
+        path.write_text("\n".join(lines) + "\n")
+        found = concat(list(scan_log(path).batches()))
+        assert found.reward.sum() == pytest.approx(sum(columns["reward"]))

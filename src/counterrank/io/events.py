@@ -108,6 +108,13 @@ class Events:
         return int(float(found[1]) * _UNITS[found[2]] * 1e6)
 
     @property
+    def used(self) -> set[str]:
+        """The columns of events that are looked at."""
+        found = {own for _, own in self.keys} | ({self.time} if self.time else set())
+        texts = self.rewards.values()
+        return found.union(*(sql.Expression(text, "the aggregate").columns for text in texts))
+
+    @property
     def said(self) -> dict[str, str]:
         """How it was written, for the record of a result."""
         joined = ", ".join(a if a == b else f"{a}={b}" for a, b in self.keys)

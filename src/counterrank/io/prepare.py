@@ -27,7 +27,7 @@ from counterrank.data.events import JoinedEvents
 from counterrank.errors import CounterrankError, LogError
 from counterrank.io import sql, tables, values
 from counterrank.io.events import Events, Join, Shares
-from counterrank.io.files import DataFile, expand
+from counterrank.io.files import HARMLESS, DataFile, expand, unpacked_size
 from counterrank.io.spec import Field, LogSpec
 
 #: Where a row comes from: the number of its file, and its own in that file.
@@ -142,7 +142,7 @@ def rankings_of(
     def place(file: int, row: int) -> str:
         return f"row {row}" if one else f"{paths[file]}: row {row}"
 
-    with _connected(files, _physical(spec, events), events) as opened:
+    with _connected(files, _physical(spec, events), events, _csv_types(spec)) as opened:
         yield from _cut(opened, spec, place, _attached(opened, spec, events, report))
 
 
@@ -241,10 +241,12 @@ def events_table(opened: Any, events: Events) -> dict[str, pa.DataType]:
     """Make a table `events` of all events, numbered, and return its columns."""
     if isinstance(events.path, str):
         files = expand(events.path)
-        columns = list(dict.fromkeys(item.name for file in files for item in tables.schema(file)))
-        view(opened, "events rows", files, columns, lacking=True)
-        number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
-        source = '"events rows"'
+        _refuse_lacking(files, events)
+        found = [_events_of(opened, file, i) for i, file in enumerate(files)]
+        opened.execute(f'CREATE TEMP VIEW "events rows" AS {" UNION ALL BY NAME ".join(found)}')
+        answer = opened.execute('SELECT * FROM "events rows" LIMIT 0')
+        columns = [one[0] for one in answer.description if one[0] not in (FILE, ROW)]
+        number, source = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"', '"events rows"'
     else:
         from counterrank.io.reading import as_table
 
@@ -257,6 +259,56 @@ def events_table(opened: Any, events: Events) -> dict[str, pa.DataType]:
     )
     schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
     return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
+    """Raise when a file lacks a column that is used and others have: its events would count as none."""
+    known = [
+        {item.name for item in tables.schema(file)} | {*dict(file.partitions)} for file in files
+    ]
+    for name in sorted(events.used & set().union(*known)):
+        for file, names in zip(files, known, strict=True):
+            if name not in names:
+                raise LogError(
+                    f"{file.path} has no column '{name}', which other files of the events have",
+                    remedy="write it there too, with nulls where it is not known",
+                )
+
+
+def _events_of(opened: Any, file: DataFile, number: int) -> str:
+    """Return a query of a file of events, all of its columns; the types are those of the whole file."""
+    where = f'{number}::INTEGER AS "{FILE}", row_number() OVER () AS "{ROW}"'
+    said = "".join(f", {_scalar(value)} AS {sql.name(key)}" for key, value in file.partitions)
+    reader = _reader(file) if _is_local(file) else ""
+    if reader:
+        return f"SELECT *, {where}{said} FROM {reader}"
+    stored = sql.name(f"events {number}")
+    with _stream(tables.batches(file)) as stream:
+        opened.register("reader", stream)
+        opened.execute(f"CREATE TEMP TABLE {stored} AS FROM reader")
+        opened.unregister("reader")
+    return f"SELECT *, {where} FROM {stored}"
+
+
+def _reader(file: DataFile) -> str:
+    """Return DuckDB's own reader of a file, where it has one."""
+    path = sql.literal(os.path.abspath(file.path))
+    if file.format == "parquet":
+        return f"read_parquet({path})"
+    # Refuses what unpacks without end.
+    unpacked_size(file, HARMLESS)
+    if file.format == "csv":
+        between, point = sql.literal(tables.delimiter(file)), sql.literal(file.decimal)
+        return (
+            f"read_csv({path}, delim = {between}, header = true, sample_size = -1, "
+            f"decimal_separator = {point})"
+        )
+    if file.format == "jsonl":
+        return (
+            f"read_json({path}, format = 'newline_delimited', sample_size = -1, "
+            "maximum_object_size = 4194304)"
+        )
+    return ""
 
 
 #: Takes a call to read all pieces again, from the first.
@@ -391,21 +443,22 @@ def _plain(table: pa.Table) -> pa.Table:
 
 @contextmanager
 def _connected(
-    source: Sequence[DataFile] | pa.Table, columns: Sequence[str], events: Events | None = None
-) -> Iterator[Any]:
+    source: Sequence[DataFile] | pa.Table, columns: Sequence[str], events: Events | None = None,
+    types: tables.Types = None,
+) -> Iterator[Any]:  # fmt: skip
     """Open a connection with a view `log` of the rows; what DuckDB raises becomes one message."""
     import duckdb
 
     room = Room()
     files = [] if isinstance(source, pa.Table) else list(source)
     beside = expand(events.path) if events is not None and isinstance(events.path, str) else []
-    native = [os.path.abspath(f.path) for f in (*files, *beside) if _is_native(f)]
+    native = [os.path.abspath(f.path) for f in (*files, *beside) if _is_local(f)]
     try:
         with sql.connection(native, folder=room.path) as opened:
             if isinstance(source, pa.Table):
                 opened.register("log", source)
             elif files:
-                view(opened, "log", files, columns)
+                view(opened, "log", files, columns, types)
             yield opened
     except duckdb.Error as problem:
         raise LogError(f"the rows cannot be put together: {sql.reason(problem)}") from None
@@ -413,19 +466,24 @@ def _connected(
         room.close()
 
 
+def _is_local(file: DataFile) -> bool:
+    """Whether DuckDB can reach a file; patterns in a name it would take for such."""
+    return not stores.is_url(file.path) and not glob.has_magic(file.path)
+
+
 def _is_native(file: DataFile) -> bool:
-    """Whether DuckDB reads a file by itself; patterns in a name it would take for such."""
-    return (
-        file.format == "parquet" and not stores.is_url(file.path) and not glob.has_magic(file.path)
-    )
+    """Whether DuckDB reads a file by itself, as we would."""
+    return file.format == "parquet" and _is_local(file)
 
 
 def view(
-    opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str], *, lacking: bool = False
+    opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str],
+    types: tables.Types = None,
 ) -> None:  # fmt: skip
-    """Make a view of some columns of files, with the place of each row; `lacking` ones are null.
+    """Make a view of some columns of files, with the place of each row.
 
-    What DuckDB does not read by itself it gets from our own reader, and keeps in its folder.
+    What DuckDB does not read by itself it gets from our own reader, and keeps in its folder. `types` are
+    those of columns that hold numbers.
     """
     lower = [column.lower() for column in columns]
     for column in columns:
@@ -433,14 +491,11 @@ def view(
             raise LogError(f"there are two columns called '{column}' but for the case of letters")
     parts = []
     for number, file in enumerate(files):
-        if lacking and file.table is None:
-            missing = {*columns} - {item.name for item in tables.schema(file)}
-            file = replace(file, table=pa.schema([(column, pa.null()) for column in missing]))
         if _is_native(file) and not _has_twins(file):
             parts.append(_native(file, number, columns))
         else:
             stored = sql.name(f"{name} {number}")
-            with _stream(_numbered(file, number, columns)) as reader:
+            with _stream(_numbered(file, number, columns, types)) as reader:
                 opened.register("reader", reader)
                 opened.execute(f"CREATE TEMP TABLE {stored} AS FROM reader")
                 opened.unregister("reader")
@@ -503,15 +558,25 @@ def _stream(pieces: Iterator[pa.Table]) -> Iterator[Any]:
         raise
 
 
-def _numbered(file: DataFile, number: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+def _numbered(
+    file: DataFile, number: int, columns: Sequence[str], types: tables.Types = None
+) -> Iterator[pa.Table]:
     row = 0
-    for piece in tables.batches(file, columns):
+    for piece in tables.batches(file, columns, types=types):
         place = pa.array(np.arange(row, row + piece.num_rows, dtype=np.int64))
         row += piece.num_rows
         source = pa.repeat(pa.scalar(number, pa.int32()), piece.num_rows)
-        yield _plain(piece).append_column(FILE, source).append_column(ROW, place)
+        yield _plain(_cast(piece, types)).append_column(FILE, source).append_column(ROW, place)
     if not row:
         raise LogError(f"{file.path} is empty: it has columns but no rows")
+
+
+def _cast(piece: pa.Table, types: tables.Types) -> pa.Table:
+    """Return a piece whose whole numbers are fractions where later pieces may have some."""
+    for j, item in enumerate(piece.schema):
+        if pa.types.is_integer(item.type) and item.name in (types or {}):
+            piece = piece.set_column(j, item.name, piece.column(j).cast(pa.float64()))
+    return piece
 
 
 def _cut(

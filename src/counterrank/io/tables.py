@@ -349,6 +349,11 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
     return delimiter, names
 
 
+def delimiter(file: DataFile) -> str:
+    """Return what stands between the columns of a CSV file."""
+    return _header(file)[0]
+
+
 def _refuse_wide(file: DataFile, columns: int) -> None:
     if columns > MOST_COLUMNS:
         raise LogError(
