@@ -128,6 +128,20 @@ def test_bad_usage_is_one_clear_message_and_no_file(
     assert not list(tmp_path.iterdir())
 
 
+def test_without_a_target_a_log_is_described(counterrank, simulated: Path, tmp_path: Path):
+    found = counterrank("evaluate", simulated)
+    assert found.code == 0, found.err
+    first, audit, *_, targets, following = found.out.splitlines()
+    assert first.startswith("3,000 rankings of 4 positions; today's policy earned ")
+    assert audit.startswith("Audit: ") and " passed · " in audit
+    assert targets == "Columns that look like targets: new."
+    command = following.removeprefix("Next: counterrank ").split()
+    assert counterrank(*command, "--estimators", "ips").code == 0
+    (tmp_path / "log.csv").write_text(LINES)
+    assert "look like targets: new." in counterrank("evaluate", "log.csv").out
+    assert counterrank("evaluate", "log.csv", "--require", "reliable").code == 2
+
+
 def test_require_exits_with_one_when_the_evidence_is_poor(counterrank, tmp_path):
     simulated = counterrank("simulate", "--n", 200, "--k", 8, "--out", "poor.parquet")
     assert simulated.code == 0

@@ -114,7 +114,7 @@ def test_policies_are_targets_where_none_is_named(counterrank, tmp_path: Path):
     )
     out = counterrank("run", job)
     assert out.code == 0 and "new" in out.out
-    told = counterrank("evaluate", "log.jsonl", "--logger", "softmax")
+    told = counterrank("evaluate", "log.jsonl", "--logger", "softmax", "--json", "r.json")
     assert told.code == 2 and "--target" in told.err
 
 

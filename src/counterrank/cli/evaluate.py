@@ -2,11 +2,12 @@
 
 import shlex
 import sys
+from typing import Any
 
 import click
 
 from counterrank.cli.calls import Call, command
-from counterrank.cli.console import showing_progress, write
+from counterrank.cli.console import results_console, showing_progress, write
 
 _EVALUATE = """Examples:
 
@@ -43,7 +44,10 @@ def evaluate(call: Call) -> None:
     if lists:
         given["target_lists"] = lists
     if not targets:
-        raise click.MissingParameter(param_hint="'--target'", param_type="option")
+        # A job that wants a result must not pass for done.
+        if call.outputs or call.get("require"):
+            raise click.MissingParameter(param_hint="'--target'", param_type="option")
+        return _overview(call)
     if curve := call.get("position_curve"):
         names = given.get("estimators")
         given["estimators"] = with_position_curve(
@@ -69,6 +73,69 @@ def evaluate(call: Call) -> None:
     elif required and not evaluation.meets(result.verdict.level, required):
         click.echo(f"evidence is {result.verdict.level}, {required} was required", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _overview(call: Call) -> None:
+    """Print what a log holds and what could be evaluated, for somebody who has named no target yet."""
+    from counterrank.audit import audit_file
+    from counterrank.io import opened
+    from counterrank.report import plain
+
+    reading = call.reading
+    log = opened(call.log, (), needs_targets=False, require_propensity=False, **reading)
+    with showing_progress(enabled=not call.quiet), log as (source, _):
+        rows, total, squares = source.reduce(_earned, label="reading")
+        audit = audit_file(call.log, **reading)
+    mean = total / rows
+    error = max(squares / rows - mean**2, 0.0) ** 0.5 / rows**0.5
+    lines = [
+        f"{int(rows):,} rankings of {source.first.K} positions; today's policy earned "
+        f"{plain(mean, error)} per ranking.",
+        *(f"Audit: {line}" for line in audit.summary().splitlines()[:4]),
+        *_candidates(call),
+    ]
+    results_console().print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _earned(batch: Any) -> Any:
+    """Return the number of rankings, what they earned, and its squares."""
+    import numpy as np
+
+    earned = batch.reward @ batch.position_weights
+    return np.array([len(earned), earned.sum(), (earned**2).sum()])
+
+
+def _candidates(call: Call) -> list[str]:
+    """Return which columns look like targets, and the next command."""
+    from counterrank.io import columns_of, guess_log, sample_of
+
+    if not isinstance(call.log, str):
+        return ["Name a target with --target."]
+    table = sample_of(call.log)
+    known = {
+        role: one
+        for role, one in columns_of(call.get("columns") or {}).items()
+        if isinstance(one, str)
+    }
+    guess = guess_log(table, known)
+    # Numbered columns stand for lists.
+    stems = {
+        name[:-2]
+        for name in table.column_names
+        if name.endswith("_1") and name[:2] not in ("x_", "z_")
+    }
+    targets = list(guess.targets) or sorted(
+        stems - {*known.values(), "action", "reward", "propensity"}
+    )
+    if not targets:
+        return [
+            "No column looks like a target; name one with --target, or give --policy NAME=KIND."
+        ]
+    words = ["counterrank", "evaluate", call.log, "--target", targets[0]]
+    if guess.policies:
+        words += ["--logger", guess.logger]
+        words += [f"--policy={name}={kind}" for name, kind in guess.policies.items()]
+    return [f"Columns that look like targets: {', '.join(targets)}.", f"Next: {shlex.join(words)}"]
 
 
 def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:

@@ -295,7 +295,11 @@ def _policies(
     if "propensity" in columns:
         skip = {*sample.taken, *columns.values()}
         like = [
-            one for one in sample.names if one not in skip and _probabilities(sample, one, columns)
+            one
+            for one in sample.names
+            if one not in skip
+            and not one.endswith("_dist")
+            and _probabilities(sample, one, columns)
         ]
         sample.taken.update(like)
         notes.append(f"targets: {', '.join(like) or 'none found'}")
