@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.audit.findings import GROUPED_ROWS, Check, Subject, Tally
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete
 from counterrank.audit.groups import coded, formed_weights
 from counterrank.audit.reward_rates import design_effect
 from counterrank.audit.rewards import position_rates
@@ -33,7 +33,7 @@ class LiftByHalves(Check):
     """
 
     name = "lift-by-halves"
-    most = GROUPED_ROWS
+    most = 2 * SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
@@ -42,23 +42,25 @@ class LiftByHalves(Check):
             if subject.time is None
             else coded(days_of(batch, subject.time))
         )
-        used = subject.used(batch)
+        # Padding has no reward; only its weights have to be kept out.
+        used = None if complete(batch) else subject.used(batch)
         alpha = batch.position_weights
-        earned = np.where(used, batch.reward, 0.0) @ alpha
-        rate = position_rates(subject.first)
-        scale = float(np.abs(subject.first.reward).sum()) / max(
-            float((subject.first.reward != 0).sum()), 1.0
-        )
+        earned = batch.reward @ alpha
+        first = subject.first.reward
+        typical = float(np.abs(first).sum()) / max(float((first != 0).sum()), 1.0)
+        off = batch.reward - position_rates(subject.first) * typical
         parts: dict[tuple[str, ...], Floats] = {}
         for name in subject.targets:
             w = formed_weights(batch, name, subject)
             if w is None:
                 continue
-            lift = np.where(used, (w - 1.0) * batch.reward, 0.0) @ alpha
+            lift = (w * batch.reward) @ alpha - earned
             with np.errstate(divide="ignore"):
-                away = np.where(used, np.clip(np.log(w), -CUT, CUT), 0.0)
-            away = np.where(used, away - away.sum(axis=0) / np.maximum(used.sum(axis=0), 1), 0.0)
-            local = np.where(used, batch.reward - rate * scale, 0.0) * away @ alpha
+                away = np.clip(np.log(w), -CUT, CUT)
+            away -= away.mean(axis=0)
+            if used is not None:
+                away *= used
+            local = (off * away) @ alpha
             rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
             if batch.unit is not None:
                 sums = [np.bincount(batch.bucket, one, 1024) for one in rows]

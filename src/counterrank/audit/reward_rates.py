@@ -43,7 +43,7 @@ class RewardRates(Check):
     """Rewards are not lost in one group, on one day, or in one group from a day on."""
 
     name = LEVEL
-    most = 4 * SAMPLED_ROWS
+    most = 2 * SAMPLED_ROWS
 
     def partial(self, batch: RankingLog, subject: Subject) -> Tally:
         """Count rows and sum rewarded items and their squares, by level, by day and by both."""
