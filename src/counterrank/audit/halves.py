@@ -15,8 +15,9 @@ from counterrank.data.log import RankingLog
 from counterrank.findings import PASSED, WARNED, Finding
 from counterrank.statistics import two_sided
 
-#: False alarms per log, over all targets and both statistics.
-CHANCE = 1e-3
+#: False alarms per log, over all targets and both statistics: by time, and by the order of rows, which may
+#: be any order.
+CHANCE, CHANCE_OF_ROWS = 1e-3, 1e-5
 #: Rows of a half.
 FEWEST = 500
 #: Logarithms of weights are cut here: heavy weights would decide alone.
@@ -77,7 +78,8 @@ class LiftByHalves(Check):
         names = list(dict.fromkeys(key[1] for key in tally.parts))
         for name in names:
             halves = _halves(name, tally, by_day=subject.time is not None)
-            found += _changed(name, halves, tally.parts.get(("units", name)), len(names))
+            chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(names))
+            found += _changed(name, halves, tally.parts.get(("units", name)), chance)
         if not names:
             return []
         return found or [Finding(self.name, PASSED, "the lift is alike in both halves of the log")]
@@ -93,7 +95,7 @@ def _halves(name: str, tally: Tally, *, by_day: bool) -> tuple[Floats, Floats]:
 
 
 def _changed(
-    name: str, halves: tuple[Floats, Floats], units: Floats | None, targets: int
+    name: str, halves: tuple[Floats, Floats], units: Floats | None, chance: float
 ) -> Iterator[Finding]:
     first, second = halves
     if min(first[0], second[0]) < FEWEST or min(first[1], second[1]) <= 0:
@@ -105,7 +107,7 @@ def _changed(
         design = 1.0 if units is None else design_effect(units[[0, at, at + 1]])
         p = two_sided(one - two, math.sqrt(design) * math.hypot(error, other))
         mean = abs(one + two) / 2
-        if p * 2 * targets <= CHANCE and abs(one - two) > MATERIAL * mean:
+        if p <= chance and abs(one - two) > MATERIAL * mean:
             yield Finding(
                 LiftByHalves.name,
                 WARNED,

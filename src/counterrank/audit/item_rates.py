@@ -25,10 +25,10 @@ BINS, DECILES = 4096, 10
 #: False alarms per log, Bonferroni over what is tested.
 CHANCE = 1e-4
 #: A category is apart at this factor from others that are alike within the second one.
-APART, ALIKE = 1.7, 1.35
+APART, ALIKE = 2.5, 1.6
 #: Popular items are compared with as many that come after them: at this factor fewer rewards, and from
 #: this many items on.
-FEWER, FEWEST = 0.75, 5
+FEWER, FEWEST = 0.75, 8
 #: Rewards of an item none of which is 1, by chance, and of all such items.
 NONE_IS_ONE, SEVERAL = 1e-6, 20
 
@@ -76,7 +76,11 @@ class ItemRates(Check):
         if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
             return self.skipped("there is one reward a page")
         factor = _by_score(tally.sums["items"])
-        found = [*_counted_twice(tally), *_popular(tally.sums["items"], factor)]
+        found = list(_counted_twice(tally))
+        # Without scores nobody knows what should be liked: in search, all results of a query that
+        # everyone asks are shown often, and one is wanted.
+        if isinstance(subject.first.propensity, Scored):
+            found += _popular(tally.sums["items"], factor)
         kinds = [name for name in tally.sums if name.startswith("kind ")]
         for name in kinds:
             labels = subject.first.categories_of_items[name.removeprefix("kind ")]
@@ -153,7 +157,7 @@ def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
     shown, expected, observed = items[0].sum(axis=1), items[0] @ factor, items[1].sum(axis=1)
     order = np.argsort(-shown, kind="stable")
     order = order[expected[order] >= 5]
-    sizes = [size for size in (5, 8, 12, 20, 30, 50, 80) if FEWEST <= size <= len(order) // 2]
+    sizes = [size for size in (8, 12, 20, 30, 50, 80) if FEWEST <= size <= len(order) // 2]
     for size in sizes:
         rates = [
             _ratio(expected[part], observed[part])

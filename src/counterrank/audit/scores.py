@@ -229,9 +229,13 @@ def one_temperature(likelihood: Floats) -> bool:
     """
     from scipy import special
 
-    by_position = [best_temperature(one)[1] for one in likelihood.T if np.ptp(one) > 0]
-    gain = 2 * (sum(by_position) - best_temperature(likelihood.sum(axis=1))[1])
-    return bool(special.chdtrc(max(len(by_position) - 1, 1), max(gain, 0.0)) > LIMITING)
+    # Positions without a choice, or with equal scores, are alike at every temperature.
+    varies = np.ptp(likelihood, axis=0) > 1.0
+    if varies.sum() < 2:
+        return True
+    by_position = sum(best_temperature(one)[1] for one in likelihood.T[varies])
+    gain = 2 * (by_position - best_temperature(likelihood[:, varies].sum(axis=1))[1])
+    return bool(special.chdtrc(int(varies.sum()) - 1, max(gain, 0.0)) > LIMITING)
 
 
 def _advised(logger: Scored, likelihood: Floats) -> str:

@@ -18,6 +18,8 @@ BINS, REACH = 80, 4.0
 FEWEST = 5
 #: Rows with scores of another request, as a share, and in standard errors.
 SHARE, BEYOND = 0.08, 6.0
+#: Distance of the usual correlation from none, in widths of its distribution.
+NARROW = 3.0
 #: Scores that equal one value, as a share of all, and so many times as many as the next value has.
 EQUAL, TIMES = 0.01, 10.0
 #: Rows of a batch that are looked at.
@@ -166,6 +168,11 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
     below, mirrored = own[: middle + 1].sum(), own[min(2 * mode - middle, BINS) :].sum()
     share = 2 * float(below - mirrored) / float(own.sum())
     error = 2 * math.sqrt(float(below + mirrored) + 1.0) / float(own.sum())
+    # Rows whose correlations differ much among themselves may have none as well.
+    right = own[mode:]
+    width = math.sqrt(float(right @ np.arange(len(right)) ** 2) / float(right.sum()))
+    if mode - middle < NARROW * width:
+        return
     if share > SHARE and share > BEYOND * error:
         yield Finding(
             TargetScores.name,
