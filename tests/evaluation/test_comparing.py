@@ -75,7 +75,7 @@ def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
 
 def test_rivals_are_the_plain_ones_that_assume_less():
     jobs, found = made(
-        estimate("iips"), estimate("order-2", 1.3), estimate("rips", 1.1), estimate("snips", 9.0),
+        estimate("iips"), estimate("order-2", 1.3), estimate("rips", 1.1), estimate("snrips", 9.0),
         estimate("ips", 0.7), estimate("ips", 5.0, target="other"),
     )  # fmt: skip
     made_by = rivals(found[0], found, jobs, Pairs({("iips", "rips"): 0.4}, default=9.0))
@@ -84,6 +84,13 @@ def test_rivals_are_the_plain_ones_that_assume_less():
     assert [one.stderr for one in made_by] == pytest.approx([9.0, 0.4, 9.0])
     assert [one.name for one in rivals(found[1], found, jobs, Pairs())] == ["ips"]
     assert rivals(found[4], found, jobs, Pairs()) == []
+
+
+def test_self_normalised_whole_rankings_judge_as_ips_does():
+    jobs, found = made(estimate("iips"), estimate("rips", 1.1), estimate("snips", 0.6))
+    made_by = rivals(found[0], found, jobs, Pairs({("rips", "snips"): 0.1}, default=9.0))
+    # Where both differ beyond chance, it is RIPS that assumes more.
+    assert [(one.name, one.usable) for one in made_by] == [("rips", False), ("snips", True)]
 
 
 def test_a_rival_that_is_contradicted_itself_is_no_judge():

@@ -51,7 +51,7 @@ def rivals(
     plain = [
         (job, one)
         for job, one in zip(jobs, found, strict=True)
-        if job.target == chosen.target and parse(job.name).plain and job is not own
+        if job.target == chosen.target and _judges(job.name) and job is not own
     ]
 
     apart = [
@@ -69,6 +69,14 @@ def rivals(
         )
         for job, one, away in apart
     ]
+
+
+def _judges(name: str) -> bool:
+    """Return whether an estimator judges others: weights alone.
+
+    Self-normalised whole rankings assume as little as IPS, and are often far more precise.
+    """
+    return parse(name).plain or name == "snips"
 
 
 def _contradicted(

@@ -34,7 +34,7 @@ TREE = "tree"
 PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
 #: Summed for every target, named or not: the weights and rivals by which the recommended
 #: estimate is judged.
-PANEL = ("iips", "order-2", "order-3", "rips", "ips")
+PANEL = ("iips", "order-2", "order-3", "rips", "ips", "snips")
 _TRIED = 32
 
 
