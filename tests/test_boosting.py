@@ -48,6 +48,6 @@ def test_kept_trees_are_deterministic():
             "seed": 1,
             "verbose": -1,
         }
-        text = boosting.kept_trees(x, value, options, 3)
-        assert text == boosting.kept_trees(x, value, options, 3)
+        grown = boosting.kept_trees(x, value, options, 3)
+        assert grown == boosting.kept_trees(x, value, options, 3)
         assert text.count("\nTree=") == 3

@@ -1,7 +1,7 @@
 """Gradient boosting: the one place that names its libraries and their options.
 
 scikit-learn's histogram boosting fits models that are used once, inside an evaluation. LightGBM fits
-trees that are kept, because its text format is data that needs no library to be read.
+trees that are kept, because it hands them out as data that needs no library to be read.
 """
 
 from typing import Any
@@ -63,9 +63,9 @@ def kept_options(value: Floats, *, leaves: int, leaf_rows: int, rate: float, see
     }
 
 
-def kept_trees(columns: Floats, value: Floats, options: Json, rounds: int) -> str:
-    """Return LightGBM's trees of values (N,) on columns (N, p), as its text."""
+def kept_trees(columns: Floats, value: Floats, options: Json, rounds: int) -> Json:
+    """Return LightGBM's trees of values (N,) on columns (N, p), as plain data."""
     lightgbm = require("lightgbm", extra="boosting")
     data = lightgbm.Dataset(columns, value)
-    text: str = lightgbm.train(options, data, num_boost_round=rounds).model_to_string()
-    return text
+    grown: Json = lightgbm.train(options, data, num_boost_round=rounds).dump_model()
+    return grown

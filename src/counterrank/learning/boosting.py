@@ -114,9 +114,8 @@ def fit_trees(
     trees = []
     for f in (*range(folds), ALL):
         used = fold[row] != f
-        text = boosting.kept_trees(columns[used], value[used], options, SETTINGS.trees)
-        # A policy file stores the text. Reading it back here makes both agree to the last digit.
-        trees.append(Trees.from_text(text))
+        grown = boosting.kept_trees(columns[used], value[used], options, SETTINGS.trees)
+        trees.append(Trees.of(grown))
     details = {
         "model": "boosting",
         "first": first.details,

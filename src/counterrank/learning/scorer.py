@@ -1,4 +1,4 @@
-"""A fitted reward model as data: numbers in JSON, and LightGBM's text where there are trees."""
+"""A fitted reward model as data: numbers in JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,9 +89,8 @@ class Scorer:
             first = Scorer(self.model.first).to_dict()
             return {
                 "model": "boosting",
-                "format": "lightgbm",
                 "first": first,
-                "trees": self.model.trees[ALL].text,
+                "trees": self.model.trees[ALL].to_dict(),
             }
         raise PolicyError(f"a model of type {type(self.model).__name__} has no form as data")
 
@@ -101,7 +100,7 @@ class Scorer:
         try:
             if data["model"] == "boosting":
                 first = cls.from_dict(data["first"]).model
-                return cls(BoostedModel(first, (Trees.from_text(data["trees"]),), details={}))
+                return cls(BoostedModel(first, (Trees.from_dict(data["trees"]),), details={}))
             predictor = _read(data["predictor"])
             if data["model"] == "click-history":
                 return cls(ClickModel(predictor))
