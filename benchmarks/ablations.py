@@ -20,13 +20,22 @@ import numpy as np
 
 import counterrank as cr
 from benchmarks import accuracy_study, real_rankings
+from counterrank.models import Training, train
 from counterrank.research.simulate import World, true_value
 from counterrank.research.simulate.worlds import parameters
 
 _IN = "counterrank.models."
+
+
+def _plain(source: Any, *, seed: int, rich: bool) -> Training:
+    """Return the sums of a ridge without products of counts and context."""
+    return train(source, seed=seed, rich=False)
+
+
 #: What replaces what, by part.
 PARTS: dict[str, tuple[tuple[str, Any], ...]] = {
     "visibility": ((_IN + "settings.VISIBILITY_LONGEST", 1),),
+    "rich": (("counterrank.estimators.crossfit.train", _plain),),
     "logistic": ((_IN + "linear.with_logistic", lambda model, ridge, training: model),),
     "lists": (("counterrank.estimators.crossfit.fit_lists", lambda *given: None),),
 }
