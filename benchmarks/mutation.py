@@ -134,7 +134,6 @@ FILES: dict[str, tuple[str, ...]] = {
     "evaluation/passing.py": PASS,
     "evaluation/totals.py": (QUANTITY, *PASS),
     "evaluation/segments.py": PASS,
-    "evaluation/widening.py": PASS,
     "estimators/auto/rule.py": (
         "tests/estimators/auto/test_rule.py",
         "tests/estimators/auto/test_auto.py",

@@ -10,7 +10,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError
-from counterrank.evaluation.arms import Earned, Pair
+from counterrank.evaluation.arms import Number, Pair
 
 POLICIES = {"control": np.array([0.5, 0.3, 0.2]), "bold": np.array([0.2, 0.3, 0.5])}
 #: Expected reward of an item at any position.
@@ -112,9 +112,9 @@ def test_an_outcome_that_is_noisy_widens_what_counts_as_held():
     estimate = cr.IIPS().estimate(log.where(log.columns["arm"] == "bold"), "control")
     low, high = estimate.interval()
     outside = high + 0.5 * (high - low)
-    base = Earned(1.0, 0.01)
-    exact = Pair("bold", "control", estimate, Earned(outside, 0.0), base, "reliable")
-    noisy = Pair("bold", "control", estimate, Earned(outside, high - low), base, "reliable")
+    base = Number(1.0, 0.01)
+    exact = Pair("bold", "control", estimate, Number(outside, 0.0), base, "reliable")
+    noisy = Pair("bold", "control", estimate, Number(outside, high - low), base, "reliable")
     assert exact.covered is False and noisy.covered is True
 
 

@@ -17,7 +17,7 @@ from counterrank.evaluation import Comparison, Verdict
 from counterrank.evaluation.arms import (
     FEWEST_ROWS,
     MOST_ARMS,
-    Earned,
+    Number,
     Pair,
     Validation,
     _bias_variance,
@@ -54,7 +54,7 @@ def estimate(
 
 
 def pair(found=None, earned=(1.0, 0.0), base=(0.5, 0.0), source="a", arm="b"):
-    return Pair(source, arm, found or estimate(), Earned(*earned), Earned(*base), "reliable")
+    return Pair(source, arm, found or estimate(), Number(*earned), Number(*base), "reliable")
 
 
 def test_covered_adds_half_widths_in_quadrature():
@@ -126,7 +126,8 @@ def test_the_variance_of_the_mean_error_counts_shared_rows():
         for name in names
     ]
     rows = [
-        Comparison(a, b, 0.0, error(**{a: 1, b: -1}), 0.0, 0.0) for a, b in combinations(names, 2)
+        Comparison(0.0, error(**{a: 1, b: -1}), 0.0, 0.0, better=a, than=b)
+        for a, b in combinations(names, 2)
     ]
     pairs = [pair(one, source="a", arm=one.target) for one in own]
     found = {"a": SimpleNamespace(comparisons=rows)}
@@ -219,7 +220,9 @@ def test_every_arm_is_predicted_from_the_rows_of_each_other(monkeypatch):
 
     def fake(part, others, **options):
         asked.append((part.n, part.reward.mean(), others, options["estimators"], options["seed"]))
-        rows = [Comparison(a, b, 0.0, 0.1, 0.0, 0.0) for a, b in combinations(others, 2)]
+        rows = [
+            Comparison(0.0, 0.1, 0.0, 0.0, better=a, than=b) for a, b in combinations(others, 2)
+        ]
         verdict = Verdict("reliable", targets={others[0]: "directional"})
         return SimpleNamespace(estimate=estimate, comparisons=rows, verdict=verdict)
 

@@ -22,6 +22,8 @@ from counterrank.models.visibility import (
     by_fold,
     effect_grams,
     effects_step,
+    neighbours,
+    pair_part,
     start,
     visibility_step,
 )
@@ -172,3 +174,13 @@ def test_the_form_of_the_world_is_chosen(reward, wanted):
     assert details["model"] == wanted
     losses = details["out_of_fold_mse_of"]
     assert losses[wanted] == min(losses.values()) < losses["ridge"]
+
+
+def test_pair_effects_are_summed_over_shown_neighbours():
+    """The compiled sum against the columns of effects that the fit of visibility uses."""
+    rng = np.random.default_rng(3)
+    action = rng.integers(0, 4, (60, 5))
+    action[rng.random(60) < 0.3, 3:] = -1
+    pair, visible = rng.normal(size=(4, 4)), rng.normal(size=(5, 5))
+    by_columns = np.stack([visible[k] @ neighbours(action, pair, k) for k in range(5)], axis=1)
+    np.testing.assert_allclose(pair_part(action, pair, visible), by_columns, atol=1e-12)

@@ -134,7 +134,7 @@ def test_comparison_puts_the_better_one_first(model):
     text = answer.comparison(sample.reading(model), sample.result(model).comparisons[0])
     assert text.startswith("personalised earns 0.220 clicks per page more than clickbait (adjusted")
     assert "+0.180 to +0.260" in text
-    same = Comparison("a", "b", 0.0, 0.0, 0.0, 0.0)
+    same = Comparison(0.0, 0.0, 0.0, 0.0, better="a", than="b")
     assert (
         answer.comparison(sample.reading(model), same)
         == "a and b do not differ at all on this log."
@@ -163,7 +163,7 @@ def test_one_is_singular(model):
 )
 def test_order_path_is_read_aloud(widths, values, said):
     path = [
-        OrderPoint(k, v, low=v - w, high=v + w)
+        OrderPoint(v, low=v - w, high=v + w, order=k)
         for k, (v, w) in enumerate(zip(values, widths, strict=True))
     ]
     assert said in path_in_words(path)

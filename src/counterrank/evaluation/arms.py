@@ -20,7 +20,7 @@ from counterrank.evaluation.tables import MetricResult
 from counterrank.metrics import Metric, PageFunction, Ratio, measured
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Json, Record, RecordResult, Result, optional
-from counterrank.statistics import Quantity, check_level, critical_value, means_of
+from counterrank.statistics import Number, Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 FEWEST_ROWS = 100
 #: Far more is a column of something else.
 MOST_ARMS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Earned:
-    """What an arm earned per ranking on its own rows; the error counts units."""
-
-    value: float
-    stderr: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +96,9 @@ class Pair:
     source: str
     arm: str
     estimate: Estimate
-    earned: Earned
+    earned: Number
     #: What the predicting arm earned itself: the sign of a lift is against it.
-    base: Earned
+    base: Number
     verdict: str
 
     @property
@@ -320,7 +312,7 @@ def validate(
 
 
 def _validated(
-    metric: str, found: Mapping[str, Evaluation], earned: Mapping[str, Earned], level: float
+    metric: str, found: Mapping[str, Evaluation], earned: Mapping[str, Number], level: float
 ) -> Validation:
     """Return the validation of one metric; of the only one where it has no name."""
     own: dict[str, Evaluation | MetricResult] = {
@@ -343,7 +335,7 @@ def _validated(
     return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, own)), metric)
 
 
-def _earned_of(part: RankingLog, metric: Metric) -> Earned:
+def _earned_of(part: RankingLog, metric: Metric) -> Number:
     """Return what an arm earned of a metric; a ratio's error is that of both its parts."""
     made = [measured(part, measure) for measure in metric.measures]
     if not isinstance(metric.expression, Ratio):
@@ -358,8 +350,8 @@ def _means(part: RankingLog, *measures: RankingLog) -> list[Quantity]:
     return means_of([one.reward @ one.position_weights for one in measures], unit)
 
 
-def _earned(value: Quantity) -> Earned:
-    return Earned(value.value, value.stderr)
+def _earned(value: Quantity) -> Number:
+    return Number(value.value, value.stderr)
 
 
 def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
@@ -414,7 +406,7 @@ def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
     return as_texts(np.asarray(log.columns[arm]))
 
 
-def earned_by(part: RankingLog) -> Earned:
+def earned_by(part: RankingLog) -> Number:
     """Return the mean total reward of a ranking; its error counts units where there are any."""
     return _earned(*_means(part, part))
 

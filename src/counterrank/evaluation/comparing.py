@@ -119,7 +119,9 @@ def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
     own = {one.estimator: one for one in found if one.target == target}
     length = max((len(one.by_position) for one in own.values()), default=0)
     return tuple(
-        OrderPoint(order, one.value, one.stderr, one.low, one.high, one.ess, name)
+        OrderPoint(
+            one.value, one.stderr, one.low, one.high, order=order, ess=one.ess, estimator=name
+        )
         for order, name in order_path(own, length)
         for one in (own[name],)
     )
@@ -147,16 +149,11 @@ def compare(
     both = list(combinations(main, 2))
     found = [_difference(*left, *right, pairs) for left, right in both]
     p_values = holm([one.p_value(level, looks) for one in found])
+    numbers = [one.number(level, looks, len(both)) for one in found]
     return tuple(
         Comparison(
-            left.target, right.target, *_ends(one, level, looks, len(both)), one.allowance, float(p)
+            number.value, number.stderr, number.low, number.high, better=left.target, than=right.target,
+            bias_allowance=one.allowance, p_value=float(p),
         )
-        for ((left, _), (right, _)), one, p in zip(both, found, p_values, strict=True)
-    )
-
-
-def _ends(
-    one: Quantity, level: float, looks: Looks, family: int
-) -> tuple[float, float, float, float]:
-    number = one.number(level, looks, family)
-    return number.value, number.stderr, number.low, number.high
+        for ((left, _), (right, _)), one, number, p in zip(both, found, numbers, p_values, strict=True)
+    )  # fmt: skip

@@ -47,8 +47,8 @@ from counterrank.evaluation.several import (
     metric_results,
 )
 from counterrank.evaluation.tables import Diagnostics, LogSummary, SamplePlan
+from counterrank.evaluation.totals import inflated
 from counterrank.evaluation.weighing import refuse_weights, write_weights
-from counterrank.evaluation.widening import inflated
 from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (
     SINGLE,

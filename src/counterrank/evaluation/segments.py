@@ -207,8 +207,9 @@ def _adjusted(groups: Mapping[Group, Estimate], estimator: str) -> list[Segment]
         )
         rows.append(
             Segment(
-                column, label, one.target, estimator, one.n, one.value, one.stderr, one.low, one.high,
-                one.ess, lift, evidence_of(one), one.flags,
+                one.value, one.stderr, one.low, one.high, column=column, label=label, target=one.target,
+                estimator=estimator, n=one.n, ess=one.ess, lift=lift, evidence=evidence_of(one),
+                flags=one.flags,
             )
         )  # fmt: skip
     return rows

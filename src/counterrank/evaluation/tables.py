@@ -8,6 +8,7 @@ from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.findings import DECISION, ESTIMATORS_SKIPPED, REASONS, Finding
 from counterrank.records import Json, Record, optional, plain, value_of
+from counterrank.statistics import Number
 from counterrank.texts import suggestion
 from counterrank.weights.diagnostics import Support, WeightReport
 
@@ -49,30 +50,24 @@ class LogSummary(Record):
     events: dict[str, int] = optional(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Record):
-    """The difference of two targets on the same rows: `better` less `than`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Number):
+    """The difference of two targets on the same rows: `better` less `than`.
+
+    The interval is Bonferroni-adjusted over all pairs, with both allowances for bias.
+    """
 
     better: str
     than: str
-    value: float
-    stderr: float
-    #: Bonferroni-adjusted over all pairs, with both allowances for bias.
-    low: float
-    high: float
     bias_allowance: float = 0.0
     #: Holm-adjusted over all pairs.
     p_value: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentLift(Record):
+class SegmentLift(Number):
     """The lift in a segment, and its interval adjusted for looking at all segments of a target."""
 
-    value: float
-    stderr: float
-    low: float
-    high: float
     relative: float = float("nan")
     adjusted_low: float = float("nan")
     adjusted_high: float = float("nan")
@@ -80,8 +75,8 @@ class SegmentLift(Record):
     q_value: float = float("nan")
 
 
-@dataclass(frozen=True, slots=True)
-class Segment(Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment(Number):
     """What a target would earn in one group of rows."""
 
     column: str
@@ -89,10 +84,6 @@ class Segment(Record):
     target: str
     estimator: str
     n: int
-    value: float
-    stderr: float
-    low: float
-    high: float
     ess: float
     lift: SegmentLift
     evidence: Level | None = None
@@ -102,15 +93,11 @@ class Segment(Record):
         return f"Segment({self.column}={self.label}, {self.target}: {self.lift.value:+.4g})"
 
 
-@dataclass(frozen=True, slots=True)
-class OrderPoint(Record):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPoint(Number):
     """The estimate of one interaction order: 1 is IIPS, K is IPS."""
 
     order: int
-    value: float
-    stderr: float = float("nan")
-    low: float = float("nan")
-    high: float = float("nan")
     ess: float = float("nan")
     estimator: str = ""
 

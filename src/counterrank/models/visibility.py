@@ -18,6 +18,7 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
+from counterrank.kernels.jit import jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import Layout, blocks_of, expected, indicators, whole_distribution
@@ -127,11 +128,24 @@ def neighbours(action: Ints, pair: Floats, k: int) -> Floats:
 def pair_part(action: Ints, pair: Floats, visible: Floats) -> Floats:
     """Return sum_l visible_kl pair[a_k, a_l] (n, K)."""
     out = np.empty(action.shape)
-    for first in range(0, len(action), _ROWS):
-        rows = slice(first, first + _ROWS)
-        for k in range(action.shape[1]):
-            out[rows, k] = visible[k] @ neighbours(action[rows], pair, k)
+    fill_pairs(np.ascontiguousarray(action), np.ascontiguousarray(pair), visible, out)
     return out
+
+
+@jit
+def fill_pairs(action: Ints, pair: Floats, visible: Floats, out: Floats) -> None:
+    """Fill out (n, K) with the sums over shown neighbours l of visible_kl pair[a_k, a_l]."""
+    K = action.shape[1]
+    for i in range(action.shape[0]):
+        for k in range(K):
+            total = 0.0
+            own = action[i, k]
+            if own >= 0:
+                for other in range(K):
+                    item = action[i, other]
+                    if item >= 0 and other != k:
+                        total += visible[k, other] * pair[own, item]
+            out[i, k] = total
 
 
 def _bounded(part: Floats) -> Floats:
