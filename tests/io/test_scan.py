@@ -14,7 +14,6 @@ from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import SurveyPass
 from counterrank.io.reading import concat, read_part
-from counterrank.io.scanning import _Reservoir
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.survey import batch_rows, sample_rows
 
@@ -220,18 +219,18 @@ def test_a_file_that_was_replaced_is_not_read_by_the_footer_of_the_old_one(kit, 
         assert sum(log.n for log in source.batches()) == source.n == n
 
 
-@pytest.mark.parametrize("rows", [1, 7, 60, 400, 1000])
-def test_a_sample_of_unknown_length_is_the_rows_with_the_smallest_keys(many_parts, rows):
-    _, whole = many_parts
-    drawn = _Reservoir(rows, np.random.default_rng(5))
-    for start in range(0, 1000, 130):
-        part = whole.take(slice(start, min(start + 130, 1000)))
-        picked = drawn.pick(part.n)
-        if len(picked):
-            drawn.add(part.take(picked))
-    keys = np.random.default_rng(5).random(1000)
-    chosen = np.sort(np.argsort(keys)[:rows])
-    np.testing.assert_array_equal(drawn.log().action, whole.action[chosen])
+@pytest.mark.parametrize("rows", [5, 40, 1000])
+def test_a_sample_of_a_condition_is_that_of_the_log_in_memory(kit, tmp_path, rows):
+    columns = kit.make(n=300)
+    path = kit.write(columns, tmp_path / "log.parquet", row_group_size=50)
+    text = "country = 'AT'"
+    source = scan_log(path, targets="new", where=text, segments="country")
+    found = source.sample(rows, np.random.default_rng(4))
+    whole = cr.read_log(path, targets="new", where=text)
+    expected = MemorySource(whole).sample(rows, np.random.default_rng(4))
+    assert found.n == min(rows, columns["country"].count("AT"))
+    np.testing.assert_array_equal(found.action, expected.action)
+    np.testing.assert_array_equal(found.bucket, expected.bucket)
 
 
 def test_a_bad_row_in_a_sample_has_its_own_number(kit, tmp_path):

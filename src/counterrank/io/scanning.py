@@ -26,6 +26,7 @@ from counterrank.data.source import (
     summed,
 )
 from counterrank.errors import ConfigError
+from counterrank.io import tables
 from counterrank.io.adapters import is_adapter
 from counterrank.io.files import TooLargeError
 from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
@@ -196,22 +197,17 @@ class FileSource:
         if len(parts) > most:
             spread = (np.arange(most) + rng.random()) * (len(parts) / most)
             parts = tuple(parts[i] for i in spread.astype(int))
-        if self.n is not None:
-            sample = self._chosen(parts, rows, rng)
-        else:
-            drawn = _Reservoir(rows, rng)
-            for part in parts:
-                for log in read_part(part, self.spec, where=self.where, pick=drawn.pick):
-                    drawn.add(log)
-            sample = drawn.log()
+        sample = self._chosen(parts, rows, rng)
         _give_back()
         if sample.n > _KEPT_ROWS:
             self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
         return sample
 
     def _chosen(self, parts: Sequence[FilePart], rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return rankings of parts whose lengths are known, so that workers know theirs before they read."""
-        lengths = np.array([part.rows for part in parts])
+        """Return rankings by their numbers, so that workers know theirs before they read."""
+        lengths = np.array(list(map_in_order(parts, self._length, threads=self.workers)))
+        if not lengths.any():
+            raise no_match(self.where)
         wanted = _numbers(rows, int(lengths.sum()), rng)
         pairs = zip(parts, np.cumsum(lengths) - lengths, strict=True)
 
@@ -222,6 +218,16 @@ class FileSource:
 
         found = map_in_order(pairs, read, threads=self.workers)
         return concat([log for logs in found for log in logs])
+
+    def _length(self, part: FilePart) -> int:
+        """Return how many rankings of a part are read: those that fit the condition."""
+        where = self.where
+        if where is None:
+            return part.rows
+        pieces = tables.row_groups(
+            part.file, part.groups, where.columns, rows=batch_rows(self.spec)
+        )
+        return sum(len(where.rows(piece)) for piece in pieces)
 
     def _read_first(self) -> RankingLog:
         rows = min(4096, batch_rows(self.spec))
@@ -262,50 +268,6 @@ class _Picked:
         picked: NDArray[np.int64] = self.rows[first:last] - self.seen
         self.seen += n
         return picked
-
-
-class _Reservoir:
-    """The rows with the smallest of uniform keys: a uniform sample, whatever the batches.
-
-    Keys are drawn before rows are decoded, and most batches of a long log add nothing.
-    """
-
-    def __init__(self, rows: int, rng: np.random.Generator) -> None:
-        self.rows, self.rng = rows, rng
-        self.logs: list[RankingLog] = []
-        self.keys, self.fresh, self.bound = np.empty(0), np.empty(0), np.inf
-
-    def pick(self, n: int) -> NDArray[np.int64]:
-        """Return which of the next n rankings may stay."""
-        fresh = self.rng.random(n)
-        # No more than `rows` of one batch can be in the sample, whatever the others hold.
-        own = np.inf if n <= self.rows else np.partition(fresh, self.rows)[self.rows]
-        good = np.flatnonzero(fresh < min(own, self.bound))
-        self.fresh = fresh[good]
-        return good
-
-    def add(self, log: RankingLog) -> None:
-        """Take the rankings that were picked last."""
-        self.logs.append(log)
-        self.keys = np.concatenate([self.keys, self.fresh])
-        if len(self.keys) >= self.rows:
-            self.bound = float(np.partition(self.keys, self.rows - 1)[self.rows - 1])
-        # Not at every batch: letting go copies all that stays.
-        if len(self.keys) > self.rows + self.rows // 4:
-            self._drop()
-
-    def log(self) -> RankingLog:
-        """Return the sample, in the order of the log."""
-        self._drop()
-        return concat(self.logs)
-
-    def _drop(self) -> None:
-        """Let go of rows whose keys are no longer among the smallest."""
-        stay = self.keys <= self.bound
-        ends = np.cumsum([log.n for log in self.logs])
-        pairs = zip(self.logs, np.split(stay, ends[:-1]), strict=False)
-        self.logs = [log.take(np.flatnonzero(rows)) for log, rows in pairs if rows.any()]
-        self.keys = self.keys[stay]
 
 
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
