@@ -227,7 +227,7 @@ class Learned(Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy as JSON, with this result inside; `counterrank.load_policy` reads the policy."""
-        self.policy.save(path, result=self.to_dict(os.path.basename(path)))
+        self.policy.save(path, result=self.to_dict())
 
     def report(self, policy: str | None = None) -> LearningReport:
         """Return what is written down and shown; `policy` names the file that was written."""
