@@ -394,6 +394,22 @@ def test_a_pipe_that_nobody_writes_to_is_refused(
     assert found.code == 2 and said in found.err + found.out
 
 
+@pytest.mark.parametrize("command", ["evaluate", "check"])
+def test_units_of_two_types_are_one_message(counterrank, tmp_path: Path, command: str):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    half = [[0.5]] * 20
+    columns = {"action": [[0], [1]] * 10, "reward": [[1.0]] * 20, "propensity": half, "new": half}
+    (tmp_path / "log").mkdir()
+    for name, unit in (("a", list(range(20))), ("b", [f"u{i}" for i in range(20)])):
+        pq.write_table(pa.table({**columns, "unit": unit}), tmp_path / "log" / f"{name}.parquet")
+    found = counterrank(command, "log", "--target", "new")
+    assert found.code == 2 and "'unit' holds string, but int64" in " ".join(
+        (found.out + found.err).split()
+    )
+
+
 def test_a_job_can_come_through_a_pipe(counterrank, tmp_path: Path):
     (tmp_path / "log.csv").write_text(LINES)
     os.mkfifo(tmp_path / "pipe")

@@ -187,7 +187,7 @@ def _dirty(
         wrong, log = repaired(path, targets, **reading)
     except (ConfigError, MissingExtraError):
         raise
-    except (CounterrankError, OSError) as deeper:
+    except (CounterrankError, OSError, pa.ArrowException) as deeper:
         # A file that cannot be opened at all says the same twice, with and without its name.
         cause = "" if str(deeper) in str(problem) else f"a second look did not help: {deeper}"
         return Audit([Finding("readable", FAILED, what, (remedy,), cause=cause)])
