@@ -11,8 +11,6 @@ import pytest
 from playwright.sync_api import expect
 from tests.report import sample
 
-from counterrank.report import evaluation
-
 pytestmark = pytest.mark.browser
 
 EVIL = "\"><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -33,7 +31,7 @@ def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Ca
 
     def opened(model: dict[str, Any], *, width: int = 1200, scheme: str = "light") -> Shown:
         path = tmp_path / "report.html"
-        path.write_text(evaluation.page(sample.result(model)), encoding="utf-8")
+        path.write_text(sample.page(model), encoding="utf-8")
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
         )
@@ -57,6 +55,9 @@ def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Ca
             page.route("**/*", gate)
 
         shown.page = visit(context, path.as_uri(), watch)
+        shown.page.eval_on_selector_all(
+            "details.more", "all => all.forEach(one => { one.open = true; })"
+        )
         return shown
 
     yield opened
@@ -75,7 +76,7 @@ def test_charts_are_drawn_without_a_word_or_a_request(
     shown = show(model)
     # Marks with a size, not just elements: two targets, every kind of chart.
     sizes = shown.page.eval_on_selector_all(
-        ".dot, .curve, .band, .bar, .matrix rect",
+        ".dot, .curve, .band, .matrix path",
         "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
     )
     assert len(sizes) > 100
@@ -103,7 +104,7 @@ def test_marks_stand_in_the_order_of_their_values(
     )
     # The first chart has the lifts, the second the values.
     lifts, values = (
-        page.eval_on_selector_all(f"#values .figures:nth-of-type({n}) .mark .dot", script)
+        page.eval_on_selector_all(f"#values figure:nth-of-type({n}) .mark .dot", script)
         for n in (1, 2)
     )
     assert lifts[1] < lifts[0]
@@ -267,7 +268,10 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
     assert page.locator("#planning .plot-area").first.is_visible()
-    assert page.pdf(format="A4").startswith(b"%PDF")
+    whole = page.pdf(format="A4")
+    page.eval_on_selector_all("details.more", "all => all.forEach(one => { one.open = false; })")
+    summary = page.pdf(format="A4")
+    assert summary.startswith(b"%PDF") and len(summary) < len(whole)
 
 
 def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
@@ -296,7 +300,7 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg") and "foreignObject" not in text
     words = "".join(root.itertext())
-    assert "today's policy" in words
+    assert "no change" in words
     # The label of the highest tick lies half above its strip.
     inner = [one for one in root.iter("{http://www.w3.org/2000/svg}svg") if one is not root]
     assert inner and all("overflow: visible" in one.attrib["style"] for one in inner)

@@ -63,6 +63,18 @@ def test_long_lists_of_segments_show_both_ends() -> None:
     assert "top and bottom of 40" in text and "s39" in text and "s0" in text and "s20" not in text
 
 
+def test_at_most_three_lines_of_advice() -> None:
+    model = sample.model()
+    model["audit"] = []
+    model["verdict"]["targets"] = dict.fromkeys(sample.TARGETS, "directional")
+    model["verdict"]["reasons"] = [
+        sample.reason(target, check, "warn", "so", f"mend {check} of {target}")
+        for target in sample.TARGETS
+        for check in ("tail", "support")
+    ]
+    assert shown(model).count("→ Mend") == 3
+
+
 @pytest.mark.parametrize("factor", [3e5, 3e8, 1e-9, 1e15, 1e200])
 @pytest.mark.parametrize("width", [80, 110])
 def test_huge_and_tiny_amounts_leave_the_table_whole(factor: float, width: int) -> None:

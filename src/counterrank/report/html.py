@@ -206,7 +206,7 @@ _NARROW = 4
 
 def _table(one: Table) -> Markup:
     sides = ["words" if j < one.texts else "number" for j in range(len(one.head))]
-    wide = len(one.head) > _NARROW
+    wide = len(one.head) > _NARROW or any(isinstance(c, Meter) for row in one.rows for c in row)
     heads = (tag("th", h, scope="col", class_=s) for h, s in zip(one.head, sides, strict=True))
     rows = (_line(one, row, one.style(i), sides, wide=wide) for i, row in enumerate(one.rows))
     shown = tag(

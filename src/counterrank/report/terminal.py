@@ -40,6 +40,8 @@ STYLES = {
     "warned": "yellow", "failed": "bold red", "skipped": "dim", "safe": "green", "open": "yellow",
     "broken": "bold red", "better": "bold", "worse": "bold", "unclear": "bold",
 }  # fmt: skip
+#: Lines of advice for all policies together; the page has the rest.
+MOST_ADVICE = 3
 _STYLE_OF = {"strong": "bold", "lead": "dim", "aid": "dim", "head": "bold underline"}
 
 
@@ -55,8 +57,10 @@ def renderables(document: Document, *, verbose: bool = False) -> Iterator[Render
 
 def _shown(one: Block) -> Iterator[RenderableType]:
     if isinstance(one, Scorecard):
+        left = MOST_ADVICE
         for card in one.cards:
-            yield Padding(_card(card), (1, 0, 0, 0))
+            yield Padding(_card(card, left), (1, 0, 0, 0))
+            left -= min(len(card.advice), left)
     elif isinstance(one, Table):
         yield Padding(_Fitted(one), (1, 0, 0, 0))
     elif isinstance(one, Figure) and one.data is not None:
@@ -74,7 +78,7 @@ def _shown(one: Block) -> Iterator[RenderableType]:
         yield safe(one.text, style)
 
 
-def _card(card: Card) -> RenderableType:
+def _card(card: Card, most: int) -> RenderableType:
     parts: list[Any] = [
         safe(card.mark.name, "bold"),
         "  ",
@@ -83,7 +87,7 @@ def _card(card: Card) -> RenderableType:
     for chip in card.labels:
         parts += ["  ", safe(f"{chip.name}: "), safe(chip, STYLES.get(chip.level, ""))]
     lines = [safe(line) for line in (card.sentence, card.cause) if line]
-    lines += [safe(f"→ {line}") for line in card.advice]
+    lines += [safe(f"→ {line}") for line in card.advice[:most]]
     return Group(UnbrokenText.assemble(*parts), *(Padding(line, (0, 0, 0, 2)) for line in lines))
 
 
