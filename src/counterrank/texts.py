@@ -85,6 +85,21 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
+def without_options(text: str) -> str:
+    """Return advice without what is typed: whoever reads the page first types nothing, and the details have it.
+
+    >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
+    'Name the user.'
+    """
+    ways = (way.partition("--")[0] for way in text.split(", or "))
+    kept = [
+        way.rstrip(" ,:(`.")
+        for way in ways
+        if way.strip(" ,:(`.").lower() not in ("", "say", "give")
+    ]
+    return sentence(", or ".join(kept)) if kept else ""
+
+
 def _runs(names: Iterable[str]) -> list[str]:
     runs: dict[str, list[str]] = {}
     for name in names:

@@ -9,7 +9,7 @@ from counterrank.evaluation import causes_first, what_would_help
 from counterrank.report.document import BRIEF, Block, Card, Chip, Paragraph, Scorecard
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.report.reading import Interval, Reading, column_name, ends
-from counterrank.texts import sentence
+from counterrank.texts import sentence, without_options
 
 if TYPE_CHECKING:
     from counterrank.estimators import Lift
@@ -75,7 +75,12 @@ def _fix(failed: Sequence[Finding]) -> list[str]:
     one = failed[0]
     more = f" {len(failed) - 1} more checks failed, see below." if len(failed) > 1 else ""
     return [
-        " ".join([sentence(one.text), *(sentence(text) for text in (one.cause, one.help) if text)])
+        " ".join(
+            [
+                sentence(one.text),
+                *(sentence(text) for text in (one.cause, without_options(one.help)) if text),
+            ]
+        )
         + more
     ]
 

@@ -34,7 +34,7 @@ from counterrank.report.document import (
     Table,
 )
 from counterrank.report.svg import drawn, marker, meter, safe, tag
-from counterrank.texts import sentence
+from counterrank.texts import without_options
 
 
 def page(document: Document, *, back: str | None = None) -> str:
@@ -166,7 +166,7 @@ def _card(one: Card) -> Markup:
         for chip in one.labels
     ]
     above = tag("small", one.above) if one.above else ""
-    remedies = [line for text in one.advice if (line := without_options(text))]
+    remedies = list(filter(None, map(without_options, one.advice)))
     advice = tag("ul", *(tag("li", line) for line in remedies)) if remedies else ""
     parts = (
         tag("h2", key(one.mark), " ", one.mark.name),
@@ -178,21 +178,6 @@ def _card(one: Card) -> Markup:
     )
     look = f"card {one.level} {one.mark.look}"
     return tag("article", *parts, class_=look, data_target=one.mark.name)
-
-
-def without_options(text: str) -> str:
-    """Return advice without what is typed: whoever reads the page first types nothing, and the details have it.
-
-    >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
-    'Name the user.'
-    """
-    ways = (way.partition("--")[0] for way in text.split(", or "))
-    kept = [
-        way.rstrip(" ,:(`.")
-        for way in ways
-        if way.strip(" ,:(`.").lower() not in ("", "say", "give")
-    ]
-    return sentence(", or ".join(kept)) if kept else ""
 
 
 def _chip(chip: Chip) -> Markup:
