@@ -40,7 +40,7 @@ from counterrank.evaluation.result import LOGGER, Evaluation
 from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, judge
 from counterrank.evaluation.segments import SegmentContext
 from counterrank.evaluation.several import (
-    Together,
+    MetricSet,
     correlations,
     decided,
     guardrail_results,
@@ -349,18 +349,20 @@ def _finish(
             *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
         ]  # fmt: skip
         judged.append(judge(run, part, own, about, supports))
-    all_of = Together.of(dict(zip(metrics.measures, judged, strict=True)), total.totals, options)
-    results = metric_results(metrics, all_of)
-    rails = guardrail_results(metrics, results, all_of)
+    metric_set = MetricSet.of(
+        dict(zip(metrics.measures, judged, strict=True)), total.totals, options
+    )
+    results = metric_results(metrics, metric_set)
+    rails = guardrail_results(metrics, results, metric_set)
     primary = next(one for one in results if one.primary)
     whole = replace(
         assemble(judged[0], findings, supports, command=command),
         verdict=primary.verdict,
         metrics=results,
         guardrails=rails,
-        decision=decided(primary, rails, all_of),
+        decision=decided(primary, rails, metric_set),
         baseline=options.baseline or LOGGER,
-        correlations=correlations(metrics, all_of) if len(results) > 1 else {},
+        correlations=correlations(metrics, metric_set) if len(results) > 1 else {},
     )
     return whole.called(reward=primary.name) if options.rewards else whole
 

@@ -37,7 +37,7 @@ NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Together:
+class MetricSet:
     """All measures with the row totals behind them, and what they are compared with."""
 
     found: Mapping[Measure, JudgedReward]
@@ -49,7 +49,7 @@ class Together:
     @classmethod
     def of(
         cls, found: Mapping[Measure, JudgedReward], totals: Sums | None, options: Options
-    ) -> "Together":
+    ) -> "MetricSet":
         """Return the measures with the places of their plans among the columns of the totals.
 
         The one measure of a log without named rewards has its own totals.
@@ -99,39 +99,41 @@ class Together:
         return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
 
 
-def metric_results(metrics: Metrics, all_of: Together) -> tuple[MetricResult, ...]:
+def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    made = [_result(metric, metrics, all_of) for metric in metrics.every]
+    made = [_result(metric, metrics, metric_set) for metric in metrics.every]
     levels = {
-        target: together(_correlations(metrics, all_of, target), all_of.options.level)
-        for target in all_of.options.targets
+        target: together(_correlations(metrics, metric_set, target), metric_set.options.level)
+        for target in metric_set.options.targets
     }
     return tuple(
-        replace(result, joint=_joint(result, metric, all_of, levels))
+        replace(result, joint=_joint(result, metric, metric_set, levels))
         for result, metric in zip(made, metrics.every, strict=True)
     )
 
 
-def _correlations(metrics: Metrics, all_of: Together, target: str) -> Floats:
-    return correlations_of([all_of.contrast(metric, target).lift for metric in metrics.every])
+def _correlations(metrics: Metrics, metric_set: MetricSet, target: str) -> Floats:
+    return correlations_of([metric_set.contrast(metric, target).lift for metric in metrics.every])
 
 
-def correlations(metrics: Metrics, all_of: Together) -> dict[str, tuple[tuple[float, ...], ...]]:
+def correlations(
+    metrics: Metrics, metric_set: MetricSet
+) -> dict[str, tuple[tuple[float, ...], ...]]:
     """Return for each target the correlations of its lifts in all metrics."""
     return {
-        target: tuple(tuple(row) for row in _correlations(metrics, all_of, target).tolist())
-        for target in all_of.options.targets
-        if target != all_of.options.baseline
+        target: tuple(tuple(row) for row in _correlations(metrics, metric_set, target).tolist())
+        for target in metric_set.options.targets
+        if target != metric_set.options.baseline
     }
 
 
 def _joint(
-    result: MetricResult, metric: Metric, all_of: Together, levels: Mapping[str, float]
+    result: MetricResult, metric: Metric, metric_set: MetricSet, levels: Mapping[str, float]
 ) -> tuple[JointLift, ...]:
     rows = []
-    for target in all_of.options.targets:
+    for target in metric_set.options.targets:
         one = result.estimate(target)
-        error = all_of.contrast(metric, target).relative.stderr
+        error = metric_set.contrast(metric, target).relative.stderr
         lift, relative = one.lift_at(levels[target])
         rows.append(
             JointLift(
@@ -141,16 +143,16 @@ def _joint(
     return tuple(rows)
 
 
-def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
-    found = [all_of.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
-    own = all_of.metric(metric, None)
+def _result(metric: Metric, metrics: Metrics, metric_set: MetricSet) -> MetricResult:
+    found = [metric_set.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
+    own = metric_set.metric(metric, None)
     first = found[0]
     ratio = isinstance(metric.expression, Ratio)
     if ratio:
         estimates = tuple(
-            _ratio_estimate(metric, target, all_of) for target in all_of.options.targets
+            _ratio_estimate(metric, target, metric_set) for target in metric_set.options.targets
         )
-        weakest_of = _weakest(metric, [one.verdict for one in found], all_of)
+        weakest_of = _weakest(metric, [one.verdict for one in found], metric_set)
         return MetricResult(
             metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
             own.stderr, estimates, dict(first.run.recommended),
@@ -164,13 +166,13 @@ def _result(metric: Metric, metrics: Metrics, all_of: Together) -> MetricResult:
     )  # fmt: skip
 
 
-def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
+def _ratio_estimate(metric: Metric, target: str, metric_set: MetricSet) -> Estimate:
     """Return the estimate of a ratio: both parts together, by the delta method."""
-    _, top = all_of.found[metric.measures[0]].recommended(target)
-    contrast, looks = all_of.contrast(metric, target), all_of.options.looks
-    value, level = contrast.value, all_of.options.level
+    _, top = metric_set.found[metric.measures[0]].recommended(target)
+    contrast, looks = metric_set.contrast(metric, target), metric_set.options.looks
+    value, level = contrast.value, metric_set.options.level
     flags: tuple[str, ...] = ()
-    share = all_of.shaky(metric, target)
+    share = metric_set.shaky(metric, target)
     if share > NEAR_ZERO:
         known = (
             "not known"
@@ -181,12 +183,12 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
         target=target, estimator=top.estimator, value=value.value, stderr=value.stderr,
-        by_position=(), ess=top.ess, n=all_of.totals.n, level=level,
+        by_position=(), ess=top.ess, n=metric_set.totals.n, level=level,
         lift=Lift.of(contrast, level, looks, ()), flags=flags, allowance=value.allowance,
         basis=top.basis, contrast=contrast, looks=looks,
     )  # fmt: skip
-    parts = [all_of.found[m].recommended(t)[1] for m in metric.measures
-             for t in dict.fromkeys((target, all_of.options.baseline or target))
+    parts = [metric_set.found[m].recommended(t)[1] for m in metric.measures
+             for t in dict.fromkeys((target, metric_set.options.baseline or target))
              if m.function is not IMPRESSIONS]  # fmt: skip
     missing = next((one for one in parts if not one.estimable), None)
     if missing is not None:
@@ -196,12 +198,12 @@ def _ratio_estimate(metric: Metric, target: str, all_of: Together) -> Estimate:
     return found
 
 
-def _weakest(metric: Metric, verdicts: Sequence[Verdict], all_of: Together) -> Verdict:
+def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_set: MetricSet) -> Verdict:
     """Return the verdict of a ratio: no better than that of its parts, or than its denominator."""
     found: dict[str, list[Finding]] = {}
-    for target in all_of.options.targets:
+    for target in metric_set.options.targets:
         rows = [one for part in verdicts for one in part.reasons if one.target == target]
-        share = all_of.shaky(metric, target)
+        share = metric_set.shaky(metric, target)
         if share > NEAR_ZERO:
             text = f"the denominator of '{metric.text}' is too uncertain"
             status = FAILED if share > AT_ZERO else WARNED
@@ -223,36 +225,36 @@ class _Rail:
 
 
 def guardrail_results(
-    metrics: Metrics, results: Sequence[MetricResult], all_of: Together
+    metrics: Metrics, results: Sequence[MetricResult], metric_set: MetricSet
 ) -> tuple[GuardrailResult, ...]:
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
     by_name = {one.name: one for one in results}
-    for target in all_of.options.targets:
-        if target == all_of.options.baseline:
+    for target in metric_set.options.targets:
+        if target == metric_set.options.baseline:
             continue
         rails = [
             rail
             for guardrail in metrics.guardrails
-            for rail in _rails(guardrail, metrics, by_name, target, all_of)
+            for rail in _rails(guardrail, metrics, by_name, target, metric_set)
         ]
         if not rails:
             continue
-        level = together(_family(rails, all_of), all_of.options.level)
+        level = together(_family(rails, metric_set), metric_set.options.level)
         rows += [_judged(rail, target, level) for rail in rails]
     return tuple(rows)
 
 
 def _rails(
     guardrail: Guardrail, metrics: Metrics, by_name: Mapping[str, MetricResult], target: str,
-    all_of: Together,
+    metric_set: MetricSet,
 ) -> list[_Rail]:  # fmt: skip
     result, metric = by_name[guardrail.metric], metrics.metric(guardrail.metric)
     if not guardrail.by:
-        found = all_of.contrast(metric, target)
+        found = metric_set.contrast(metric, target)
         known = found.relative if guardrail.relative else found.lift
         return [_Rail(guardrail, result.estimate(target), known, result.verdict.of(target))]
-    groups = all_of.found[metric.measures[0]].groups[target]
+    groups = metric_set.found[metric.measures[0]].groups[target]
     labels = guardrail.among([label for column, label in groups if column == guardrail.by])
     return [
         _Rail(guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
@@ -261,7 +263,7 @@ def _rails(
     ]
 
 
-def _family(rails: Sequence[_Rail], all_of: Together) -> Floats:
+def _family(rails: Sequence[_Rail], metric_set: MetricSet) -> Floats:
     """Return the correlations of a target's guardrails; groups of rows stand there as independent."""
     found = np.eye(len(rails))
     known = [index for index, rail in enumerate(rails) if rail.quantity is not None]
@@ -295,15 +297,17 @@ def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
 
 
 def decided(
-    primary: MetricResult, guardrails: Sequence[GuardrailResult], all_of: Together
+    primary: MetricResult, guardrails: Sequence[GuardrailResult], metric_set: MetricSet
 ) -> ShipDecision:
     """Return what to do about the targets that are no baseline.
 
     Of several candidates the best is looked for: to be shipped, each must be better at a level that
     holds for all of them together (Bonferroni).
     """
-    candidates = [target for target in all_of.options.targets if target != all_of.options.baseline]
-    level = 1.0 - (1.0 - all_of.options.level) / max(len(candidates), 1)
+    candidates = [
+        target for target in metric_set.options.targets if target != metric_set.options.baseline
+    ]
+    level = 1.0 - (1.0 - metric_set.options.level) / max(len(candidates), 1)
     standings = []
     for target in candidates:
         one = primary.estimate(target)
