@@ -503,19 +503,21 @@ def test_relevance_may_bend_with_the_context():
     logit = np.where(item == 0, 1.5 * (z**2 - 1), -1.5 * (z**2 - 1)) - 0.5
     click = (rng.random(item.shape) < 1 / (1 + np.exp(-logit))).astype(float)
     fold = np.arange(n) % 3
-    straight, bent = (
+    straight, crossed = (
         fit_history(
-            Rankings(item, x, nonlinear=bends), click, fold, folds=3, variants=(Variant(),)
+            Rankings(item, x, nonlinear=context_slopes), click, fold, folds=3, variants=(Variant(),)
         )[0]
-        for bends in (False, True)
+        for context_slopes in (False, True)
     )
-    encoding = bent.predictor.encoding
+    encoding = crossed.predictor.encoding
     assert encoding.squared.tolist() == [0] and not len(straight.predictor.encoding.squared)
     wanted = (np.minimum(z[:, 0] ** 2, 9.0) - 1) / np.sqrt(2)
     np.testing.assert_allclose(encoding.context_of(x)[:, 2], wanted, atol=1e-12)
-    np.testing.assert_allclose(encoding.unbent(encoding.context_of(x)), encoding.context.apply(x))
+    np.testing.assert_allclose(
+        encoding.linear_context(encoding.context_of(x)), encoding.context.apply(x)
+    )
     losses = [
-        squared_loss(model, Rankings(item, x), click, fold).sum() for model in (straight, bent)
+        squared_loss(model, Rankings(item, x), click, fold).sum() for model in (straight, crossed)
     ]
     assert losses[1] < 0.85 * losses[0]
 
@@ -542,22 +544,25 @@ def test_trust_that_falls_with_the_place_adds_to_the_log_odds():
     fold = rng.integers(3, size=n)
     plain, placed = (
         fit_history(
-            Rankings(item, np.empty((n, 0)), nonlinear=bends),
+            Rankings(item, np.empty((n, 0)), nonlinear=context_slopes),
             click,
             fold,
             folds=3,
             variants=(Variant(),),
         )[0]
-        for bends in (False, True)
+        for context_slopes in (False, True)
     )
     errors = [
         np.sqrt(
             np.mean(
-                (model.expected(Rankings(item, np.empty((n, 0)), nonlinear=bends), fold) - chance)
+                (
+                    model.expected(Rankings(item, np.empty((n, 0)), nonlinear=context_slopes), fold)
+                    - chance
+                )
                 ** 2
             )
         )
-        for bends, model in ((False, plain), (True, placed))
+        for context_slopes, model in ((False, plain), (True, placed))
     ]
 
     assert errors[1] < 0.3 * errors[0]

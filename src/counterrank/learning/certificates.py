@@ -23,7 +23,7 @@ from counterrank.statistics import betting_lower_bound
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CertificateRequest:
     """What a certificate was asked for."""
 
     grade: str
@@ -55,7 +55,7 @@ def certified(
     certifying: Side | Tilted,
     steps: Sequence[Any],
     cap: float,
-    asked: Asked,
+    asked: CertificateRequest,
     rng: np.random.Generator,
 ) -> Certificate:
     """Choose a step on the learning rows, then bound its lift once on the others."""
@@ -146,7 +146,7 @@ def _guarded(
     learning: Side | Tilted,
     certifying: Side | Tilted,
     choice: Choice,
-    asked: Asked,
+    asked: CertificateRequest,
     rng: np.random.Generator,
 ) -> tuple[GuardrailBound, ...]:
     """Return the bounds of all guardrails at the chosen step, from the certifying rows alone."""

@@ -23,7 +23,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.boosting import fit_trees
-from counterrank.learning.certificates import Asked, certified, units_of
+from counterrank.learning.certificates import CertificateRequest, certified, units_of
 from counterrank.learning.checks import (
     range_of,
     refuse_estimated,
@@ -177,7 +177,7 @@ def learn(  # noqa: PLR0913 - the options of a run
         cap = float(np.quantile(learning.drawn.own, SETTINGS.cap))
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
-    asked = Asked(grade, level, known or independent_rows, rails)
+    asked = CertificateRequest(grade, level, known or independent_rows, rails)
     certificate = certified(*sides, steps, cap, asked, rng)
     return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
 

@@ -102,8 +102,8 @@ def draw(
     Each row has random numbers of its own, a function of `seeds` and its number. With `keep`, every
     few blocks of rows are stored in that folder, and found again by a run that was interrupted.
     """
-    told = reporter()
-    told.begin("drawing rankings", log.n)
+    progress = reporter()
+    progress.begin("drawing rankings", log.n)
     size = max(1, _BLOCK // draws)
     # The key holds all that decides the draws; `_found` recognises the model by the list values.
     key = f"{__version__} by row {seeds} {draws} {fingerprint_of(log).of_rows}" if keep else ""
@@ -123,7 +123,7 @@ def draw(
             if path is not None:
                 _stored(path, key, found)
         groups.append(found)
-        told.advance(len(rows))
+        progress.advance(len(rows))
     return _joined(groups)
 
 

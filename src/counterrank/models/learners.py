@@ -84,8 +84,8 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     # Any regressor costs F x K fits, so two folds and a sample, whatever the log's length.
     x, A = context_columns(log), log.n_actions
     fold = log.bucket % LEARNER_FOLDS
-    told = reporter()
-    told.begin("fitting the reward model", LEARNER_FOLDS * log.K)
+    progress = reporter()
+    progress.begin("fitting the reward model", LEARNER_FOLDS * log.K)
     fitted = []
     with boosting.threads_for(log.n):
         for f in range(LEARNER_FOLDS):
@@ -97,7 +97,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
                         features(x[rows], log.action[rows], k, A), log.reward[rows, k]
                     )
                 )
-                told.advance(1)
+                progress.advance(1)
             fitted.append(tuple(by_position))
     details = {
         "model": type(given).__name__,

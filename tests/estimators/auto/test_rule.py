@@ -374,7 +374,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
         "bias-allowance",
     ]
     assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/auto.md)")
-    at_the_line = DEFAULTS.told
+    at_the_line = DEFAULTS.flag_model_share
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
     assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]
     given = of_two_positions(unsupported=np.zeros(3), alone=0.0)
@@ -382,7 +382,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
 
 
 def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():
-    at_the_line = DEFAULTS.reach
+    at_the_line = DEFAULTS.max_model_share
     assert estimate_of(of_two_positions(alone=at_the_line)).estimable
     assert not estimate_of(of_two_positions(alone=at_the_line + 1e-9)).estimable
     unseen = np.array([False, True, True])

@@ -10,7 +10,7 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import Rough, calibration
+from counterrank.estimators.auto.members import CheapPhase, calibration
 from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.auto.state import summarise
 from counterrank.research.simulate import World
@@ -63,9 +63,9 @@ def test_repeated_samples_scatter_around_all_rows_as_the_formula_says(log, fitte
 def test_all_rows_in_the_sample_are_the_plain_sums():
     rng = np.random.default_rng(0)
     fine, totals = rng.normal(size=(3, 3, 7)), rng.normal(size=(1 + 2 + 4, 7))
-    rough = Rough(rng.normal(size=(3, 4, 7)), rng.normal(size=(1 + 3 + 4, 7)), {})
-    last = rough.columns[:, 3].copy(), rough.totals[3].copy()
-    columns, sums = rough.corrected(fine, totals, np.arange(7), 1.0)
+    cheap = CheapPhase(rng.normal(size=(3, 4, 7)), rng.normal(size=(1 + 3 + 4, 7)), {})
+    last = cheap.columns[:, 3].copy(), cheap.totals[3].copy()
+    columns, sums = cheap.corrected(fine, totals, np.arange(7), 1.0)
     np.testing.assert_allclose(columns[:, :3], fine, rtol=1e-12)
     np.testing.assert_allclose(sums[[0, 1, 2, 4, 5, 6, 7]], totals, rtol=1e-12)
     np.testing.assert_array_equal(columns[:, 3], last[0])
@@ -79,19 +79,19 @@ def test_over_all_samples_the_mean_is_that_of_all_rows():
     """
     rng, rate, n = np.random.default_rng(1), 0.3, 4
     fine, totals = rng.normal(size=(3, 3, n)), rng.normal(size=(1 + 2 + 2, n))
-    rough, sums = rng.normal(size=(3, 4, n)), rng.normal(size=(1 + 3 + 2, n))
+    cheap, sums = rng.normal(size=(3, 4, n)), rng.normal(size=(1 + 3 + 2, n))
     earned, mean = rng.normal(size=n), [0.0, 0.0, 0.0]
     for drawn in product((False, True), repeat=n):
         rows = np.flatnonzero(drawn)
         chance = np.where(drawn, rate, 1 - rate).prod()
-        columns, whole = Rough(rough.copy(), sums.copy(), {}).corrected(
+        columns, whole = CheapPhase(cheap.copy(), sums.copy(), {}).corrected(
             fine[:, :, rows], totals[:, rows], rows, rate
         )
         controls = calibration(earned, rows, rate)
         excess = np.where(drawn, 1 / rate, 0.0) - 1
         np.testing.assert_allclose(controls, [excess, excess * earned], atol=1e-12)
         mean = [m + chance * part for m, part in zip(mean, (columns, whole, controls), strict=True)]
-    np.testing.assert_allclose(mean[0], np.concatenate([fine, rough[:, 3:]], axis=1), atol=1e-12)
+    np.testing.assert_allclose(mean[0], np.concatenate([fine, cheap[:, 3:]], axis=1), atol=1e-12)
     wanted = np.concatenate([totals[:3], sums[3:4], totals[3:]])
     np.testing.assert_allclose(mean[1], wanted, atol=1e-12)
     np.testing.assert_allclose(mean[2], 0.0, atol=1e-12)

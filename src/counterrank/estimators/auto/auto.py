@@ -12,7 +12,7 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     MODELS,
-    Rough,
+    CheapPhase,
     calibration,
     corrected,
     covered,
@@ -84,9 +84,9 @@ class AutoPlan(Plan[AutoState]):
         sums = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
         controls = self._controls(view)
         if rows is not None:
-            rough = self._rough(view)
-            sums |= {name: float((w**2).sum()) for name, w in rough.richer.items()}
-            columns, totals = rough.corrected(columns, totals, rows, self.rate)
+            cheap = self._cheap_phase(view)
+            sums |= {name: float((w**2).sum()) for name, w in cheap.other_weights.items()}
+            columns, totals = cheap.corrected(columns, totals, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
             asked, aim = aim, np.zeros((len(aim), batch.n))
             aim[:, rows] = asked / self.rate
@@ -130,7 +130,7 @@ class AutoPlan(Plan[AutoState]):
         draws = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
         return np.flatnonzero(draws.random(batch.n) < self.rate)
 
-    def _rough(self, view: View) -> "Rough":
+    def _cheap_phase(self, view: View) -> "CheapPhase":
         """Return the members on all rows, with the mean reward of a position as the model."""
         assert self.nuisances is not None
         batch = view.batch
@@ -146,8 +146,8 @@ class AutoPlan(Plan[AutoState]):
         means = np.tile(q @ batch.position_weights, (M, 1))
         look = Prediction(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
         shown = batch.action >= 0
-        richer = {name: weights[name] * shown for name in self.members[2:]}
-        return Rough(*self._contributions(batch, weights, look), richer)
+        other_weights = {name: weights[name] * shown for name in self.members[2:]}
+        return CheapPhase(*self._contributions(batch, weights, look), other_weights)
 
     def _contributions(
         self, batch: RankingLog, weights: dict[str, Floats], look: Prediction

@@ -17,9 +17,9 @@ class Defaults(CrossFitDefaults):
     #: than about a quarter of its standard error.
     clip: float = 0.25
     #: Share of the target that rests on the models alone from which on a flag says so.
-    told: float = 0.05
+    flag_model_share: float = 0.05
     #: The same share beyond which the log is no evidence, and there is no estimate.
-    reach: float = 0.8
+    max_model_share: float = 0.8
 
     #: Closed-form models within 5 % of the least error on unseen rows are averaged.
     close: float = 1.05

@@ -6,7 +6,7 @@ weights they use: "iips", "order-2", "order-3", "rips", "ips". Where there are m
 are cut at a limit, and the models stand for the part that is cut off.
 
 Long logs are read in two phases: cheap members on all rows, costly models on a random part of them. A
-member of a row is its rough version a_i (with the mean reward of a position as the model) plus the
+member of a row is its cheap version a_i (with the mean reward of a position as the model) plus the
 change e_i that the models make. Rows are drawn independently with probability p, I_i = 1 for a drawn
 row. Then
 
@@ -201,16 +201,16 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rough:
-    """Rough members of all rows, with a mean as the model: columns (K, 1 + J, n), totals (1 + J + M, n).
+class CheapPhase:
+    """Cheap members of all rows, with a mean as the model: columns (K, 1 + J, n), totals (1 + J + M, n).
 
-    `richer` are weights of the members that stay rough. Models would reduce their variance by a few
+    `other_weights` are those of the members that stay cheap. Models would reduce their variance by a few
     percent, but reading a part of the rows only would multiply it.
     """
 
     columns: Floats
     totals: Floats
-    richer: dict[str, Floats]
+    other_weights: dict[str, Floats]
 
     def corrected(
         self, columns: Floats, totals: Floats, rows: Ints, rate: float

@@ -139,7 +139,7 @@ def moved(summary: Summary, start: int, unknown: float) -> tuple[Floats, list[Me
         move = np.eye(J)[j] - weights
         d = float(move @ summary.value[1 : 1 + J])
         s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
-        share = max(taken(d, s), weighed(unknown, s) if whole else 0.0)
+        share = max(taken(d, s), shrinkage(unknown, s) if whole else 0.0)
         steps.append(MemberStep(summary.members[j], d, s, share))
         weights = weights + share * move
     return weights, steps
@@ -155,10 +155,10 @@ def taken(difference: float, stderr: float) -> float:
     return 1.0 - (limit / difference) ** 2 if abs(difference) > limit else 0.0
 
 
-def weighed(variance: float, stderr: float) -> float:
+def shrinkage(variance: float, stderr: float) -> float:
     """Return the shrinkage of a measurement with this prior variance and standard error.
 
-    >>> weighed(3.0, 1.0), weighed(0.0, 0.0)
+    >>> shrinkage(3.0, 1.0), shrinkage(0.0, 0.0)
     (0.75, 0.0)
     """
     return variance / (variance + stderr**2) if variance > 0.0 else 0.0
@@ -256,7 +256,7 @@ def _unknown(summary: Summary) -> str:
     """Return why the log holds no evidence on the target, or an empty text."""
     if not len(summary.models) and not summary.seen[0]:
         return "no logged ranking has a positive weight under the target"
-    if summary.alone > DEFAULTS.reach:
+    if summary.alone > DEFAULTS.max_model_share:
         return (
             f"{in_percent(summary.alone, 0)} of what the target shows was never or hardly ever shown at its "
             "position; a reward model alone would speak for it. Log more exploration, or choose a "
@@ -305,7 +305,7 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
                 "there; the models alone speak for them",
             )
         )
-    if summary.alone > DEFAULTS.told:
+    if summary.alone > DEFAULTS.flag_model_share:
         found.append(
             Message(
                 "model-alone",

@@ -65,7 +65,7 @@ class ClickRows:
     lengths: Ints
     x: Floats
     #: The context without its squares.
-    unbent: Floats
+    linear_context: Floats
     #: Features of each item (I + 1, .) where every row says the same, else of none (0, .).
     traits: Floats
     fold: Ints
@@ -87,29 +87,29 @@ class ClickRows:
         used = click > 0.0 if family == GAMMA else shown
         x = encoding.context_of(rankings.x)
         numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
-        unbent, traits = encoding.unbent(x), traits_of(encoding, rankings, numbers)
+        linear_context, traits = encoding.linear_context(x), traits_of(encoding, rankings, numbers)
         sure = family == CLICKS or (family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all()))
         return cls(
-            rankings, encoding, family, y, history, used, numbers, lengths, x, unbent, traits, fold, folds,
+            rankings, encoding, family, y, history, used, numbers, lengths, x, linear_context, traits, fold, folds,
             free=not sure,
         )  # fmt: skip
 
 
 def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
-    """Return the standardised features of each item (I + 1, bent), or of none (0, bent).
+    """Return the standardised features of each item (I + 1, crossed), or of none (0, crossed).
 
     Features are traits of items if the context multiplies them, items have slopes in the context, and
     an item has the same features in all rankings.
     """
-    _, bent = encoding.bent
-    if bent and encoding.slopes and encoding.features and rankings.features is not None:
+    _, crossed = encoding.crossed
+    if crossed and encoding.slopes and encoding.features and rankings.features is not None:
         shown = rankings.item >= 0
         found, own = encoding.features.apply(rankings.features)[shown], numbers[shown]
-        out = np.zeros((encoding.items + 1, bent))
+        out = np.zeros((encoding.items + 1, crossed))
         out[own] = found
         if np.array_equal(out[own], found):
             return out
-    return np.empty((0, bent))
+    return np.empty((0, crossed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,7 +178,7 @@ class GroupPrior:
 
 _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
-    "rival", "item", "slope", "bend",
+    "rival", "item", "slope", "square",
 )  # fmt: skip
 #: Groups whose spread stays as it is.
 _FIXED = ("position", "clicked", "constant")
@@ -200,10 +200,10 @@ def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPri
         ("after", items + 1),
         ("constant", 1),
     ]
-    bent = min(len(rows.encoding.squared), d)
-    parts += [("context", d - bent), ("bend", bent), *widths, ("item", items + 1)]
+    squares = min(len(rows.encoding.squared), d)
+    parts += [("context", d - squares), ("square", squares), *widths, ("item", items + 1)]
     group = _repeated(parts)
-    slopes = _repeated([("slope", d - bent), ("bend", bent)])
+    slopes = _repeated([("slope", d - squares), ("square", squares)])
     group = np.concatenate([group, np.tile(slopes, items + 1)])
     starts = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
     free = np.array([name not in _FIXED for name in _GROUPS])
@@ -452,7 +452,7 @@ class Climb:
     def linear_map(self, slots: Slots, columns: Floats, read: Floats) -> LinearMap:
         """Return what the kernels read of slots, from columns (m, K, p) and reading (m, K)."""
         rows = self.rows
-        at, bent = rows.encoding.bent
+        at, crossed = rows.encoding.crossed
         return LinearMap(
             rows.rankings.K,
             rows.encoding.items,
@@ -463,9 +463,9 @@ class Climb:
             read[slots.row, slots.k],
             self.x,
             np.ascontiguousarray(columns[slots.row, slots.k].T),
-            rows.unbent,
+            rows.linear_context,
             at,
-            bent,
+            crossed,
             rows.traits,
         )
 
@@ -497,9 +497,9 @@ class Climb:
         They are those of positions, distances, constant, context and columns; far from the maximum
         there are none.
         """
-        K, own, at, bent = given.K, given.columns, given.at, given.bent
+        K, own, at, crossed = given.K, given.columns, given.at, given.crossed
         size = self.x.shape[1]
-        p = len(own) + bent * given.context.shape[1]
+        p = len(own) + crossed * given.context.shape[1]
         start = parts_of(K, given.items, size - 1, p)
         common = np.concatenate([np.arange(start.cell), np.arange(start.constant, start.item)])
         if not near:
@@ -518,9 +518,9 @@ class Climb:
             design[start.clicked, after] = 1.0
             design[start.distance + k[after] - before[after], after] = 1.0
             design[start.reading] = given.read[some]
-            products = [z[at + j] * context for j in range(bent)]
+            products = [z[at + j] * context for j in range(crossed)]
             design[start.cell :] = np.concatenate(
-                [self.x[row].T, z[: at + bent], *products, z[at + bent :]]
+                [self.x[row].T, z[: at + crossed], *products, z[at + crossed :]]
             )
             values = theta[common]
             together = self.rows.family >= CHANCE

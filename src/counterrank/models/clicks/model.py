@@ -119,7 +119,7 @@ class Encoding:
         squares = np.minimum(z[:, self.squared] ** 2, 9.0)
         return np.ascontiguousarray(np.concatenate([z, (squares - 1.0) / np.sqrt(2.0)], axis=1))
 
-    def unbent(self, x: Floats) -> Floats:
+    def linear_context(self, x: Floats) -> Floats:
         """Return the context without its squares (n, d), which multiplies the features."""
         return np.ascontiguousarray(x[:, : len(self.context.mean)])
 
@@ -142,10 +142,10 @@ class Encoding:
         return count if count <= SETTINGS.placed else 0
 
     @property
-    def bent(self) -> tuple[int, int]:
+    def crossed(self) -> tuple[int, int]:
         """First and number of the columns whose coefficients depend on the context."""
-        bent = 0 if self.features is None or not self.products else len(self.features.mean)
-        return (0 if self.slopes else len(self.context.mean)), bent
+        crossed = 0 if self.features is None or not self.products else len(self.features.mean)
+        return (0 if self.slopes else len(self.context.mean)), crossed
 
     def widths(self, variant: Variant, p: int) -> list[tuple[str, int]]:
         """Return what the p columns of a variant are, in order, with the number of each."""
@@ -358,9 +358,19 @@ class Predictor:
         others = np.empty((*shown.item.shape, 0))
         if self.rivals is not None and strength is not None:
             others = self.rivals.apply(self.competition(rankings, strength))
-        own, unbent = np.ascontiguousarray(self.encoding.slopes_of(x)), self.encoding.unbent(x)
+        own, linear_context = (
+            np.ascontiguousarray(self.encoding.slopes_of(x)),
+            self.encoding.linear_context(x),
+        )
         given = Attraction(
-            self.table, self.beta, own, rankings.row, columns, others, unbent, *self.encoding.bent
+            self.table,
+            self.beta,
+            own,
+            rankings.row,
+            columns,
+            others,
+            linear_context,
+            *self.encoding.crossed,
         )
         attractions(given, shown, out)
 

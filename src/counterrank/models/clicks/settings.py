@@ -41,7 +41,7 @@ class ClickSettings:
     #: Slopes of an item in the context.
     slope_sd: float = 0.3
     #: Squares of the context, for all items and for each.
-    bend_sd: float = 0.2
+    square_sd: float = 0.2
     #: Least and largest standard deviation that the rows may choose.
     least_sd: float = 0.05
     most_sd: float = 3.0

@@ -18,7 +18,7 @@ The same linear map serves means of numbers: u + v itself (family NORMAL), or it
 the likelihood. Families from CHANCE on are likelihoods of whole pages (`pages`).
 
 `LinearMap` holds what the map reads. Products of features and context are columns that nobody writes
-down: `context` (n, C) times the `bent` columns from `at` on, feature by feature. Their parameters
+down: `context` (n, C) times the `crossed` columns from `at` on, feature by feature. Their parameters
 stand after those of the features. A row's slots follow each other, so that a product with the context
 is taken once a row. Features that an item has in every row are its `traits`: they and their products
 only add to the item's own intercept and slopes, at no cost by slot; x then begins with 1 and the
@@ -71,11 +71,11 @@ class LinearMap(NamedTuple):
     x: Floats
     #: (., N): by column, so that loops run along the slots.
     columns: Floats
-    #: (n, C): the context that multiplies the `bent` columns from `at` on.
+    #: (n, C): the context that multiplies the `crossed` columns from `at` on.
     context: Floats
     at: int
-    bent: int
-    #: (I + 1, bent): features of items; without rows they are not known and the columns are read.
+    crossed: int
+    #: (I + 1, crossed): features of items; without rows they are not known and the columns are read.
     traits: Floats
 
 
@@ -174,15 +174,15 @@ def linear(theta: Floats, given: LinearMap, u: Floats, v: Floats) -> None:
         given.row,
         given.read,
     )
-    columns, context, at, bent, traits = (
+    columns, context, at, crossed, traits = (
         given.columns,
         given.context,
         given.at,
-        given.bent,
+        given.crossed,
         given.traits,
     )
     d, C = given.x.shape[1] - 1, context.shape[1]
-    start = parts_of(K, items, d, len(columns) + bent * C)
+    start = parts_of(K, items, d, len(columns) + crossed * C)
     # Position, distance and cell are added up once per cell (k, l), not once per slot.
     t = np.zeros(K * (K + 1))
     for k in range(K):
@@ -202,16 +202,16 @@ def linear(theta: Floats, given: LinearMap, u: Floats, v: Floats) -> None:
         for j in range(d):
             table[a, j + 1] = theta[start.context + j] + theta[start.slope + a * d + j]
     beta = theta[start.columns : start.item]
-    along(columns, beta, at, bent, C, v)
+    along(columns, beta, at, crossed, C, v)
     for a in range(len(traits)):
-        for j in range(bent):
+        for j in range(crossed):
             table[a, 0] += traits[a, j] * beta[at + j]
             for c in range(C):
-                table[a, 1 + c] += traits[a, j] * beta[at + bent + j * C + c]
+                table[a, 1 + c] += traits[a, j] * beta[at + crossed + j * C + c]
     if not len(traits):
-        slope = np.empty((bent, len(context)))
-        bends(beta, context, at, slope)
-        for j in range(bent):
+        slope = np.empty((crossed, len(context)))
+        context_slopes(beta, context, at, slope)
+        for j in range(crossed):
             for s in range(len(cell)):
                 v[s] += columns[at + j, s] * slope[j, row[s]]
     for s in range(len(cell)):
@@ -231,32 +231,32 @@ def _of_items(table: Floats, own: Ints, row: Ints, x: Floats, v: Floats) -> None
 
 
 @vector_jit
-def bends(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
-    """Write the coefficients of the bent columns in the context of every row (bent, n)."""
-    C, bent = context.shape[1], len(slope)
+def context_slopes(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
+    """Write the coefficients of the crossed columns in the context of every row (crossed, n)."""
+    C, crossed = context.shape[1], len(slope)
     for i in range(len(context)):
-        for j in range(bent):
+        for j in range(crossed):
             total = beta[at + j]
             for c in range(C):
-                total += context[i, c] * beta[at + bent + j * C + c]
+                total += context[i, c] * beta[at + crossed + j * C + c]
             slope[j, i] = total
 
 
 @vector_jit
-def along(columns: Floats, beta: Floats, at: int, bent: int, C: int, v: Floats) -> None:
+def along(columns: Floats, beta: Floats, at: int, crossed: int, C: int, v: Floats) -> None:
     """Write the sum of the columns that do not bend, times their coefficients."""
     for s in range(len(v)):
         v[s] = 0.0
     for j in range(len(columns)):
-        if j < at or j >= at + bent:
-            own = beta[j] if j < at else beta[j + bent * C]
+        if j < at or j >= at + crossed:
+            own = beta[j] if j < at else beta[j + crossed * C]
             for s in range(len(v)):
                 v[s] += own * columns[j, s]
 
 
 @jit
 def bend(beta: Floats, context: Floats, at: int, slope: Floats) -> None:
-    """Write the coefficients of the bent columns in one row's context."""
+    """Write the coefficients of the crossed columns in one row's context."""
     C = len(context)
     for j in range(len(slope)):
         total = beta[at + j]
@@ -285,9 +285,9 @@ def adjoint(u: Floats, v: Floats, given: LinearMap, out: Floats) -> None:
         given.row,
     )
     read, x, columns, context = given.read, given.x, given.columns, given.context
-    at, bent, traits = given.at, given.bent, given.traits
+    at, crossed, traits = given.at, given.crossed, given.traits
     d, C = x.shape[1] - 1, context.shape[1]
-    p = len(columns) + bent * C
+    p = len(columns) + crossed * C
     start = parts_of(K, items, d, p)
     t, h, table, beta = (
         np.zeros(K * (K + 1)),
@@ -295,7 +295,7 @@ def adjoint(u: Floats, v: Floats, given: LinearMap, out: Floats) -> None:
         np.zeros((items + 1, d + 1)),
         np.zeros(p),
     )
-    sums, reading = np.zeros(bent), 0.0
+    sums, reading = np.zeros(crossed), 0.0
     # Short loops one after the other: what they read stays in registers.
     for s in range(len(cell)):
         reading += read[s] * u[s]
@@ -306,25 +306,25 @@ def adjoint(u: Floats, v: Floats, given: LinearMap, out: Floats) -> None:
         for j in range(d + 1):
             table[a, j] += x[i, j] * weight
     for a in range(len(traits)):
-        for j in range(bent):
+        for j in range(crossed):
             beta[at + j] += traits[a, j] * table[a, 0]
             for c in range(C):
-                beta[at + bent + j * C + c] += traits[a, j] * table[a, 1 + c]
-    for s in range(0 if len(traits) or not bent else len(cell)):
-        for j in range(bent):
+                beta[at + crossed + j * C + c] += traits[a, j] * table[a, 1 + c]
+    for s in range(0 if len(traits) or not crossed else len(cell)):
+        for j in range(crossed):
             sums[j] += columns[at + j, s] * v[s]
         i = row[s]
         if s + 1 == len(cell) or row[s + 1] != i:
-            for j in range(bent):
+            for j in range(crossed):
                 beta[at + j] += sums[j]
                 for c in range(C):
-                    beta[at + bent + j * C + c] += sums[j] * context[i, c]
+                    beta[at + crossed + j * C + c] += sums[j] * context[i, c]
                 sums[j] = 0.0
     for j in range(len(columns)):
         if j < at:
             beta[j] = _dot(columns[j], v)
-        elif j >= at + bent:
-            beta[j + bent * C] = _dot(columns[j], v)
+        elif j >= at + crossed:
+            beta[j + crossed * C] = _dot(columns[j], v)
     for j in range(len(out)):
         out[j] = 0.0
     out[start.reading] = reading

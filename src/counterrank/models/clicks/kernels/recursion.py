@@ -35,7 +35,7 @@ class Attraction(NamedTuple):
     """What the logit of attraction is made of.
 
     `table` (F, I + 1, 1 + d) are intercepts and slopes of items in `x` (n, d), whose row each ranking
-    has (m,). `beta` (F, p) are coefficients of the `columns` (m, K, .), of which `bent` from `at` on are
+    has (m,). `beta` (F, p) are coefficients of the `columns` (m, K, .), of which `crossed` from `at` on are
     multiplied by the `context` (n, C), and of `others` (m, K, r). Columns beyond the size of beta are not
     read.
     """
@@ -48,7 +48,7 @@ class Attraction(NamedTuple):
     others: Floats
     context: Floats
     at: int
-    bent: int
+    crossed: int
 
 
 @jit
@@ -148,11 +148,11 @@ def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
 def attractions(given: Attraction, shown: Shown, out: Floats) -> None:
     """Write the logit of attraction (m, K) into out."""
     table, beta, x, columns, others = given.table, given.beta, given.x, given.columns, given.others
-    context, at, bent = given.context, given.at, given.bent
+    context, at, crossed = given.context, given.at, given.crossed
     item, lengths = shown.item, shown.lengths
-    d, more = x.shape[1], bent * context.shape[1]
+    d, more = x.shape[1], crossed * context.shape[1]
     width = beta.shape[1] - more - others.shape[2]
-    slope = np.empty(bent)
+    slope = np.empty(crossed)
     for i in range(len(item)):
         f, r = shown.fold[i], given.row[i]
         bend(beta[f], context[r], at, slope)
@@ -163,9 +163,9 @@ def attractions(given: Attraction, shown: Shown, out: Floats) -> None:
                 total += x[r, j] * table[f, a, 1 + j]
             for j in range(at):
                 total += columns[i, k, j] * beta[f, j]
-            for j in range(bent):
+            for j in range(crossed):
                 total += columns[i, k, at + j] * slope[j]
-            for j in range(at + bent, width):
+            for j in range(at + crossed, width):
                 total += columns[i, k, j] * beta[f, j + more]
             for j in range(others.shape[2]):
                 total += others[i, k, j] * beta[f, width + more + j]
