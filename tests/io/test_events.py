@@ -154,6 +154,37 @@ def test_tables_in_memory_and_numbered_columns(shop):
         np.testing.assert_array_equal(log.reward, shop.by_hand("click"))
 
 
+def test_one_row_a_candidate(shop, tmp_path):
+    """Candidates that were not shown have no position; a click on one of them is about nothing shown."""
+    rng = np.random.default_rng(8)
+    rows = []
+    for i in range(N):
+        places = {int(item): k + 1 for k, item in enumerate(shop.items[i])}
+        for item in range(ITEMS):
+            rows.append(
+                {"request": f"r{i:03}", "rank": places.get(item), "item": f"i{item}",
+                 "propensity_scores": float(rng.normal()), "new_scores": float(rng.normal())}
+            )  # fmt: skip
+    table = pa.Table.from_pylist(rows).take(pa.array(rng.permutation(len(rows))))
+    log = write(table, tmp_path / "log.parquet")
+    missing = [f"i{next(x for x in range(ITEMS) if x not in shop.items[i])}" for i in range(20)]
+    strange = shop.table().slice(0, 20).set_column(1, "item", pa.array(missing))
+    strange = strange.set_column(0, "request_id", pa.array([f"r{i:03}" for i in range(20)]))
+    given = events(pa.concat_tables([shop.table(), strange]))
+    roles = {name: column for name, column in COLUMNS.items() if name != "propensity"}
+    more = {
+        "columns": roles,
+        "logger": "plackett-luce",
+        "policies": {"new": "top"},
+        "events": given,
+    }
+    for found in (cr.read_log(log, **more), concat(list(scan_log(log, **more).batches()))):
+        np.testing.assert_array_equal(found.reward, shop.by_hand("click"))
+        assert found.candidates.counts.tolist() == [ITEMS] * N
+        told = {one.code: one.text for one in found.events.findings}
+        assert told["rewards-events-unshown"].startswith("20 of")
+
+
 def test_a_window(shop, tmp_path):
     log = write(shop.impressions(), tmp_path / "log.parquet")
     wide = write(shop.wide(), tmp_path / "wide.parquet")

@@ -215,14 +215,15 @@ def _attached(
     parts = [f"{sql.name(key)} AS k{i}" for i, key in enumerate(keys)]
     moment = join.moment("log", events.shown) if events.shown else ""
     chosen = [f'{row} AS " id"', *parts, *([f'{moment} AS " t"'] if moment else [])]
-    shown, on = f"SELECT {', '.join(chosen)} FROM log", f'{row} = r." id"'
+    # A candidate that was not shown is none that an event could be about.
+    seen = sql.name(spec.position or "")
+    rows = f"FROM log WHERE TRY_CAST({seen} AS DOUBLE) >= 0"
+    shown, on = f"SELECT {', '.join(chosen)} {rows}", f'{row} = r." id"'
     if of_page:
         first = [f"any_value({sql.name(key)}) AS k{i}" for i, key in enumerate(keys)]
         chosen = [f'{ranking} AS " id"', *first, *([f'min({moment}) AS " t"'] if moment else [])]
-        shown, on = (
-            f"SELECT {', '.join(chosen)} FROM log GROUP BY {ranking}",
-            f'{ranking} = r." id"',
-        )
+        shown = f"SELECT {', '.join(chosen)} {rows} GROUP BY {ranking}"
+        on = f'{ranking} = r." id"'
     pages = [i for i, key in enumerate(keys) if key not in items]
     joined = join.run(shown, timed=bool(moment), pages=pages)
     names = ", ".join(f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names))
