@@ -215,6 +215,7 @@ TITLES: dict[str, str] = {
     "exploration": "The logger explores",
     "propensity-kind": "What the propensities mean",
     "scores": "Shown items fit the logger's scores",
+    "scores-by-group": "Scores are followed alike in every group",
     "mean-weight": "Weights average 1",
     "mean-weight-by-group": "Weights average 1 in every group",
     "robots": "No robots",

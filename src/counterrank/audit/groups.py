@@ -190,7 +190,7 @@ class GroupWeights(Check):
         """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
         parts: dict[GroupKey, Floats] = {}
         peaks: dict[str, Floats] = {}
-        groups = list(_groups(batch, subject))
+        groups = list(row_groups(batch, subject))
         for name in subject.targets:
             if (w := formed_weights(batch, name, subject)) is None:
                 continue
@@ -409,11 +409,10 @@ def _group_finding(
     quoted = f'"{where}"'
     condition = f": {say('--where', quoted, f'where={quoted}')}" if where else ""
     remedy = f"leave these groups out{condition}, or log the policy that really ran there"
-    if not apart:
-        remedy = "look at the weights of all rows first: these groups are off as the others are"
     return Finding(
         check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
-        remedies=(remedy,),
+        # Groups that are off as all rows are need no remedy of their own.
+        remedies=(remedy,) if apart else (),
         where=where,
     )  # fmt: skip
 
@@ -589,7 +588,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
-def _groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
+def row_groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
     """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
     yield BLOCK, *subject.stretches(batch)
     for cut in subject.cuts:

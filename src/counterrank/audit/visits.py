@@ -1,5 +1,7 @@
 """Clicks that fit another page of the same visitor better than the one they stand at."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,8 @@ from counterrank.texts import in_percent
 #: Standard errors of the part that another page explains (1e-4 on one side), and the least part that
 #: matters.
 BEYOND, LEAST = 3.7, 0.1
+#: Standard errors of what the other page's items explain where the own ones explain less than a third.
+ALL_BEYOND = 6.0
 #: Items are counted in so many bins.
 BINS = 4096
 #: Pairs of pages of one visitor from which something can be seen.
@@ -56,21 +60,29 @@ class OtherPage(Check):
             sums[name] = np.concatenate(
                 [(x @ x.T).reshape(-1), x @ y, [float(y @ y), float(len(y))]]
             )
+            # Where all rewards stand at another page, none tells of its own items: effects are those
+            # of the other page's items then.
+            theirs = _ItemEffects(batch.action[others] % BINS, off[rows], both, unit[rows] % 2)
+            alone = theirs(batch.action[others], unit[rows])[both]
+            sums[f"{name} alone"] = np.array([
+                x[0] @ x[0], x[0] @ y, alone @ alone, alone @ y, y @ y, float(len(y))
+            ])  # fmt: skip
         return Tally(sums=sums)
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Fail where the other page explains a part of the rewards beyond chance."""
         if tally.count("pairs") < PAIRS:
             return self.skipped("too few visitors come twice to compare their pages")
-        for name, sums in tally.sums.items():
-            if name == "pairs":
-                continue
-            part, z = _explained(sums)
+        for name in ("later", "earlier"):
+            part, z = _explained(tally.sums[name])
+            own, other = _alone(tally.sums[f"{name} alone"])
+            if other > ALL_BEYOND and own < other / 3:
+                part, z = 1.0, other
             if z > BEYOND and part > LEAST:
                 return self.finds(
                     FAILED,
-                    f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} page of the same "
-                    f"visitor (z = {z:.1f}), not with the one they stand at",
+                    f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} page of "
+                    f"the same visitor (z = {z:.1f}), not with the one they stand at",
                     cause="clicks were joined to another request of the same user",
                     remedy="join rewards by the id of the request, not by the user and the time",
                 )
@@ -107,3 +119,12 @@ def _explained(sums: Floats) -> tuple[float, float]:
     error = float(np.sqrt(residual * np.linalg.inv(gram)[1, 1]))
     part = slope[1] / max(abs(slope[0]) + abs(slope[1]), 1e-12)
     return float(part), float(slope[1] / error) if error > 0 else 0.0
+
+
+def _alone(sums: Floats) -> tuple[float, float]:
+    """Return how well own items and those of the other page explain rewards, in standard errors."""
+    own, own_y, other, other_y, square, n = sums
+    scale = math.sqrt(max(float(square) / max(float(n), 1.0), 1e-300))
+    pairs = ((own, own_y), (other, other_y))
+    first, second = (float(y) / (scale * math.sqrt(x)) if x > 0 else 0.0 for x, y in pairs)
+    return first, second

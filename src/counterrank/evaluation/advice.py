@@ -20,6 +20,7 @@ OF_THE_WHOLE = (
     "scores",
     "mean-weight",
     "mean-weight-by-block",
+    "scores-by-block",
     "inverse-propensity",
     "calibration",
 )

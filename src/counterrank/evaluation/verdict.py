@@ -16,7 +16,7 @@ LIMITING = (
     "user-column", "target-scores", "lift-by-halves",
 )  # fmt: skip
 #: The same for all codes that begin so.
-LIMITING_KINDS = ("mean-weight", "rewards-")
+LIMITING_KINDS = ("mean-weight", "rewards-", "scores-")
 
 
 def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
