@@ -352,10 +352,12 @@ def stderr_ratios(
         for f in factors
         if f is not None
     ]
+    # Propensities that belong to other items give second moments below zero: they predict nothing.
+    if not min(totals) > 0:
+        return ()
     return tuple(
         Exploration(epsilon, float(np.sqrt(total / totals[0])))
         for epsilon, total in zip(EPSILONS, totals, strict=True)
-        if totals[0] > 0
     )
 
 
