@@ -12,7 +12,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -20,7 +20,8 @@ import numpy as np
 
 import counterrank as cr
 from benchmarks import accuracy_study, real_rankings
-from counterrank.models import Training, train
+from counterrank.estimators.crossfit import logged_rankings
+from counterrank.models import Rankings, Training, Variant, train, variants_for
 from counterrank.research.simulate import World, true_value
 from counterrank.research.simulate.worlds import parameters
 
@@ -32,11 +33,24 @@ def _plain(source: Any, *, seed: int, rich: bool) -> Training:
     return train(source, seed=seed, rich=False)
 
 
+def _alone(rankings: Rankings) -> tuple[Variant, ...]:
+    """Return the variants of click models without competition."""
+    return tuple(one for one in variants_for(rankings) if not one.competition)
+
+
+def _linear(batch: cr.RankingLog, target: str) -> Rankings:
+    """Return logged rankings of which models make no squares and no products with the place."""
+    return replace(logged_rankings(batch, target), nonlinear=False)
+
+
 #: What replaces what, by part.
 PARTS: dict[str, tuple[tuple[str, Any], ...]] = {
     "visibility": ((_IN + "settings.VISIBILITY_LONGEST", 1),),
     "rich": (("counterrank.estimators.crossfit.train", _plain),),
     "logistic": ((_IN + "linear.with_logistic", lambda model, ridge, training: model),),
+    "competition": (("counterrank.estimators.crossfit.variants_for", _alone),),
+    "nonlinear": (("counterrank.estimators.crossfit.logged_rankings", _linear),),
+    "scores": (("counterrank.estimators.crossfit.scores", lambda *given: None),),
     "lists": (("counterrank.estimators.crossfit.fit_lists", lambda *given: None),),
 }
 #: Draws of the populations, apart from those that methods were set on.
@@ -67,13 +81,22 @@ def factored(count: int, rows: int) -> Iterator[Setting]:
 
 
 def clicked(rows: int) -> Iterator[Setting]:
-    """Return one world of each behaviour, revenue and blind targets, and pages of one click."""
-    for cell in real_rankings.quick(real_rankings.population(CLICKS)):
+    """Return one world of each behaviour, revenue, a far target, repeated lists and pages of one click."""
+    cells = real_rankings.quick(real_rankings.population(CLICKS))
+    # Of targets that the logger never shows, the best of three has no value.
+    for cell in (one for one in cells if one["family"] not in ("top", "blind")):
         world = World(**cell["world"])
         yield Setting(
             f"{cell['family']} K {world.K} items {world.items} n {rows}",
             lambda log, world=world: world.log(rows, log),
             lambda world=world: true_value(world, relative_error=2e-3).value,
+        )
+    for seed in (1, 2):
+        few = World(seed=800 + seed, behavior="attention", K=3, items=5)
+        yield Setting(
+            f"repeated lists n {rows}",
+            lambda log, world=few: world.log(rows, log),
+            lambda world=few: true_value(world, relative_error=2e-3).value,
         )
     for seed, K in ((1, 5), (2, 10), (3, 5)):
         page = World(seed=900 + seed, behavior="position", K=K, items=40, candidates=20)

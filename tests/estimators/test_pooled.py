@@ -88,7 +88,7 @@ def test_pages_that_no_arm_shows_weigh_nothing():
 class Stub:
     """A model that is wrong, but known: of a page the sum of (k + 1) times the item."""
 
-    def by_place(self, rankings, fold):
+    def mean(self, rankings, fold):
         return (rankings.item * np.arange(1, rankings.K + 1)).astype(float)
 
 
