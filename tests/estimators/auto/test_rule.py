@@ -135,7 +135,7 @@ def test_members_whose_weights_never_occurred_are_not_asked():
     never = decide(summary([1.0, 9.0], [0.01, 0.0], seen=np.array([True, False]), earned=0.7))
     assert never.weights.tolist() == [1.0, 0.0] and not never.steps
     # Nothing speaks for the change that is expected, so all of it may be wrong.
-    assert never.parts == {"nothing corrects the models": pytest.approx(0.3)}
+    assert never.parts == {"nothing corrects the start": pytest.approx(0.3)}
 
 
 def test_without_an_aimed_step_the_interval_starts_at_the_next_member():
@@ -242,6 +242,12 @@ def test_a_group_of_rows_follows_all_rows_and_has_an_interval_of_its_own():
 def test_a_given_allowance_is_the_allowance():
     found = decide(summary([1.0, 1.2], [0.0, 0.1]), allowance=0.4)
     assert found.allowance == 0.4 and found.parts == {"given": 0.4}
+
+
+def test_what_the_logger_never_shows_is_not_measured_by_whole_rankings_either():
+    missing = {"unsupported": np.array([0.0, 0.2]), "earned": 0.5}
+    found = decide(summary([1.0, 1.2], [0.1, 0.1], **missing))
+    assert found.centre.tolist() == [0, 1] and found.parts == {"never shown": pytest.approx(0.1)}
 
 
 def test_one_member_of_whole_rankings_needs_no_allowance():

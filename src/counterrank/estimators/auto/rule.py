@@ -91,13 +91,7 @@ def decide(
         models = summary.models if counted is None else summary.models[counted]
         found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
         found += [
-            # Of what the logger never shows nothing was measured.
-            Decision.at(
-                summary,
-                np.eye(J)[j],
-                {"never shown": float(summary.unsupported[j]) * summary.change},
-            )
-            for j in _whole(summary)
+            Decision.at(summary, np.eye(J)[j], allowed(summary, j, models)) for j in _whole(summary)
         ]
     else:
         found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
@@ -169,9 +163,6 @@ def exact(summary: Summary, member: str) -> bool:
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
-ALONE = "rests on the models alone"
-
-
 def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
     """Return the sources of a bias that no correction sees; their squares add.
 
@@ -179,12 +170,13 @@ def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
     be wrong.
     """
     if exact(summary, summary.members[first]):
-        return {}
-    parts = {"nothing corrects the models": 0.0 if first else summary.change}
+        # Of what the logger never shows nothing was measured.
+        return {"never shown": float(summary.unsupported[first]) * summary.change}
+    parts = {"nothing corrects the start": 0.0 if first else summary.change}
     if len(models):
         parts["models disagree"] = float(np.ptp(models)) / 2
         # Where the logger shows nothing, the change that the models expect may be entirely wrong.
-        parts[ALONE] = max(summary.alone, summary.jointly) * summary.change
+        parts["rests on the models alone"] = max(summary.alone, summary.jointly) * summary.change
     return parts
 
 
