@@ -175,17 +175,16 @@ class InSql:
         try:
             with sql.connection() as opened:
                 opened.register("log", looked_at)
-                kind = sql.table(opened, f"SELECT ({self.text}\n) FROM log LIMIT 0").schema.types[0]
-                if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-                    raise ConfigError(
-                        f"the condition {self.text[:200]!r} gives {kind}, not true or false"
-                    )
-                query = f"SELECT {sql.name(_ROW)} FROM log WHERE ({self.text}\n)"
-                found: NDArray[np.int64] = sql.table(opened, query).column(0).to_numpy()
+                query = f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log"
+                answer = sql.table(opened, query)
         except duckdb.Error as problem:
             raise ConfigError(
                 f"the condition {self.text[:200]!r} cannot be used: {sql.reason(problem)}"
             ) from None
+        kind = answer.schema.types[1]
+        if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise ConfigError(f"the condition {self.text[:200]!r} gives {kind}, not true or false")
+        found: NDArray[np.int64] = answer.filter(answer["fits"].cast(pa.bool_()))[_ROW].to_numpy()
         return np.sort(found)
 
 
