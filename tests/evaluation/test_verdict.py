@@ -269,7 +269,8 @@ def test_a_failed_audit_is_never_reliable(gentle):
     loud = cr.evaluate(
         log, ["new"], estimators=ALL, audit=True, independent_rows=True, target_is_fresh=True
     )
-    assert quiet.verdict["level"] == "reliable"
+    # Repeated rows are a vital check: it is made without the rest of the audit too.
+    assert quiet.verdict["level"] == "directional"
     assert loud.verdict["level"] == "directional"
     row = next(row for row in loud.verdict["reasons"] if row["check"] == "duplicates")
     assert "drop repeated rows" in row["help"]

@@ -9,7 +9,7 @@ import pytest
 from tests.learning.conftest import clicks_log, learn
 
 import counterrank as cr
-from counterrank.data.copies import copies_of
+from counterrank.data.copies import RowHashes, copies_of
 from counterrank.errors import LogError
 
 
@@ -93,6 +93,19 @@ def test_rows_that_were_multiplied_are_found_although_one_column_changed(change,
     assert found.share == pytest.approx(2 / 3, abs=0.01)
     with pytest.raises(LogError, match=r"67\s% of the rows equal another one"):
         learn(log)
+
+
+def test_copies_whose_scores_differ_in_the_last_digits_are_copies():
+    noise = np.random.default_rng(0)
+
+    def shaken(log):
+        scores = log.propensity.scores + 1e-7 * noise.normal(size=log.propensity.scores.shape)
+        return replace(log, propensity=cr.PlackettLuce(scores))
+
+    hashes = RowHashes.of(copied(clicks_log(2, 500), 3, shaken))
+    # With every column: only rows with a score at the edge of two roundings are missed.
+    found = replace(hashes, keys={"": hashes.keys[""]}).worst()
+    assert found is not None and found.share == pytest.approx(2 / 3, abs=0.1)
 
 
 def test_rows_that_are_equal_by_nature_are_no_copies():

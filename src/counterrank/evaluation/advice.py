@@ -32,9 +32,16 @@ def causes_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(blamed, key=_rank)
 
 
-def _rank(one: Finding) -> tuple[bool, bool, bool]:
-    # A group or a day that can be left out explains what is off on the whole.
-    return is_symptom(one), not one.where, one.status is not FAILED
+def _rank(one: Finding) -> tuple[bool, bool, bool, bool, bool]:
+    # What cannot be estimated at all comes first. A group or a day that can be left out explains what
+    # is off on the whole; what has no remedy of its own follows from something else.
+    return (
+        is_symptom(one),
+        one.code != "estimable",
+        not one.where,
+        not one.remedies,
+        one.status is not FAILED,
+    )
 
 
 def is_symptom(one: Finding) -> bool:
