@@ -121,8 +121,12 @@ def test_what_a_column_is_called_is_never_markup():
         and "<b>" not in evil._repr_html_()
         and "a &amp; b" in evil._repr_html_()
     )
-    assert "[red]<b>x</b>" in str(evil) and "\x1b" not in str(evil) and "✗ failed" in str(evil)
-    assert "why; what to do" in str(evil)
+    assert (
+        "[red]<b>x</b>" in str(evil)
+        and "\x1b" not in str(evil)
+        and "✗ Enough independent" in str(evil)
+    )
+    assert "Likely cause: why" in str(evil) and "Remedy: what to do" in str(evil)
 
 
 @pytest.mark.parametrize(

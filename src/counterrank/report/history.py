@@ -207,12 +207,12 @@ def _over_time(title: str, nights: Sequence[Night], links: dict[Path, str]) -> l
     head = (
         "date",
         "run",
+        "what changed",
         "lift",
         "interval",
         "decision",
         "measurement",
         "measured in a test",
-        "what changed",
     )
     before: list[Night | None] = [None, *nights[:-1]]
     rows = [_line(night, last, links) for night, last in zip(nights, before, strict=True)]
@@ -220,7 +220,7 @@ def _over_time(title: str, nights: Sequence[Night], links: dict[Path, str]) -> l
         *([Paragraph(told, "strong")] if told else []),
         _lifts(title, nights[-MOST:]),
         *_outcomes(title, [night for night in nights if night.outcome is not None][-MOST:]),
-        Table(f"Runs of {title}, the newest first", head, rows[::-1], texts=2),
+        Table(f"Runs of {title}, the newest first", head, rows[::-1], texts=3),
     ]
 
 
@@ -254,8 +254,8 @@ def _line(night: Night, last: Night | None, links: dict[Path, str]) -> tuple[Cel
         Link(night.run.name, links[night.run.path]) if night.run.path in links else night.run.name
     )
     told = "; ".join(changes(last, night)) if last is not None else ""
-    return (f"{night.run.night:%Y-%m-%d}", name, change, reach, night.reading.action(night.target),
-            Chip(level or "none", level), measured, told)  # fmt: skip
+    return (f"{night.run.night:%Y-%m-%d}", name, told, change, reach, night.reading.action(night.target),
+            Chip(level or "none", level), measured)  # fmt: skip
 
 
 def changes(last: Night, night: Night) -> list[str]:

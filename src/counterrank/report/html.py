@@ -259,5 +259,5 @@ def fragment(document: Document) -> str:
     )  # fmt: skip
     style = tag("style", Markup(asset("notebook.css")))
     whole = tag("details", tag("summary", "The whole report"), frame)
-    body = (tag("p", tag("b", document.title)), *_body(shown), whole)
+    body = (tag("p", tag("strong", document.title)), *_body(shown), whole)
     return str(tag("div", style, *body, class_="counterrank"))
