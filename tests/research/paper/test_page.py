@@ -85,6 +85,13 @@ def test_any_estimator_may_run_and_what_is_none_is_refused():
         Contenders(estimators=("ips",)).of(figures.get("toy"))
 
 
+def test_the_ab_test_has_the_candidates_of_its_section():
+    found = {m.name: m.tree for m in Contenders().of(figures.get("real-world"))}
+    assert found["aips (pasif)"].candidates == "real-world" and found["aips (pasif)"].mse == "pasif"
+    given = Contenders(candidates="paper").of(figures.get("real-world"))
+    assert "aips (pasif, paper)" in [m.name for m in given]
+
+
 def test_real_pages_have_tables_of_their_own(tmp_path):
     rows = [
         {"x": 0.0, "estimator": name, "value": value, "truth": 1.5, "truth_stderr": 0.1, "seed": 0}

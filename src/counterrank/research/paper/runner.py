@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank import atomic
+from counterrank.behavior import BehaviorTree
 from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError
 from counterrank.progress import reporter
@@ -38,7 +39,12 @@ class Contenders:
                 raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
             return []
         names = [*(self.estimators or experiment.estimators), *self.extra]
-        return bench.methods(names, candidates=self.candidates, mse=self.mse)
+        found = bench.methods(names, candidates=self.candidates, mse=self.mse)
+        if experiment.kind != "real-world":
+            return found
+        # Section 5 has candidates of its own.
+        own = BehaviorTree(candidates="real-world", mse="pasif")
+        return [replace(m, tree=own) if m.name == special.PAPERS_AIPS else m for m in found]
 
 
 def reproduce(
