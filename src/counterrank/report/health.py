@@ -30,6 +30,7 @@ CHECKLIST = (
     "Season: do the days of this log stand for those to come?",
     "Fraud and robots: are these rewards those of people?",
     "Attribution: does the reward belong to the ranking that it is counted for?",
+    "Declarations: is what was declared about rows and targets true?",
 )
 
 
