@@ -17,7 +17,7 @@ from counterrank.audit.findings import (
     examples_at,
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
-from counterrank.data.copies import Copies, RowHashes, distinct, page_hashes
+from counterrank.data.copies import Copies, RowHashes, by_chance, distinct, page_hashes
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
@@ -153,7 +153,7 @@ class Duplicates(Check):
         )  # fmt: skip
 
     def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn from 1 in 1000 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
+        """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
         if not len(tally.lists["whole"]):
             return self.skipped("too few rankings to look for duplicates")
         copied = self._copies(tally)
@@ -188,7 +188,8 @@ class Duplicates(Check):
                 f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
                 "tells rankings apart, so they need not be duplicates"
             )
-        if share < 0.001:
+        # Rows with the same ids and context may show the same page by chance.
+        if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
             return self.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
         _, where, back = np.unique(whole, return_index=True, return_inverse=True)
         first = np.asarray(where)[np.asarray(back).reshape(-1)]

@@ -67,7 +67,7 @@ class RowHashes:
         for column, key in self.keys.items():
             share = _repeated(np.asarray(hashing.mixed(key + self.shown)), self.owner)
             most = max(least, found.share if found else 0.0)
-            if share > most and share > _TIMES * _by_chance(key, self.chance):
+            if share > most and share > _TIMES * by_chance(key, self.chance):
                 found = Copies(share, column or None)
         return found
 
@@ -113,7 +113,7 @@ def distinct(values: Words) -> int:
     return len(ordered) - int((ordered[1:] == ordered[:-1]).sum())
 
 
-def _by_chance(key: Words, chance: Floats) -> float:
+def by_chance(key: Words, chance: Floats) -> float:
     """Return an upper bound of the share of rows that repeat by chance.
 
     Each of the g - 1 other rows of the same context shows this page with its probability.
