@@ -12,8 +12,8 @@ import pytest
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.data.source import MemorySource
-from counterrank.evaluation.freshness import Later, LaterSource, later_rows
+from counterrank.data.source import FilteredSource, MemorySource
+from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.io import scan_log
 
 DAYS = np.array([f"2026-10-{1 + day:02d}" for day in range(10)])
@@ -138,7 +138,7 @@ def on_file(tmp_path_factory):
 def test_a_stream_counts_the_rows_that_memory_counts(on_file):
     streamed = scan_log(on_file, targets=("new",), segments=("day",))
     later = Later.of("2026-10-07", "day")
-    assert isinstance(later_rows(streamed, later), LaterSource)
+    assert isinstance(later_rows(streamed, later), FilteredSource)
     options = {"estimators": ["iips", "ips"], "target_trained_until": "2026-10-07", "time": "day"}
     here, there = (cr.evaluate(log, ["new"], **options) for log in (on_file, streamed))
     assert here.log["n"] == there.log["n"] == 2700

@@ -290,7 +290,7 @@ def test_bad_lists_are_one_message_with_the_row(tmp_path, case, message):
     bad = {
         "short scores": lambda: changed(rows, "new_scores", 5, [0.5]),
         "short feature": lambda: changed(rows, "z_price", 5, [0.5]),
-        "missing score": lambda: changed(rows, "new_scores", 5, [0.5] * (C - 1) + [None]),
+        "missing score": lambda: changed(rows, "propensity_scores", 5, [0.5] * (C - 1) + [None]),
         "infinite score": lambda: changed(rows, "new_scores", 5, [0.5] * (C - 1) + [float("inf")]),
         "all out": lambda: changed(rows, "new_scores", 5, [-float("inf")] * C),
         "twice": lambda: changed(rows, "candidates", 5, [3] * C),
@@ -308,7 +308,7 @@ def test_bad_lists_are_one_message_with_the_row(tmp_path, case, message):
 @pytest.mark.parametrize(
     "name, value, message",
     [
-        ("new_scores", float("nan"), r"ranking 'r5': 'new_scores' is nan"),
+        ("propensity_scores", float("nan"), r"ranking 'r5': 'propensity_scores' is nan"),
         ("new_scores", float("inf"), r"ranking 'r5': 'new_scores' is inf"),
         ("z_price", float("inf"), r"ranking 'r5': feature 'z_price' is infinite"),
         ("new_scores", "abc", r"'abc' at ranking 'r5', candidate 1; numbers are wanted"),
@@ -332,7 +332,7 @@ def test_bad_rows_of_candidates_are_told_by_their_ranking(tmp_path, name, value,
         list(scan_log(path, columns=LONG, targets=("new",), **READ).batches(rows=100))
 
 
-@pytest.mark.parametrize("name, value", [("new_scores", float("nan")), ("candidates", 3)])
+@pytest.mark.parametrize("name, value", [("propensity_scores", float("nan")), ("candidates", 3)])
 def test_a_check_says_what_is_wrong_with_scores(tmp_path, name, value):
     rows = world()
     rows[name] = [[value] * len(v) if i == 5 else v for i, v in enumerate(rows[name])]

@@ -9,6 +9,7 @@ from counterrank.audit.auditor import (
     audit,
     auditor_of,
 )
+from counterrank.audit.coverage import Coverage, scored_rows
 from counterrank.audit.files import audit_file, audit_log
 from counterrank.audit.findings import Audit, Check, Tallies
 from counterrank.audit.groups import context_cuts
@@ -22,6 +23,7 @@ __all__ = [
     "Audit",
     "Auditor",
     "Check",
+    "Coverage",
     "Finding",
     "Tallies",
     "audit",
@@ -29,4 +31,5 @@ __all__ = [
     "audit_log",
     "auditor_of",
     "context_cuts",
+    "scored_rows",
 ]

@@ -21,6 +21,7 @@ from counterrank.audit import (
     visitors,
     visits,
 )
+from counterrank.audit.coverage import scored_rows
 from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
@@ -183,10 +184,13 @@ def audit(
     >>> [f.text for f in audit(MemorySource(log)) if f.code == "exploration"]
     ['100.0\u202f% of shown items were a random choice']
     """
+    chosen = tuple(source.first.targets) if targets is None else tuple(targets)
+    source, coverages = scored_rows(source, chosen)
     sample = (
         source.sample(CUT_ROWS, np.random.default_rng(0))
         if source.first.context is not None
         else source.first
     )
-    auditor = auditor_of(source, sample, targets, segments=segments, time=time, checks=checks)
-    return auditor.finish(source.reduce(auditor.partial, label="auditing"))
+    auditor = auditor_of(source, sample, chosen, segments=segments, time=time, checks=checks)
+    found = auditor.finish(source.reduce(auditor.partial, label="auditing"))
+    return [*found, *(finding for one in coverages for finding in one.findings())]

@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from counterrank.arrays import Bools
 from counterrank.data.log import RankingLog
-from counterrank.errors import EngineError
+from counterrank.errors import CounterrankError, EngineError
 from counterrank.progress import reporter
 
 
@@ -29,6 +31,12 @@ class Summand(Protocol):
 State = TypeVar("State", bound=Summand)
 Partial = Callable[[RankingLog], State]
 Change = Callable[[RankingLog], RankingLog]
+
+
+#: Samples of this many times the rows that are wanted are drawn before too few rows are too few.
+_MORE = 8
+#: Rows of the small batch from which names and kinds are read.
+_FIRST_ROWS = 1000
 
 
 class Source(Protocol):
@@ -199,6 +207,86 @@ class MappedSource:
         close = getattr(self.source, "close", None)
         if close is not None:
             close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[State]):
+    """The sum over the rows of a batch that are kept, if any, with how many there were and are kept."""
+
+    state: State | None
+    rows: int
+    kept: int
+
+    def __add__(self, other: Self) -> Self:
+        one, two = self.state, other.state
+        both = (one if two is None else two) if one is None or two is None else one + two
+        return type(self)(both, self.rows + other.rows, self.kept + other.kept)
+
+
+class FilteredSource:
+    """A source of which some rows count: those where `keep(batch)` (n,) is true.
+
+    `refuse` makes the error for a log without any; `counted` is told the rows and the rows kept after
+    each pass.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        keep: Callable[[RankingLog], Bools],
+        refuse: Callable[[], CounterrankError],
+        counted: Callable[[int, int], None] | None = None,
+        n: int | None = None,
+    ) -> None:
+        self.source, self.keep, self.refuse, self.counted = source, keep, refuse, counted
+        #: Number of rankings, where it is known without a pass.
+        self.n = n
+
+    @cached_property
+    def first(self) -> RankingLog:
+        """Some of the rows: those at the start of a log are often not among them."""
+        own = self._kept(self.source.first)
+        return own if own.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
+
+    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
+        """Return the sum over the rows that are kept."""
+        total = self.source.reduce(_only(self.keep, partial), label=label)
+        if self.counted is not None:
+            self.counted(total.rows, total.kept)
+        if total.state is None:
+            raise self.refuse()
+        return total.state
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return at most `rows` rankings; fewer where they are few among the others."""
+        kept = self._kept(self.source.sample(rows, rng))
+        if kept.n < rows:
+            kept = self._kept(self.source.sample(_MORE * rows, rng))
+        if not kept.n:
+            raise self.refuse()
+        if kept.n <= rows:
+            return kept
+        return kept.take(np.sort(rng.choice(kept.n, rows, replace=False)))
+
+    def batches(self) -> Iterator[RankingLog]:
+        """Yield the rankings that are kept in batches, in order."""
+        kept = map(self._kept, MappedSource(self.source).batches())
+        return (batch for batch in kept if batch.n)
+
+    def _kept(self, batch: RankingLog) -> RankingLog:
+        keep = self.keep(batch)
+        return batch if keep.all() else batch.take(np.flatnonzero(keep))
+
+
+def _only(
+    keep: Callable[[RankingLog], Bools], partial: Partial[State]
+) -> Callable[[RankingLog], _Kept[State]]:
+    def kept(batch: RankingLog) -> _Kept[State]:
+        rows = np.flatnonzero(keep(batch))
+        part = batch if len(rows) == batch.n else batch.take(rows)
+        return _Kept(partial(part) if len(rows) else None, batch.n, len(rows))
+
+    return kept
 
 
 class SampledOnce(MappedSource):

@@ -5,24 +5,18 @@ lift: item click rates of pure noise as scores are judged better by about a tent
 interval. Nothing in the log shows it, so the evaluation asks.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Generic, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.data.columns import column_of, epoch_unit
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MemorySource, Partial, Source, State
+from counterrank.data.source import FilteredSource, MemorySource, Source
 from counterrank.errors import ConfigError, LogError
 from counterrank.messages import say
-
-#: Samples of this many times the rows that are wanted are drawn before too few later rows are too few.
-_MORE = 8
-#: Rows of the small batch from which names and kinds are read.
-_FIRST_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,7 @@ def later_rows(source: Source, later: Later) -> Source:
         if not keep.any():
             raise _none(later)
         return MemorySource(source.log.where(keep), threads=source.threads)
-    return LaterSource(source, later)
+    return FilteredSource(source, later, lambda: _none(later))
 
 
 def _none(later: Later) -> ConfigError:
@@ -137,65 +131,3 @@ def _none(later: Later) -> ConfigError:
         f"no row is later than {later.until} by column '{later.column}': the target was trained on "
         "all of this log; evaluate it on rows that came after"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Perhaps(Generic[State]):
-    """The sum of a batch, or nothing where no row of it counts."""
-
-    state: State | None
-
-    def __add__(self, other: Self) -> Self:
-        if self.state is None or other.state is None:
-            return other if self.state is None else self
-        return type(self)(self.state + other.state)
-
-
-class LaterSource:
-    """A source of which only the later rows count; how many there are is not known without a pass."""
-
-    n = None
-
-    def __init__(self, source: Source, later: Later) -> None:
-        self.source = source
-        self.later = later
-        self._first: RankingLog | None = None
-
-    @property
-    def first(self) -> RankingLog:
-        """Some of the later rows: those at the start of a log are often not among them."""
-        if self._first is None:
-            own = self._kept(self.source.first)
-            self._first = own if own.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
-        return self._first
-
-    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
-        """Return the sum over later rows."""
-        total = self.source.reduce(_only(self.later, partial), label=label)
-        if total.state is None:
-            raise _none(self.later)
-        return total.state
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return at most `rows` later rankings; fewer where they are few among the others."""
-        kept = self._kept(self.source.sample(rows, rng))
-        if kept.n < rows:
-            kept = self._kept(self.source.sample(_MORE * rows, rng))
-        if not kept.n:
-            raise _none(self.later)
-        if kept.n <= rows:
-            return kept
-        return kept.take(np.sort(rng.choice(kept.n, rows, replace=False)))
-
-    def _kept(self, batch: RankingLog) -> RankingLog:
-        return batch.take(np.flatnonzero(self.later(batch)))
-
-
-def _only(later: Later, partial: Partial[State]) -> Callable[[RankingLog], _Perhaps[State]]:
-    def kept(batch: RankingLog) -> _Perhaps[State]:
-        rows = np.flatnonzero(later(batch))
-        if not len(rows):
-            return _Perhaps(None)
-        return _Perhaps(partial(batch if len(rows) == batch.n else batch.take(rows)))
-
-    return kept

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.audit import REWARD_FINDINGS, Audit, Finding
+from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, Finding, scored_rows
 from counterrank.behavior import (
     BehaviorTree,
     Candidate,
@@ -242,13 +242,16 @@ def evaluate(  # noqa: PLR0913
             where=None if where is None else str(Where.of(where)),
             events={} if events is None else events.said,
         )
+        source, coverages = scored_rows(source, names)
         if later is not None:
             source = later_rows(source, later)
         if groups:
             source = mapped(source, grouping_of(source.first.item_features, groups))
         if (told_apart := SegmentContext.of(source.first, segments)) is not None:
             source = mapped(source, told_apart)
-        return _evaluated(source, options, custom, metrics, tree, weights_out, rare["command"])
+        return _evaluated(
+            source, options, custom, metrics, tree, weights_out, rare["command"], coverages
+        )
 
 
 def _evaluated(
@@ -259,6 +262,7 @@ def _evaluated(
     tree: BehaviorTree | None,
     weights_out: str | os.PathLike[str] | None,
     command: str | None,
+    coverages: Sequence[Coverage],
 ) -> Evaluation:
     """Return the evaluation of every metric: the log is read, weighed, audited and drawn from once."""
     replicas: Sequence[Source] = ()
@@ -314,7 +318,7 @@ def _evaluated(
             inflated(found, [run.estimates(one.parts[index]) for one in sums])
             for index, (run, found) in enumerate(zip(runs, estimates, strict=True))
         ]
-    result = _finish(runs, total, estimates, metrics, command)
+    result = _finish(runs, total, estimates, metrics, command, coverages)
     if weights_out is not None:
         write_weights(first.source, first.jobs, weights_out)
     return result
@@ -338,10 +342,14 @@ def _finish(
     estimates: Sequence[tuple[Estimate, ...]],
     metrics: Metrics,
     command: str | None,
+    coverages: Sequence[Coverage],
 ) -> Evaluation:
     """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
     first, options = runs[0], runs[0].options
-    findings = first.findings(total.parts[0])
+    findings = [
+        *first.findings(total.parts[0]),
+        *(finding for one in coverages for finding in one.findings()),
+    ]
     supports = {target: support(first.probe, target) for target in options.targets}
     judged = []
     for run, part, own in zip(runs, total.parts, estimates, strict=True):

@@ -275,7 +275,7 @@ class Listed:
         field = self.parts.scores[name]
         scores = values.floats(self._beside(field, "scores"), field.name, self._place)
         return parse_policy(self.parts.policies[name]).bind(
-            candidates=self.candidates, scores=scores, name=field.name
+            candidates=self.candidates, scores=scores, name=field.name, partly=name != LOGGING
         )
 
     def _listed_items(self, field: Field) -> None:

@@ -7,7 +7,7 @@ sums of one pass, for the audit.
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,9 @@ MAX_TABLE = 1000
 class Scored(Policy):
     """Scores (N,) of candidates, turned into a policy by `spec`; a score of -inf is not eligible.
 
+    With `partly` some scores may be missing (NaN): the policy of such a row is refused when it is asked
+    for, and `unscored` says which rows to leave out.
+
     Items go in and out by their ids. Inside, a block of rows at a time becomes a padded table of
     scores over the places in each row's list, and the policy of that table answers: every kind of
     policy works over ragged lists, with the same numbers, and memory does not grow with the
@@ -42,10 +45,16 @@ class Scored(Policy):
     """
 
     def __init__(
-        self, candidates: Candidates, scores: ArrayLike, spec: PolicySpec, *, name: str = "scores"
+        self,
+        candidates: Candidates,
+        scores: ArrayLike,
+        spec: PolicySpec,
+        *,
+        name: str = "scores",
+        partly: bool = False,
     ) -> None:
-        self.candidates, self.spec = candidates, spec
-        self.scores: Floats = _checked(candidates, scores, name)
+        self.candidates, self.spec, self.name = candidates, spec, name
+        self.scores: Floats = _checked(candidates, scores, name, partly=partly)
         self.factored, self.deterministic = spec.kind in FACTORED_KINDS, spec.deterministic
         listed = self.factored and candidates.n_items <= MAX_TABLE
         self.capabilities = CAPABILITIES if listed else CAPABILITIES - {"dist"}
@@ -85,6 +94,15 @@ class Scored(Policy):
         found: Bools = (
             np.bincount(row[equal & (first <= place) & (place < last)], minlength=self.n_rows) > 0
         )
+        return found
+
+    @property
+    def unscored(self) -> Bools:
+        """In which rows (n,) some candidate has no score."""
+        missing = np.isnan(self.scores)
+        if not missing.any():
+            return np.zeros(self.n_rows, dtype=bool)
+        found: Bools = np.logical_or.reduceat(missing, self.candidates.offsets[:-1])
         return found
 
     def _as(self, spec: PolicySpec) -> Self:
@@ -199,7 +217,10 @@ class Scored(Policy):
         # At least as wide as the ranking, because policies refuse more positions than items; one
         # more column, of score -inf, answers for items that are no candidates.
         width = max(int(rows.counts.max()), length) + 1
-        table = rows.dense(self.scores[ends[0] : ends[1]], -np.inf, width)
+        scores = self.scores[ends[0] : ends[1]]
+        if np.isnan(scores).any():
+            _refuse(rows, scores, self.name, np.isnan(scores))
+        table = rows.dense(scores, -np.inf, width)
         for spec in (self.spec, *(part for _, part in self.spec.parts)):
             if spec.kind == "swap":
                 self._check_swaps(table, length, spec)
@@ -217,8 +238,8 @@ class Scored(Policy):
             )
 
 
-def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
-    """Return scores (N,) that are numbers or -inf, with at least one number a row."""
+def _checked(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
+    """Return scores (N,) that are numbers or -inf, with at least one number a row; NaN if `partly`."""
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != candidates.items.shape:
         raise PolicyError(
@@ -226,20 +247,13 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
             remedy="give one each",
         )
     bad = not_scores(values)
+    if partly:
+        bad &= ~np.isnan(values)
     if bad.any():
-        at = int(np.argmax(bad))
-        row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
-        raise PolicyError(
-            f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
-            f"{candidates.items[at]}",
-            remedy=(
-                f"scores are numbers between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, or -inf for "
-                "a candidate that is not eligible"
-            ),
-        )
+        _refuse(candidates, values, name, bad)
     if (values == -np.inf).any():
         # `reduceat` is right only because no row's list is empty, which Candidates refuses.
-        eligible = np.logical_or.reduceat(values > -np.inf, candidates.offsets[:-1])
+        eligible = np.logical_or.reduceat(values != -np.inf, candidates.offsets[:-1])
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
             raise PolicyError(
@@ -247,6 +261,19 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str) -> Floats:
                 remedy="drop the row",
             )
     return values
+
+
+def _refuse(candidates: Candidates, values: Floats, name: str, bad: Bools) -> NoReturn:
+    at = int(np.argmax(bad))
+    row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
+    raise PolicyError(
+        f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
+        f"{candidates.items[at]}",
+        remedy=(
+            f"scores are numbers between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, or -inf for "
+            "a candidate that is not eligible"
+        ),
+    )
 
 
 #: Score ranks that are told apart; all further ones share the last cell.

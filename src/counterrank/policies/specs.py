@@ -111,9 +111,17 @@ class PolicySpec:
         return f"{self.kind}:{options}" if options else self.kind
 
     def bind(
-        self, *, scores: ArrayLike, candidates: Candidates | None = None, name: str = "scores"
+        self,
+        *,
+        scores: ArrayLike,
+        candidates: Candidates | None = None,
+        name: str = "scores",
+        partly: bool = False,
     ) -> Policy:
-        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a candidate."""
+        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a candidate.
+
+        With `partly`, scores of candidates may be missing (NaN); see `Scored`.
+        """
         from counterrank.policies.scored import Scored
 
         if self.kind == FILE:
@@ -121,7 +129,7 @@ class PolicySpec:
                 f"{self.path} is a policy file: load it with load_policy and bind it to a log"
             )
         if candidates is not None:
-            return Scored(candidates, scores, self, name=name)
+            return Scored(candidates, scores, self, name=name, partly=partly)
         table = np.asarray(scores, dtype=np.float64)
         if table.ndim != 2:
             raise PolicyError(
