@@ -90,7 +90,7 @@ fuzz: setup
 mutation: setup
 	$(BIN)/python -m benchmarks.mutation
 
-# Coverage, power and false alarms, measured anew: docs/evidence/guarantees.md.
+# Coverage, power and false alarms, measured anew: docs/evidence/appendix.md.
 guarantees: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.guarantees 300
 

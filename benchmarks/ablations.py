@@ -5,7 +5,7 @@
 
 Factored worlds are those of `accuracy_study`, click worlds those of `real_rankings` and pages of one
 click. A part is switched off by replacing one function; a part that leaves the package leaves `PARTS`
-too, and its figures stay in docs/evidence/ablations.md.
+too, and its figures stay in docs/evidence/appendix.md.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Coverage of intervals, power of the negative tests, false alarms: one page, measured.
 
 Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes
-docs/evidence/guarantees.md)
+docs/evidence/appendix.md)
 """
 
 import sys

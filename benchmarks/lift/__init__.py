@@ -2,5 +2,5 @@
 
     python -m benchmarks.lift --data DIR --draws dev --logs 4 --out out/lift
 
-`docs/evidence/lift.md` says what is judged and how.
+`docs/evidence/appendix.md` says what is judged and how.
 """

@@ -50,10 +50,10 @@ def test_the_five_minute_start(tmp_path, monkeypatch, capsys):
 
 def test_how_to_extend():
     names = {}
-    found = tools.blocks("docs/extending.md", "python")
+    found = tools.blocks("docs/howto/extend.md", "python")
     assert len(found) == 9
     for line, code in found:
-        tools.run_python("docs/extending.md", code, line, names)
+        tools.run_python("docs/howto/extend.md", code, line, names)
 
 
 def test_the_nightly_job(tmp_path, monkeypatch, capsys):
@@ -74,7 +74,7 @@ def test_the_nightly_job(tmp_path, monkeypatch, capsys):
 
 
 def test_half_the_traffic(tmp_path, monkeypatch, capsys):
-    page = "docs/howto/half-the-traffic.md"
+    page = "docs/howto/ab-test.md"
     monkeypatch.chdir(tmp_path)
     for line, code in tools.blocks(page, "python"):
         tools.run_python(page, code, line, {})
@@ -105,7 +105,7 @@ def test_several_metrics(tmp_path, monkeypatch, capsys):
 def test_history_and_outcomes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
-    ((_, code),) = tools.blocks("docs/howto/history.md", "bash")
+    ((_, code),) = tools.blocks("docs/howto/nightly-job.md", "bash")
     for line in code.strip().splitlines():
         assert line == "mkdir -p runs" or typed(line, capsys)[0] == 0, line
     assert {"monday.json", "monday.outcome.json"} == set(os.listdir(tmp_path / "runs"))
@@ -113,7 +113,7 @@ def test_history_and_outcomes(tmp_path, monkeypatch, capsys):
 
 def test_scores_of_a_search_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    ((_, code),) = tools.blocks("docs/howto/set-ups.md", "bash")
+    ((_, code),) = tools.blocks("docs/reference/log-format.md", "bash")
     for line in code.strip().splitlines():
         assert typed(line, capsys)[0] == 0, line
 
@@ -197,18 +197,20 @@ def test_scripts_and_targets_on_a_page_exist(path):
 
 
 def test_the_glossary_has_the_words_of_auto():
-    page = (ROOT / "docs/glossary.md").read_text()
+    page = (ROOT / "docs/reference/glossary.md").read_text()
     words = re.findall(r"^\| (.*?) \|", page, flags=re.M)[2:]
     assert words == sorted(words, key=lambda word: word.strip("`").lower())
     known = " ".join(words).lower()
-    text = (ROOT / "docs/auto.md").read_text().lower()
+    text = (ROOT / "docs/explanation/auto.md").read_text().lower()
     used = (
         "allowance", "start", "cross-fitt", "closed form", "jackknife", "lift", "interval",
         "standard error", "control", "segment", "unit", "rips", "iips", "pseudo-inverse", "drawn rankings",
         "prefix", "joint", "factored", "click model", "target", "logger", "flag", "bias", "sampled",
     )  # fmt: skip
     for word in used:
-        assert re.search(word.replace(" ", "[ -]"), text), f"docs/auto.md has no '{word}' any more"
+        assert re.search(word.replace(" ", "[ -]"), text), (
+            f"docs/explanation/auto.md has no '{word}' any more"
+        )
         assert word in known, f"the glossary lacks '{word}'"
 
 
@@ -242,7 +244,7 @@ def test_every_public_name_is_on_the_api_page():
         - tree
         - {path.removeprefix("counterrank.") for path in documented}
     )
-    assert not missing, f"docs/api.md lacks {sorted(missing)}"
+    assert not missing, f"docs/reference/api.md lacks {sorted(missing)}"
 
 
 @pytest.mark.parametrize(

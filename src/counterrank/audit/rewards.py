@@ -64,6 +64,7 @@ class LostRewards(Check):
                 "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
                 "amounts": _amounts(batch.action, batch.reward, used),
                 "pages": _pages(rewarded, batch.lengths),
+                "beside": _beside(rewarded[batch.lengths == batch.K]),
             }
         )  # fmt: skip
 
@@ -77,7 +78,12 @@ class LostRewards(Check):
             _items(tally.sums["items"], of_page=of_page),
             _neighbours(tally.sums["neighbours"], of_page=of_page),
             _magnitude(tally.sums["amounts"]),
-            _thinned(tally.sums["pages"], _kept_rates(tally.sums["position"]), of_page=of_page),
+            _thinned(
+                tally.sums["pages"],
+                _kept_rates(tally.sums["position"]),
+                of_page=of_page,
+                stops=_stops(tally.sums["beside"]),
+            ),
         ]
 
 
@@ -152,6 +158,27 @@ def _pages(rewarded: NDArray[np.bool_], lengths: Ints) -> Floats:
     """Return full pages by the number of their rewards (K + 1,)."""
     K = rewarded.shape[1]
     return np.bincount(rewarded[lengths == K].sum(axis=1), minlength=K + 1).astype(float)
+
+
+def _beside(rewarded: NDArray[np.bool_]) -> Floats:
+    """Return, of pages with a reward above a position and below it: pages, and rewards there (4, K)."""
+    count = np.cumsum(rewarded, axis=1)
+    above = count - rewarded > 0
+    below = count[:, -1:] - count > 0
+    parts = [above, above & rewarded, below, below & rewarded]
+    return np.stack([part.sum(axis=0) for part in parts]).astype(float)
+
+
+def _stops(sums: Floats) -> float:
+    """Return rewards after a reward, relative to as many rewards before one let expect.
+
+    Pages with a reward at another position are all kept, whatever became of pages without any. Of
+    independent positions the ratio is 1, however users differ; users who stop after a click lower it.
+    """
+    pages_above, after, pages_below, before = sums[:, 1:-1]
+    rate = (after + before) / np.maximum(pages_above + pages_below, 1.0)
+    expected = float((rate * pages_above).sum())
+    return float(after.sum()) / expected if expected > 0 else 1.0
 
 
 def _kept_rates(sums: Floats) -> Floats:
@@ -252,15 +279,20 @@ def _neighbours(table: Floats, *, of_page: bool) -> Finding:
     return Finding(NEIGHBOUR, PASSED, "rewards go with the item they stand at")
 
 
-def _thinned(counts: Floats, rates: Floats, *, of_page: bool) -> Finding:
+def _thinned(counts: Floats, rates: Floats, *, of_page: bool, stops: float) -> Finding:
     """Pages without rewards are as many as those with one, two and three let expect.
 
     Of independent positions with odds o, pages with m rewards are as the elementary symmetric
     polynomials e_m(o): n0 n2 / n1^2 is e0 e2 / e1^2, and n1 n3 / n2^2 is e1 e3 / e2^2. Users who differ
-    raise both, users who stop after a click lower both; lost pages without rewards lower the first alone.
+    raise both; lost pages without rewards lower the first alone. Users who stop after a click lower it
+    too, and then nothing can be told.
     """
     if of_page or len(counts) < 4 or counts[1:4].min() < EXPECTED:
         return Finding(THINNED, SKIPPED, "too few pages with one, two and three rewards")
+    if stops < STOPPING:
+        return Finding(
+            THINNED, SKIPPED, "users stop after a reward: pages without any cannot be counted"
+        )
     odds = rates / np.maximum(1 - rates, 1e-9)
     e = np.poly(-odds)[:4]
     first = float(np.log(counts[0] * counts[2] / counts[1] ** 2 / (e[2] / e[1] ** 2)))
@@ -282,6 +314,8 @@ def _thinned(counts: Floats, rates: Floats, *, of_page: bool) -> Finding:
 
 #: Pages without rewards as a share of those expected, and the distance of both ratios in standard errors.
 FEWER, THINNED_AT = 0.65, 3.5
+#: Below this ratio of rewards after a reward, positions are not independent.
+STOPPING = 0.95
 #: Standard errors by which items must explain the rewards of a neighbouring slot.
 SHIFTED = 8.0
 

@@ -35,7 +35,7 @@ from counterrank.weights.ratios import Ratios, ratios_of
 class BehaviorTree:
     """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
 
-    `mse` names the objective or is one (docs/evidence/mse-estimates.md); `per_position` grows one
+    `mse` names the objective or is one (docs/evidence/appendix.md); `per_position` grows one
     tree for each position, the published form, otherwise one c(x) serves all.
 
     >>> import counterrank as cr

@@ -1,4 +1,4 @@
-"""Estimates of the MSE of an assignment of models, by name; how far each gets is in docs/evidence/mse-estimates.md.
+"""Estimates of the MSE of an assignment of models, by name; how far each gets is in docs/evidence/appendix.md.
 
 `pairs` and `su` need the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
 """

@@ -22,7 +22,7 @@ LEAST_BINS = 16
 #: Rows: few rows cannot tell many thresholds apart.
 ROWS_PER_BIN = 400
 #: Of the growing units: a search over thousands of splits needs other rows to confirm what it
-#: found (docs/evidence/mse-estimates.md).
+#: found (docs/evidence/appendix.md).
 CONFIRM_SHARE = 0.5
 #: Passes over the leaves: a leaf's best model depends on the others'.
 SWEEPS = 3

@@ -130,7 +130,7 @@ class DR(Estimator):
     """V_k = mean of E_pi q_k + w_k (r_k - q_k): unbiased with IPS weights, whatever the model.
 
     With weights of fewer items it is unbiased where these weights alone are, and where the model
-    depends on no more items than they cover (docs/auto.md).
+    depends on no more items than they cover (docs/explanation/auto.md).
 
     `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
     interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the

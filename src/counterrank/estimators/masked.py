@@ -332,7 +332,7 @@ class AIPSPairs(AIPS):
     """V_c + s (V_2 - V_c): AIPS by a fitted tree, moved towards the value from pairs of items.
 
     V_c is the estimate of `AIPS`, V_2 that of interaction order 2; the share s minimises the
-    estimated MSE (docs/behavior.md).
+    estimated MSE (docs/explanation/behavior.md).
     """
 
     name: str = "aips-pairs"

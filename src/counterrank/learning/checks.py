@@ -36,7 +36,7 @@ def sampler_for(log: RankingLog, path: str) -> Policy | None:
         raise LogError(
             "today's policy shows one ranking only: every draw of it is the same, so there is "
             "nothing to choose from "
-            "and nothing to certify. Log with some randomness first (docs/logging.md)"
+            "and nothing to certify. Log with some randomness first (docs/reference/log-format.md)"
         )
     return found
 

@@ -18,10 +18,10 @@ class LearningSettings:
     #: lift grows with it, its use does not (a prototype; 40 development logs differ little from .5 to 1).
     cap: float = 0.8
     #: Factor on the expected distance of the bound by which m is chosen: a bound below zero is worth
-    #: nothing (100 development logs, docs/evidence/learning.md).
+    #: nothing (100 development logs, docs/evidence/appendix.md).
     caution: float = 1.25
     #: Standard errors by which the learning rows must show a gain too. Of noise that the other rows
-    #: would certify, this stops nine tenths (100 development logs, docs/evidence/learning.md).
+    #: would certify, this stops nine tenths (100 development logs, docs/evidence/appendix.md).
     agree: float = 1.3
     #: Folds of the learning rows: m is chosen on rows that the model was not fitted to.
     folds: int = 4
@@ -41,7 +41,7 @@ class LearningSettings:
     #: Units at least on either side of the split.
     fewest: int = 20
     #: Certifying units at least for a t bound: with 60 it certified noise in 13 % of logs at level 95 %
-    #: (docs/evidence/learning.md).
+    #: (docs/evidence/appendix.md).
     many: int = 150
     #: Share of the certifying rows from which a unit is named: the bound allows for all its rows turning
     #: out badly at once (with one of 9 % it was half a reward below the estimate).

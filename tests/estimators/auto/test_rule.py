@@ -379,7 +379,7 @@ def test_flags_say_what_is_missing_and_what_is_not():
         "model-alone",
         "bias-allowance",
     ]
-    assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/auto.md)")
+    assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/explanation/auto.md)")
     at_the_line = DEFAULTS.flag_model_share
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
     assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]

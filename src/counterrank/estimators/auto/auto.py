@@ -247,7 +247,7 @@ class Auto(Estimator):
     """The average of several cross-fitted reward models, corrected by weights as far as the log supports them.
 
     The estimate is shrunk towards the models, its interval is not, so that the two need not have the
-    same centre (`docs/auto.md`). The interval allows for a stated bias: `allowance` sets it, in the
+    same centre (`docs/explanation/auto.md`). The interval allows for a stated bias: `allowance` sets it, in the
     unit of the value; by default it follows from how far the models disagree and how much the target
     changes. Without whole distributions or policies to draw from:
     weights and mean-zero controls only.

@@ -307,7 +307,7 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
         )
     if decision.allowance > 0:
         parts = ", ".join(f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
-        text = f"the interval allows for a bias of {decision.allowance:.3g} ({parts}; docs/auto.md)"
+        text = f"the interval allows for a bias of {decision.allowance:.3g} ({parts}; docs/explanation/auto.md)"
         found.append(Message("bias-allowance", text))
     return tuple(found)
 
