@@ -162,9 +162,9 @@ def _pages(rewarded: NDArray[np.bool_], lengths: Ints) -> Floats:
 
 def _beside(rewarded: NDArray[np.bool_]) -> Floats:
     """Return, of pages with a reward above a position and below it: pages, and rewards there (4, K)."""
-    count = np.cumsum(rewarded, axis=1)
-    above = count - rewarded > 0
-    below = count[:, -1:] - count > 0
+    count: Ints = np.cumsum(rewarded, axis=1)
+    above: NDArray[np.bool_] = np.greater(count - rewarded, 0)
+    below: NDArray[np.bool_] = np.greater(count[:, -1:] - count, 0)
     parts = [above, above & rewarded, below, below & rewarded]
     return np.stack([part.sum(axis=0) for part in parts]).astype(float)
 
