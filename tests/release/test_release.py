@@ -173,7 +173,7 @@ def test_the_weight_of_a_file_ignores_docstrings_and_layout():
 def test_console_script_and_every_extra_that_is_named():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"counterrank": "counterrank.cli.main:run"}
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     named = {
         extra for page in pages for extra in re.findall(r"counterrank\[(\w+)\]", page.read_text())
     }
