@@ -251,7 +251,7 @@ def test_needs_are_rounded_up(value, rounded):
 
 
 def test_the_documented_table_is_the_one_used():
-    page = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/explanation/verdict.md").read_text(encoding="utf-8")
     for check, line in THRESHOLDS.items():
         assert f"| `{check}` | {line.measures} | {line.reliable:g} | {line.directional:g} |" in page
         assert line.why in page
