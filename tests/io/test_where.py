@@ -83,7 +83,8 @@ def test_what_conditions_mean(text, rows):
         return
     assert where.rows(TABLE).tolist() == rows
     # Written anew from its parts, it is the same condition.
-    assert Where.of(where.sql()).rows(TABLE).tolist() == rows
+    if where.condition is not None:
+        assert Where.of(where.condition.sql()).rows(TABLE).tolist() == rows
 
 
 @pytest.mark.parametrize(

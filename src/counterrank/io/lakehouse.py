@@ -117,12 +117,14 @@ class IcebergTable:
     def batches(self, columns: tuple[str, ...] | None, where: Where | None) -> Any:
         """Return a reader of the snapshot's batches; conditions are held against its own statistics."""
         with _plainly(f"the Iceberg table {self.name}", None):
+            condition = None
             if where is not None:
                 where.expression(self.table.schema().as_arrow())
+                condition = where.condition
             scan = self.table.scan(
                 snapshot_id=self.snapshot,
                 selected_fields=columns or ("*",),
-                **({} if where is None or where.in_sql else {"row_filter": where.sql()}),
+                **({} if condition is None else {"row_filter": condition.sql()}),
             )
             return scan.to_arrow_batch_reader()
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.data.source import default_threads
-from counterrank.errors import EngineError, require
+from counterrank.errors import ConfigError, EngineError, require
 from counterrank.io.cluster import (
     FilesOnCluster,
     FrameOnCluster,
@@ -24,17 +24,7 @@ from counterrank.io.cluster import (
 )
 from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
-from counterrank.io.where import (
-    COMPARE,
-    ColumnComparison,
-    Joined,
-    Missing,
-    Negation,
-    OfColumn,
-    OneOf,
-    RowCondition,
-    Where,
-)
+from counterrank.io.where import COMPARE, JOIN, RowCondition, Where
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -209,7 +199,11 @@ def _use_this_python(session: Any) -> None:
 def _filtered(frame: Any, where: Where | None) -> Any:
     if where is None:
         return frame
-    where.refuse_sql("Spark")
+    if where.condition is None:
+        raise ConfigError(
+            "Spark takes comparisons, in, between, is null, not, and, or; it does not take "
+            f"the condition {where.text[:200]!r}. Select the rows before, or read Parquet files"
+        )
     with _plainly():
         # No row, but the types of the columns: a value that is none of them is told at once.
         where.expression(frame.limit(0).toArrow().schema)
@@ -218,18 +212,15 @@ def _filtered(frame: Any, where: Where | None) -> Any:
 
 def _condition(frame: Any, part: RowCondition) -> Any:
     """Return a condition as Spark's, which pushes it down as far as it can."""
-    if isinstance(part, Negation):
-        return ~_condition(frame, part.part)
-    if isinstance(part, Joined):
-        return reduce(part.join, [_condition(frame, one) for one in part.parts])
-    assert isinstance(part, OfColumn)
+    if part.parts:
+        parts = [_condition(frame, one) for one in part.parts]
+        return ~parts[0] if part.word == "not" else reduce(JOIN[part.word], parts)
     column = frame[_quoted(part.column)]
-    if isinstance(part, Missing):
+    if part.word == "is null":
         return column.isNull()
-    if isinstance(part, OneOf):
+    if part.word == "in":
         return column.isin(list(part.values))
-    assert isinstance(part, ColumnComparison)
-    return COMPARE[part.sign](column, part.value)
+    return COMPARE[part.word](column, *part.values)
 
 
 def _quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import reduce
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,143 +34,127 @@ _SPELLINGS = {"==": "=", "<>": "!="}
 MOST_LEVELS = 50
 
 
-class RowCondition(Protocol):
-    """A condition, or a part of one."""
+#: What joins conditions, for expressions of Arrow and of Spark.
+JOIN: Mapping[str, Callable[[Any, Any], Any]] = {"and": operator.and_, "or": operator.or_}
+
+
+@dataclass(frozen=True, slots=True)
+class RowCondition:
+    """A condition, or a part of one: of a column and values, or of other conditions."""
+
+    #: A comparison, "in" or "is null" of a column; "not", "and" or "or" of parts.
+    word: str
+    column: str = ""
+    values: tuple[Literal, ...] = ()
+    parts: "tuple[RowCondition, ...]" = ()
 
     def expression(self, schema: pa.Schema) -> Any:
         """Return the condition as Arrow's."""
+        if self.parts:
+            found = [part.expression(schema) for part in self.parts]
+            return ~found[0] if self.word == "not" else reduce(JOIN[self.word], found)
+        column = pc.field(self.column)
+        if self.word == "is null":
+            _type_of(self.column, schema)
+            return column.is_null()
+        values = [_fitted(value, self.column, schema) for value in self.values]
+        return _among(column, values) if self.word == "in" else COMPARE[self.word](column, *values)
 
     def sql(self) -> str:
         """Return the condition in SQL."""
+        if self.parts:
+            parts = [f"({part.sql()})" for part in self.parts]
+            return f"not {parts[0]}" if self.word == "not" else f" {self.word} ".join(parts)
+        values = ", ".join(map(_text, self.values))
+        values = f"({values})" if self.word == "in" else values
+        return f"{_name(self.column)} {self.word} {values}".rstrip()
 
     def columns(self) -> Iterator[str]:
         """Yield the columns it looks at."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfColumn:
-    """A condition on one column."""
-
-    column: str
-
-    def columns(self) -> Iterator[str]:
-        yield self.column
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnComparison(OfColumn):
-    """`column sign value`."""
-
-    sign: str
-    value: Literal
-
-    def expression(self, schema: pa.Schema) -> Any:
-        value = _fitted(self.value, self.column, schema)
-        return COMPARE[self.sign](pc.field(self.column), value)
-
-    def sql(self) -> str:
-        return f"{_name(self.column)} {self.sign} {_text(self.value)}"
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf(OfColumn):
-    """`column in (values)`."""
-
-    values: tuple[Literal, ...]
-
-    def expression(self, schema: pa.Schema) -> Any:
-        found = [_fitted(value, self.column, schema) for value in self.values]
-        column = pc.field(self.column)
-        # Comparisons, where `isin` would do: only they are held against folders and statistics.
-        if len(found) <= _COMPARED:
-            return reduce(operator.or_, [column == value for value in found])
-        # An expression of thousands of comparisons is so deep that Arrow would crash.
-        values = pa.array([value.as_py() for value in found])
-        ends, unknown = pc.min_max(values), pa.scalar(None, pa.bool_())
-        among = pc.if_else(column.is_null(), unknown, column.isin(values))
-        return (column >= ends["min"]) & (column <= ends["max"]) & among
-
-    def sql(self) -> str:
-        return f"{_name(self.column)} in ({', '.join(map(_text, self.values))})"
-
-
-@dataclass(frozen=True, slots=True)
-class Missing(OfColumn):
-    """`column is null`."""
-
-    def expression(self, schema: pa.Schema) -> Any:
-        _type_of(self.column, schema)
-        return pc.field(self.column).is_null()
-
-    def sql(self) -> str:
-        return f"{_name(self.column)} is null"
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """`not part`."""
-
-    part: RowCondition
-
-    def expression(self, schema: pa.Schema) -> Any:
-        return ~self.part.expression(schema)
-
-    def sql(self) -> str:
-        return f"not ({self.part.sql()})"
-
-    def columns(self) -> Iterator[str]:
-        yield from self.part.columns()
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """`part and part ...`, or the same with `or`."""
-
-    word: str
-    parts: tuple[RowCondition, ...]
-
-    @property
-    def join(self) -> Callable[[Any, Any], Any]:
-        """What the word means to expressions of Arrow and Spark."""
-        return operator.and_ if self.word == "and" else operator.or_
-
-    def expression(self, schema: pa.Schema) -> Any:
-        return reduce(self.join, [part.expression(schema) for part in self.parts])
-
-    def sql(self) -> str:
-        return f" {self.word} ".join(f"({part.sql()})" for part in self.parts)
-
-    def columns(self) -> Iterator[str]:
+        if self.column:
+            yield self.column
         for part in self.parts:
             yield from part.columns()
 
 
 @dataclass(frozen=True, slots=True)
-class InSql:
-    """Any condition on one row that DuckDB understands."""
+class Where:
+    """A condition on rows, as it was written and as it is used."""
 
     text: str
-    names: tuple[str, ...]
+    #: The columns it looks at, once each.
+    columns: tuple[str, ...]
+    #: None where only DuckDB understands it.
+    condition: RowCondition | None
 
-    def expression(self, schema: pa.Schema) -> Any:
-        """Check the condition; folders and statistics do not know it, so that nothing is left out by them."""
-        self.rows(schema.empty_table())
-        return pc.scalar(True)
+    @classmethod
+    def of(cls, given: "Where | str | Mapping[str, Any]") -> Self:
+        """Return the condition of a text, or of columns and the value or values each must have.
 
-    def sql(self) -> str:
+        >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
+        ('day', 'country')
+        >>> str(Where.of({"country": "DE", "day": [1, 2]}))
+        "(country = 'DE') and (day in (1, 2))"
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            return cls._of_text(given)
+        if isinstance(given, Mapping) and given:
+            condition = _from_table(given)
+            return cls(condition.sql(), _once(condition), condition)
+        raise ConfigError(
+            "where is a condition like \"country = 'DE'\", or columns and their values like "
+            f"{{'country': 'DE'}}; got {given!r}"
+        )
+
+    @classmethod
+    def _of_text(cls, given: str) -> Self:
+        """Return a condition of the small grammar, or else any condition in SQL."""
+        text = given.strip()
+        try:
+            condition = _Parser(given).condition()
+        except ConfigError:
+            # What is no SQL either gets the message that says where.
+            if not text or not sql.is_expression(given):
+                raise
+            return cls(text, sql.Expression(text, "the condition").columns, None)
+        return cls(text, _once(condition), condition)
+
+    def __str__(self) -> str:
         return self.text
 
-    def columns(self) -> Iterator[str]:
-        yield from self.names
+    def expression(self, schema: pa.Schema) -> Any:
+        """Return the condition as Arrow's, its values in the types of the schema's columns.
+
+        Folders and statistics do not know SQL, so that nothing is left out by them.
+        """
+        if self.condition is None:
+            self.rows(schema.empty_table())
+            return pc.scalar(True)
+        return self.condition.expression(schema)
 
     def rows(self, table: pa.Table) -> NDArray[np.int64]:
-        """Return the numbers of the rows of a table that fit."""
+        """Return the numbers of the rows of a table that fit.
+
+        >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
+        [1, 3]
+        """
+        if self.condition is None:
+            return self._rows_in_sql(table)
+        condition = self.expression(table.schema)
+        number = pa.array(np.arange(table.num_rows))
+        looked_at = table.select(list(self.columns)).append_column(_ROW, number)
+        found: NDArray[np.int64] = looked_at.filter(condition)[_ROW].to_numpy()
+        return found
+
+    def _rows_in_sql(self, table: pa.Table) -> NDArray[np.int64]:
         import duckdb
 
-        for name in self.names:
+        for name in self.columns:
             if name not in table.column_names:
                 raise _no_column(name, table.column_names, "; text stands in single quotes")
-        looked_at = table.select(list(self.names))
+        looked_at = table.select(list(self.columns))
         looked_at = looked_at.append_column(_ROW, pa.array(np.arange(table.num_rows)))
         try:
             with sql.connection() as opened:
@@ -188,94 +172,26 @@ class InSql:
         return np.sort(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A condition on rows, as it was written and as it is used."""
-
-    text: str
-    condition: RowCondition
-
-    @classmethod
-    def of(cls, given: "Where | str | Mapping[str, Any]") -> Self:
-        """Return the condition of a text, or of columns and the value or values each must have.
-
-        >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
-        ('day', 'country')
-        >>> str(Where.of({"country": "DE", "day": [1, 2]}))
-        "(country = 'DE') and (day in (1, 2))"
-        """
-        if isinstance(given, cls):
-            return given
-        if isinstance(given, str):
-            return cls(given.strip(), _condition(given))
-        if isinstance(given, Mapping) and given:
-            condition = _from_table(given)
-            return cls(condition.sql(), condition)
-        raise ConfigError(
-            "where is a condition like \"country = 'DE'\", or columns and their values like "
-            f"{{'country': 'DE'}}; got {given!r}"
-        )
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns it looks at, once each."""
-        return tuple(dict.fromkeys(self.condition.columns()))
-
-    def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's, its values in the types of the schema's columns."""
-        return self.condition.expression(schema)
-
-    def rows(self, table: pa.Table) -> NDArray[np.int64]:
-        """Return the numbers of the rows of a table that fit.
-
-        >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
-        [1, 3]
-        """
-        if isinstance(self.condition, InSql):
-            return self.condition.rows(table)
-        condition = self.expression(table.schema)
-        number = pa.array(np.arange(table.num_rows))
-        looked_at = table.select(list(self.columns)).append_column(_ROW, number)
-        found: NDArray[np.int64] = looked_at.filter(condition)[_ROW].to_numpy()
-        return found
-
-    def sql(self) -> str:
-        """Return the condition in SQL, written anew from its parts: no user's text is passed on."""
-        return self.condition.sql()
-
-    @property
-    def in_sql(self) -> bool:
-        """Whether only DuckDB understands it."""
-        return isinstance(self.condition, InSql)
-
-    def refuse_sql(self, reader: str) -> None:
-        """Raise for a condition that only DuckDB understands, where another engine is to use it."""
-        if self.in_sql:
-            raise ConfigError(
-                f"{reader} takes comparisons, in, between, is null, not, and, or; it does not take "
-                f"the condition {self.text[:200]!r}. Select the rows before, or read Parquet files"
-            )
-
-
 #: A column that no log has.
 _ROW = " row"
 #: Values of a list up to which each is compared by itself.
 _COMPARED = 50
 
 
-def _condition(text: str) -> RowCondition:
-    """Return a condition of the small grammar, or else any condition in SQL."""
-    try:
-        return _Parser(text).condition()
-    except ConfigError:
-        # What is no SQL either gets the message that says where.
-        if not text.strip() or not sql.is_expression(text):
-            raise
-    found = sql.Expression(text.strip(), "the condition")
-    return InSql(text.strip(), found.columns)
+def _once(condition: RowCondition) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(condition.columns()))
+
+
+def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
+    """Return `column in (values)` as Arrow's."""
+    # Comparisons, where `isin` would do: only they are held against folders and statistics.
+    if len(found) <= _COMPARED:
+        return reduce(operator.or_, [column == value for value in found])
+    # An expression of thousands of comparisons is so deep that Arrow would crash.
+    values = pa.array([value.as_py() for value in found])
+    ends, unknown = pc.min_max(values), pa.scalar(None, pa.bool_())
+    among = pc.if_else(column.is_null(), unknown, column.isin(values))
+    return (column >= ends["min"]) & (column <= ends["max"]) & among
 
 
 def _from_table(given: Mapping[str, Any]) -> RowCondition:
@@ -285,10 +201,10 @@ def _from_table(given: Mapping[str, Any]) -> RowCondition:
             if not wanted:
                 raise ConfigError(f"where: no value is given for '{name}'")
             values = tuple(_plain(name, value) for value in wanted)
-            parts.append(OneOf(str(name), values))
+            parts.append(RowCondition("in", str(name), values))
         else:
-            parts.append(ColumnComparison(str(name), "=", _plain(name, wanted)))
-    return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+            parts.append(RowCondition("=", str(name), (_plain(name, wanted),)))
+    return parts[0] if len(parts) == 1 else RowCondition("and", parts=tuple(parts))
 
 
 def _plain(name: object, value: Any) -> Literal:
@@ -385,6 +301,10 @@ _TOKEN = re.compile(
 _EXAMPLE = "write conditions like day >= '2026-10-01' and country in ('DE', 'AT')"
 
 
+def _not(part: RowCondition) -> RowCondition:
+    return RowCondition("not", parts=(part,))
+
+
 class _Parser:
     """Reads one condition from the left to the right."""
 
@@ -427,14 +347,14 @@ class _Parser:
         parts = [part()]
         while self._take("keyword", word):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+        return parts[0] if len(parts) == 1 else RowCondition(word, parts=tuple(parts))
 
     def _one(self) -> RowCondition:
         self.depth += 1
         if self.depth > MOST_LEVELS:
             self._refuse(f"brackets and 'not' nest more than {MOST_LEVELS} deep", 0)
         if self._take("keyword", "not"):
-            found: RowCondition = Negation(self._one())
+            found = _not(self._one())
         elif self._take("sign", "("):
             found = self._either()
             if not self._take("sign", ")"):
@@ -455,27 +375,26 @@ class _Parser:
         kind, value, _ = self._peek()
         if kind == "sign" and value in COMPARE:
             self.at += 1
-            return ColumnComparison(column, value, self._literal())
+            return RowCondition(value, column, (self._literal(),))
         if self._take("keyword", "is"):
             turned = self._take("keyword", "not")
             if not self._take("keyword", "null"):
                 self._expected("null")
-            return Negation(Missing(column)) if turned else Missing(column)
+            found = RowCondition("is null", column)
+            return _not(found) if turned else found
         turned = self._take("keyword", "not")
         if self._take("keyword", "in"):
-            found: RowCondition = OneOf(column, self._list())
+            found = RowCondition("in", column, self._list())
         elif self._take("keyword", "between"):
             low = self._literal()
             if not self._take("keyword", "and"):
                 self._expected("'and' and the upper end")
-            ends = (
-                ColumnComparison(column, ">=", low),
-                ColumnComparison(column, "<=", self._literal()),
-            )
-            found = Joined("and", ends)
+            ends = ((">=", low), ("<=", self._literal()))
+            parts = tuple(RowCondition(sign, column, (end,)) for sign, end in ends)
+            found = RowCondition("and", parts=parts)
         else:
             self._expected("a comparison (=, !=, <, <=, >, >=, in, between, is null)")
-        return Negation(found) if turned else found
+        return _not(found) if turned else found
 
     def _list(self) -> tuple[Literal, ...]:
         if not self._take("sign", "("):
