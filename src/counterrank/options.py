@@ -360,6 +360,12 @@ _TABLE = (
         group=_LOG,
     ),
     Option(
+        "weight",
+        "Column with one over the probability that the row was kept, for logs of which a part was kept.",
+        metavar="COLUMN",
+        group=_LOG,
+    ),
+    Option(
         "logger",
         "How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
         "(temperature), top, epsilon (epsilon), rand-top-n (n) or swap (probability).",
@@ -560,7 +566,7 @@ OPTIONS: Final = {one.name: one for one in _TABLE}
 
 #: How a log is read: keys of every command with a log.
 READING: Final = (
-    "columns context propensity_kind unit logger policies items where missing_reward format version "
+    "columns context propensity_kind unit weight logger policies items where missing_reward format version "
     "behavior dists decimal renumber drop_ties encode_actions engine query connection "
     "events join event within event_time"
 ).split()
@@ -624,7 +630,7 @@ COMMANDS: Final = {
         "columns logger policies where config json html require",
         "position_weights primary independent_rows target_is_fresh target_trained_until time "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
-        "context propensity_kind unit items missing_reward format query connection engine quiet verbose "
+        "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
         "events join event within event_time",
         "sequential practical item_groups target_lists audit weights_out reward_name ranking_name",
     ),

@@ -107,6 +107,9 @@ class Auditor:
         pages: NDArray[np.uint64] | None = None,
     ) -> Tallies:
         """Return the counts of a batch; `lent` and `pages` are what a pass has already formed of it."""
+        if batch.weight is not None:
+            # Rows kept with one probability look like the whole log, whatever the others depended on.
+            batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, seen=[])
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]

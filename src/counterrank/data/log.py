@@ -24,7 +24,9 @@ Rows = slice | Ints
 Probabilities = Propensity | Policy
 
 #: Fields with an entry a ranking, and those that hold such arrays by name.
-_BY_ROW = ("action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket")
+_BY_ROW = (
+    "action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket", "weight",
+)  # fmt: skip
 _BY_NAME = ("targets", "dists", "columns", "rewards")
 #: The name under which the logging policy's whole distribution is kept in `dists`.
 LOGGING = "propensity"
@@ -43,7 +45,8 @@ class RankingLog:
     policies by name; `dists` whole distributions (n, A) or (n, K, A) by policy name ("propensity"
     for the logger); `columns` anything else, by name, for segments; `candidates` what
     each row could have shown, a `Candidates` or a list of lists, with features by candidate;
-    `item_features` those by item.
+    `item_features` those by item; `weight` (n,) one over the probability that a row was kept, where the log
+    is a part of a larger one.
 
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value
@@ -86,6 +89,8 @@ class RankingLog:
     rewards: Mapping[str, Floats] = field(default_factory=dict)
     #: What became of the events that the rewards were made of.
     events: JoinedEvents | None = None
+    #: (n,) one over the probability that the row was kept.
+    weight: Floats | None = None
 
     if TYPE_CHECKING:
         # What may be given is wider than what is kept: lists and arrays of any kind.
@@ -113,6 +118,7 @@ class RankingLog:
             candidates: Candidates | Sequence[Sequence[int]] | None = None,
             item_features: ItemFeatures | None = None,
             selected: Ints | None = None,
+            weight: ArrayLike | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -151,6 +157,8 @@ class RankingLog:
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
                 put(self, name, validation.column(getattr(self, name), self.n, name))
+        if self.weight is not None:
+            put(self, "weight", validation.row_weights(self.weight, self.n, start=self.start))
         columns = {
             name: validation.column(value, self.n, name) for name, value in self.columns.items()
         }
@@ -196,7 +204,12 @@ class RankingLog:
     @property
     def value(self) -> float:
         """What the logging policy earned: mean over rankings of sum_k alpha_k r_k."""
-        return float((self.reward @ self.position_weights).mean())
+        return float(np.average(self.reward @ self.position_weights, weights=self.weight))
+
+    @property
+    def summed_by_unit(self) -> bool:
+        """Whether errors follow from sums by unit; rows with weights are spread over buckets."""
+        return self.unit is not None or self.weight is not None
 
     @property
     def rows(self) -> Rows:
@@ -271,6 +284,20 @@ class RankingLog:
             object.__setattr__(part, name, value)
         return part
 
+    def evenly_kept(self) -> Self:
+        """Return rows that were each kept with the same probability: of a log with weights, some of its rows.
+
+        A row stays with probability weight / largest weight, by its number in the log; at least one does.
+        """
+        if self.weight is None:
+            return self
+        from counterrank.kernels import hashing
+
+        chance = self.weight / self.weight.max()
+        keep = hashing.uniforms(self.numbers) < chance
+        keep[int(np.argmax(chance))] = True
+        return self.take(np.flatnonzero(keep)).changed(weight=None)
+
     def chunks(self, size: int) -> Iterator[Self]:
         """Yield consecutive parts of at most `size` rows."""
         for first in range(0, self.n, size):
@@ -332,7 +359,7 @@ class RankingLog:
     def from_frame(cls, frame: object, **options: Any) -> RankingLog:
         """Return a log from a pandas, polars or pyarrow table.
 
-        Options: `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`,
+        Options: `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`,
         `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
         `decimal`, `version`, `target_lists`, `rewards`;

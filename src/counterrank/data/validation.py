@@ -391,6 +391,33 @@ def column(values: Any, n: int, name: str) -> NDArray[Any]:
     return array
 
 
+def row_weights(values: Any, n: int, *, start: int) -> Floats:
+    """Return weights (n,) of rows: positive finite numbers."""
+    try:
+        found: Floats = np.asarray(column(values, n, "weight"), dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise LogError(f"weights of rows are numbers: {problem}") from None
+    if found.ndim != 1:
+        raise LogError(f"weight has shape {found.shape}, one number a ranking is wanted")
+    wrong = ~((found > 0) & np.isfinite(found))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LogError(
+            f"the weight is {found[row]} at {row_name(start + row)}",
+            remedy="give one over the probability that the row was kept, 1 where it always was",
+        )
+    return found
+
+
+def no_weight(log: Any, what: str) -> None:
+    """Raise where rows have weights that would be ignored."""
+    if log.weight is not None:
+        raise ConfigError(
+            f"weights of rows ({say('--weight', 'COLUMN')}) are used by evaluate and check, not by {what}",
+            remedy="use a log in which every row was kept with the same probability",
+        )
+
+
 def buckets(unit: NDArray[Any] | None, n: int, *, start: int) -> Ints:
     """Return the hash bucket (n,) of each row's unit, or of the row itself."""
     from counterrank.kernels import hashing

@@ -21,8 +21,9 @@ from counterrank.arrays import Floats, Ints
 from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
-from counterrank.errors import ConfigError
-from counterrank.messages import Message, code_of
+from counterrank.errors import ConfigError, EstimatorError
+from counterrank.estimators.names import parse
+from counterrank.messages import Message, code_of, say
 from counterrank.records import Json, Record
 from counterrank.statistics import (
     ONCE,
@@ -448,6 +449,15 @@ class Estimator(ABC):
     def plan(self, workspace: Workspace) -> Plan[Any]:
         """Return the plan for a log and target, fitting what needs fitting."""
 
+    def refuse_weight(self, log: RankingLog) -> None:
+        """Raise where rows have weights and this estimator would not use them."""
+        if log.weight is not None and not parse(self.name).fixed:
+            raise EstimatorError(
+                f"'{self.name}' fits to rows as if all had been kept, and these have weights "
+                f"({say('--weight', 'COLUMN')})",
+                remedy="use ips, iips, rips, order-2 or order-3, or their ratios (snips, sniips, ...)",
+            )
+
     def estimate(
         self,
         log: RankingLog,
@@ -465,7 +475,8 @@ class Estimator(ABC):
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})
-        units = whole.unit is not None if by_unit is None else by_unit
+        self.refuse_weight(whole)
+        units = whole.summed_by_unit if by_unit is None else by_unit or whole.weight is not None
         workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units)
         plan = self.plan(workspace)
         state = workspace.source.reduce(

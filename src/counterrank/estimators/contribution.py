@@ -135,10 +135,14 @@ class ContributionPlan(Plan[Moments]):
         # Weights too large for a number are reported at the end, with where they come from.
         with np.errstate(over="ignore", invalid="ignore"):
             y, w = self.contributions(view)
-        bucket = view.batch.bucket if self.workspace.by_unit else None
+        batch, reward = view.batch, view.reward
+        bucket = batch.bucket if self.workspace.by_unit else None
+        if batch.weight is not None:
+            y, w, reward = (one * batch.weight[:, None] for one in (y, w, reward))
         state, totals = moments_of(
-            y, w, view.reward, view.batch.position_weights, full=self.detail > 0, bucket=bucket
-        )
+            y, w, reward, batch.position_weights,
+            full=self.detail > 0, bucket=bucket, weight=batch.weight,
+        )  # fmt: skip
         # A ratio of means varies with y and w by position; a mean needs only the total.
         return Part(
             state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None]

@@ -71,6 +71,11 @@ class EstimatorName:
         return self.form is Form.PLAIN
 
     @property
+    def fixed(self) -> bool:
+        """Whether these are weights for which nothing is fitted or chosen, as a mean or a ratio of means."""
+        return self.form in (Form.PLAIN, Form.RATIO) and self.weights != "aips"
+
+    @property
     def uses_model(self) -> bool:
         """Whether a reward model speaks in the estimate."""
         return self.form in (Form.DR, Form.SWITCHED, Form.CASCADE) or self.text in (

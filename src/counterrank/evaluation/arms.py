@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
+from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
@@ -357,6 +358,7 @@ def _earned(value: Quantity) -> Number:
 def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     whole = _opened(log, arm, reading)
+    no_weight(whole, "comparisons of arms")
     if arm not in whole.columns:
         known = ", ".join(whole.columns) or "none"
         raise ConfigError(

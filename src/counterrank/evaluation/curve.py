@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from counterrank.data.validation import no_weight
 from counterrank.estimators import fit_examination
 from counterrank.options import SEED
 
@@ -100,6 +101,7 @@ def position_curve(
 
     given = {"require_propensity": False, **reading}
     with opened(log, (), needs_targets=False, **given) as (source, _):
+        no_weight(source.first, "curve")
         fitted = fit_examination(source, None, seed=seed)
         rows = source.n if source.n is not None else source.reduce(_count)
     found = np.asarray(fitted.curve)

@@ -122,7 +122,7 @@ def make_jobs(
             target,
             level=options.level,
             seed=options.seed,
-            by_unit=first.unit is not None,
+            by_unit=first.summed_by_unit,
             looks=options.looks,
             tree=tree,
         )
@@ -132,6 +132,7 @@ def make_jobs(
         for name, must in names.items():
             try:
                 estimator = custom[name] if name in custom else get_estimator(name)
+                estimator.refuse_weight(first)
                 made.append(_planned(estimator, workspace, tried))
             except CounterrankError as problem:
                 if must:

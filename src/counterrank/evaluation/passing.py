@@ -49,7 +49,8 @@ class Pass:
         The first total is what the logger earned (n,). `seen` is the batch's fingerprint, where it is
         known.
         """
-        columns = [batch.reward @ batch.position_weights]
+        earned: Floats = batch.reward @ batch.position_weights
+        columns = [earned if batch.weight is None else earned * batch.weight]
         chosen = [columns[0]]
         states: list[Any] = []
         tops: list[TopRows | None] = []
@@ -67,13 +68,16 @@ class Pass:
             for label, rows in cut.groups(batch):
                 if self.paired:
                     bucket = batch.bucket[rows] if self.by_unit else None
-                    paired[cut.column, label] = sums_of([one[rows] for one in chosen], bucket)
+                    weight = None if batch.weight is None else batch.weight[rows]
+                    paired[cut.column, label] = sums_of(
+                        [one[rows] for one in chosen], bucket, weight
+                    )
                 key = ("segment", cut.column, label)
                 segments[cut.column, label] = tuple(
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
                     for group in self.main
                 )
-        totals = sums_of(columns, batch.bucket if self.by_unit else None)
+        totals = sums_of(columns, batch.bucket if self.by_unit else None, batch.weight)
         pages = None
         if seen is None:
             seen, pages = with_pages(batch)
@@ -108,8 +112,9 @@ class JointPass:
             columns.extend(chosen)
         if not self.together:
             return JointState(tuple(parts))
-        columns.append(batch.lengths.astype(np.float64))
-        totals = sums_of(columns, batch.bucket if self.passes[0].by_unit else None)
+        shown = batch.lengths.astype(np.float64)
+        columns.append(shown if batch.weight is None else shown * batch.weight)
+        totals = sums_of(columns, batch.bucket if self.passes[0].by_unit else None, batch.weight)
         return JointState(tuple(parts), totals)
 
 

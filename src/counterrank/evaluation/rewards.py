@@ -79,8 +79,9 @@ class RewardRun:
 
     @cached_property
     def probe(self) -> RankingLog:
-        """A sample of rows; the same for the same seed."""
-        return self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
+        """A sample of rows, each with the same chance; the same for the same seed."""
+        found = self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
+        return found.evenly_kept()
 
     @cached_property
     def shared_contexts(self) -> int | None:
@@ -144,7 +145,7 @@ class RewardRun:
     def passing(self, *, segments: bool = True) -> Pass:
         """Return the function that sums over batches."""
         cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
-        by_unit = self.first.unit is not None
+        by_unit = self.first.summed_by_unit
         return Pass(
             list(self.groups.values()), self.main, cuts, by_unit, auditor,
             self.options.baseline is not None, self.primary,

@@ -23,6 +23,7 @@ from counterrank.behavior import (
 from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
+from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Estimator, parse
 from counterrank.evaluation.comparing import path_of
@@ -243,6 +244,8 @@ def evaluate(  # noqa: PLR0913
             events={} if events is None else events.said,
         )
         source, coverages = scored_rows(source, names)
+        if method is not None:
+            no_weight(source.first, "models of propensities")
         if later is not None:
             source = later_rows(source, later)
         if groups:

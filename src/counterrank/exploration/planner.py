@@ -12,6 +12,7 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
+from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
 from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration.costs import Costs
@@ -132,6 +133,7 @@ def plan(  # noqa: PLR0913 - each is a question of its own
         names,
     ):
         rng = np.random.default_rng([seed, 10])
+        no_weight(source.first, "plans")
         sample = source.sample(SETTINGS.rows, rng)
         n = source.n if source.n is not None else source.reduce(_count, label="counting")
     names = tuple(targets) or names

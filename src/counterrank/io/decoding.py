@@ -128,6 +128,7 @@ class _RankingRows:
             categories=spec.categories,
             action_names=spec.action_names,
             unit=unit,
+            weight=values.column_numbers(table, spec.weight, start) if spec.weight else None,
             behavior=self._column(spec.behavior) if spec.behavior else None,
             behavior_masks=spec.behavior_masks,
             targets={**scored, **self._targets()},

@@ -34,6 +34,7 @@ ROLES = (
     "position",
     "unit",
     "behavior",
+    "weight",
     "candidates",
     "query",
 )
@@ -57,6 +58,7 @@ class CommonOptions(TypedDict, total=False):
     keep: Names
     propensity_kind: str | None
     unit: str | None
+    weight: str | None
     behavior: str | None
     missing_reward: str
     require_propensity: bool
@@ -314,6 +316,7 @@ class ReadOptions:
     targets: tuple[str, ...] | None = _option(_names)
     propensity_kind: str | None = _option(_text)
     unit: str | None = _option(_text)
+    weight: str | None = _option(_text)
     behavior: str | None = _option(_text)
     position_weights: str | tuple[float, ...] = _option(_weights, "uniform")
     missing_reward: str = _option(_text, "error")
@@ -347,7 +350,7 @@ class ReadOptions:
 
     def column(self, role: str) -> str | tuple[str, ...]:
         """Return what the data calls a role or target."""
-        named = {"unit": self.unit, "behavior": self.behavior}.get(role)
+        named = {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
         if role == "reward" and self.rewards:
             return next(iter(self.rewards.values()))
         return named or self.columns.get(role, role)
@@ -364,7 +367,7 @@ class ReadOptions:
     def is_named(self, role: str) -> bool:
         """Whether the user pointed at a column for this role, so that its absence is an error."""
         return role in self.columns or bool(
-            {"unit": self.unit, "behavior": self.behavior}.get(role)
+            {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
         )
 
     def _checked(self) -> Self:

@@ -670,7 +670,7 @@ class _Lists:
         self.lists = _per_position(spec)
         # The ranking's id is carried, by which messages name it; it may be the unit too.
         beside = (spec.position, *(item.name for item in spec.candidates.fields))
-        known = (*spec.context, *spec.segments, spec.unit, spec.behavior, spec.ranking)
+        known = (*spec.context, *spec.segments, spec.unit, spec.behavior, spec.weight, spec.ranking)
         self.single = tuple(
             name
             for name in spec.columns
@@ -775,7 +775,12 @@ class _Lists:
         if at < 0:
             return result
         spec = self.spec
-        if name in spec.guessed and name not in (*spec.context, spec.unit, spec.behavior):
+        if name in spec.guessed and name not in (
+            *spec.context,
+            spec.unit,
+            spec.behavior,
+            spec.weight,
+        ):
             return None
         raise LogError(
             f"{place(int(rows[at]))}: '{name}' is {ordered[at].as_py()!r}, but "

@@ -75,6 +75,8 @@ def read_log(
         targets; without `segments`, up to 100 columns of single values are carried along. `scan_log`
         reads neither unasked.
         `propensity_kind`: "factored" (default), "prefix", "position" or "joint".
+        `weight`: the column with one over the probability that a row was kept, where some rows were
+        left out of the log on purpose.
         `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
         targets by name, {"new": "top"}, from their columns NAME_scores.
         `items`: a file of features by item.
@@ -323,7 +325,7 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
 
 
 #: Arrays with an entry a ranking, None in all pieces or in none.
-_BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket")
+_BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket", "weight")
 
 
 def _stacked(pieces: Sequence[RankingLog]) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class _Resolver:
             ranking=single.get("ranking"),
             position=single.get("position"),
             unit=single["unit"],
+            weight=single["weight"],
             behavior=single["behavior"],
             behavior_masks=self.behavior_masks(),
             context=context,
@@ -98,7 +99,7 @@ class _Resolver:
 
     def singles(self, layout: str) -> dict[str, str | None]:
         """Return the columns with one value a row, by role."""
-        roles = ["unit", "behavior"]
+        roles = ["unit", "behavior", "weight"]
         if layout == "long":
             roles = ["ranking", "position", *roles]
         return {role: self.single(role) for role in roles}
@@ -514,7 +515,8 @@ class _Resolver:
             raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
         if self.options.is_named(role):
             self.require(name, role)
-        if name not in self.names:
+        # A column of that name may be anything, the weight of a product for one.
+        if name not in self.names or (role == "weight" and not self.options.is_named(role)):
             return None
         kind = self.table.schema.field(name).type
         if role != "behavior" and not values.is_scalar(kind):

@@ -102,6 +102,7 @@ class LogSpec:
     ranking: str | None = None
     position: str | None = None
     unit: str | None = None
+    weight: str | None = None
     behavior: str | None = None
     #: Masks behind names of behaviour that the file itself stores.
     behavior_masks: Mapping[str, list[list[int]]] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class LogSpec:
         groups = [*self.fields.values(), *self.targets.values(), *self.dists.values()]
         groups += [*self.rewards.values(), *self.candidates.fields]
         names = [name for group in groups for name in group.columns]
-        single = [self.ranking, self.position, self.unit, self.behavior]
+        single = [self.ranking, self.position, self.unit, self.behavior, self.weight]
         names += [*(name for name in single if name), *self.context, *self.segments]
         return tuple(dict.fromkeys(names))
 

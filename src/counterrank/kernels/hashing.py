@@ -34,6 +34,16 @@ def mixed(value: np.uint64 | Words) -> np.uint64 | Words:
 mix = cast(Callable[[np.uint64], np.uint64], jit(mixed))
 
 
+def uniforms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a number between 0 and 1 for each row by its number in the log (n,), apart from its bucket.
+
+    >>> uniforms(np.arange(3)).round(3).tolist()
+    [0.491, 0.164, 0.01]
+    """
+    words = mixed(mixed(numbers.astype(np.uint64)) ^ STEP)
+    return (np.asarray(words) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 @jit
 def integer_buckets(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
     """Fill `buckets` (n,) with the bucket of each integer unit."""

@@ -20,6 +20,7 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
+from counterrank.data.validation import no_weight
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning.boosting import fit_trees
@@ -143,6 +144,7 @@ def learn(  # noqa: PLR0913 - the options of a run
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
+    no_weight(whole, "learn")
     refuse_estimated(whole, grade)
     logger = sampler_for(whole, path)
     refuse_without_choice(whole)

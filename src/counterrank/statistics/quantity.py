@@ -157,7 +157,7 @@ class Quantity:
 
 def mean(sums: Sums, column: int) -> Quantity:
     """Return the mean of a column."""
-    return Quantity(sums, float(sums.total[column] / sums.n), np.eye(len(sums.total))[column])
+    return Quantity(sums, float(sums.total[column] / sums.size), np.eye(len(sums.total))[column])
 
 
 def nothing(like: Quantity) -> Quantity:

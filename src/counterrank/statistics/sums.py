@@ -36,7 +36,9 @@ class Sums:
     """Sums of T columns over n rows; `one + other` are the sums of both parts.
 
     `total` (T,); `gram` (T, T), the sums of products; `by_unit` (1024, T + 1), sums by bucket of units
-    with the number of rows last, where errors are clustered; `absolute` (T,), sums of |x|.
+    with the number of rows last, where errors are clustered; `absolute` (T,), sums of |x|; `weight`,
+    the sum of the rows' weights where they have some: then x is weighted, the last column of `by_unit`
+    sums weights, and a mean is a ratio of sums.
     """
 
     n: int
@@ -44,6 +46,12 @@ class Sums:
     gram: Floats | None = None
     by_unit: Floats | None = None
     absolute: Floats | None = None
+    weight: float | None = None
+
+    @property
+    def size(self) -> float:
+        """What means divide by: the number of rows, or the sum of their weights."""
+        return self.n if self.weight is None else self.weight
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -52,6 +60,7 @@ class Sums:
             both(self.gram, other.gram),
             both(self.by_unit, other.by_unit),
             both(self.absolute, other.absolute),
+            None if self.weight is None or other.weight is None else self.weight + other.weight,
         )
 
     @property
@@ -114,8 +123,14 @@ class Known:
         return found
 
 
-def sums_of(columns: Sequence[Floats], bucket: NDArray[np.int64] | None = None) -> Sums:
+def sums_of(
+    columns: Sequence[Floats],
+    bucket: NDArray[np.int64] | None = None,
+    weight: Floats | None = None,
+) -> Sums:
     """Return the sums of columns (n,) of one batch, by unit too where `bucket` (n,) says whose rows they are.
+
+    Of rows with a `weight` (n,) the columns are weighted already.
 
     >>> found = sums_of([np.array([1.0, 3.0])])
     >>> found.total.tolist(), found.covariance(np.ones((1, 1))).tolist()
@@ -124,14 +139,20 @@ def sums_of(columns: Sequence[Floats], bucket: NDArray[np.int64] | None = None) 
     rows = np.stack(columns)  # (T, n)
     # Weights too large for a number are reported by the estimator they belong to.
     with np.errstate(over="ignore", invalid="ignore"):
-        table = None if bucket is None else unit_sums(rows, bucket)
+        table = None if bucket is None else unit_sums(rows, bucket, weight=weight)
         absolute = np.abs(rows).sum(axis=1)
-        return Sums(rows.shape[1], rows.sum(axis=1), rows @ rows.T, table, absolute)
+        size = None if weight is None else float(weight.sum())
+        return Sums(rows.shape[1], rows.sum(axis=1), rows @ rows.T, table, absolute, size)
 
 
-def unit_sums(rows: Floats, bucket: NDArray[np.int64], buckets: int = hashing.BUCKETS) -> Floats:
-    """Return the sums by bucket (buckets, T + 1) of columns (T, n), with the number of rows last."""
-    counted = (*rows, np.ones(len(bucket)))
+def unit_sums(
+    rows: Floats,
+    bucket: NDArray[np.int64],
+    buckets: int = hashing.BUCKETS,
+    weight: Floats | None = None,
+) -> Floats:
+    """Return the sums by bucket (buckets, T + 1) of columns (T, n), with the number of rows or their weight last."""
+    counted = (*rows, np.ones(len(bucket)) if weight is None else weight)
     return np.stack([np.bincount(bucket, one, buckets) for one in counted], axis=1).astype(float)
 
 

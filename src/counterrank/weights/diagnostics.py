@@ -87,14 +87,14 @@ def _pareto_shape(excess: Floats, size: Floats) -> float:
 def effective_rows(moments: Moments) -> float:
     """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are equal."""
     square = moments.row_mean("weight2")
-    return float(moments.n * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
+    return float(moments.size * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
 
 
 def effective_rows_by_position(moments: Moments) -> Floats:
     """Return (sum w_k)^2 / sum w_k^2 (K,)."""
     square = moments.mean("ww")
     first = moments.mean("w") ** 2
-    return moments.n * np.divide(first, square, out=np.zeros_like(first), where=square > 0)
+    return moments.size * np.divide(first, square, out=np.zeros_like(first), where=square > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _variance_of_mean_weight(moments: Moments) -> Floats:
 
 def largest_weight_share(moments: Moments) -> float:
     """Return max over positions of the largest weight's share of all weight."""
-    sums = np.abs(moments.mean("w")) * moments.n
+    sums = np.abs(moments.mean("w")) * moments.size
     return float(
         np.max(np.divide(moments.peaks[:-1], sums, out=np.zeros_like(sums), where=sums > 0))
     )

@@ -23,7 +23,8 @@ class Moments:
     `kernels.accumulate`; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and
     sums rows by mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b;
     `buckets` (1024, 2K+2), those columns and the number of rows summed by unit, and `earned` (1024,
-    K), rewards summed by unit. `m1 + m2` are the moments of both parts.
+    K), rewards summed by unit. `m1 + m2` are the moments of both parts. `weight` is the sum of the rows'
+    weights v where they have some; then y, w and r stand for v y, v w and v r.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Moments:
     gram: Floats | None = None
     buckets: Floats | None = None
     earned: Floats | None = None
+    weight: float | None = None
 
     def __add__(self, other: Self) -> Self:
         return type(self)(
@@ -48,7 +50,13 @@ class Moments:
             both(self.gram, other.gram),
             both(self.buckets, other.buckets),
             both(self.earned, other.earned),
+            None if self.weight is None or other.weight is None else self.weight + other.weight,
         )
+
+    @property
+    def size(self) -> float:
+        """What means divide by: the number of rows, or the sum of their weights."""
+        return self.n if self.weight is None else self.weight
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
@@ -58,11 +66,11 @@ class Moments:
     def mean(self, name: str) -> Floats:
         """Return the mean over rows at each position (K,) of y, w, r, yy, ww, rr, yw or yr."""
         row: Floats = self.positions[POSITION_SUMS.index(name)]
-        return row / self.n
+        return row / self.size
 
     def row_mean(self, name: str) -> float:
         """Return the mean over rows of total, base, weight, total2, base2, weight2 or total_base."""
-        return float(self.rows[ROW_SUMS.index(name)] / self.n)
+        return float(self.rows[ROW_SUMS.index(name)] / self.size)
 
     @property
     def columns(self) -> Floats:
@@ -78,7 +86,8 @@ class Moments:
     def sums(self) -> Sums:
         """Sums of the columns y, w, b (2K+1); of lean moments those of T and b."""
         if not self.lean:
-            return Sums(self.n, self.columns * self.n, self.gram, self.buckets)
+            total = self.columns * self.size
+            return Sums(self.n, total, self.gram, self.buckets, weight=self.weight)
         total, base, _, total2, base2, _, cross = self.rows
         gram = np.array([[total2, cross], [cross, base2]])
         return Sums(self.n, np.array([total, base]), gram)
@@ -116,11 +125,12 @@ def moments_of(
     *,
     full: bool = False,
     bucket: Ints | None = None,
+    weight: Floats | None = None,
 ) -> tuple[Moments, Floats]:
     """Return the moments of one batch and its row totals sum_k alpha_k y_k (n,).
 
     Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram
-    matrix, `bucket` (n,) the sums by unit.
+    matrix, `bucket` (n,) the sums by unit. Of rows with a `weight` (n,) the arrays are weighted already.
 
     >>> one = np.ones((4, 2))
     >>> m, totals = moments_of(one, one, one, np.ones(2))
@@ -138,9 +148,13 @@ def moments_of(
     gram = _gram(tall_y, tall_w, base) if full else None
     table, earned = None, None
     if bucket is not None:
-        table = unit_sums(np.concatenate([tall_y, tall_w, base[None]]), bucket)
+        table = unit_sums(np.concatenate([tall_y, tall_w, base[None]]), bucket, weight=weight)
         earned = unit_sums(tall_r, bucket)[:, :-1]
-    return _moments(tall_w, alpha, sums, gram, table, earned), sums.totals
+    size = None if weight is None else float(weight.sum())
+    found = replace(
+        _moments(tall_w, alpha, sums), gram=gram, buckets=table, earned=earned, weight=size
+    )
+    return found, sums.totals
 
 
 def moments_of_weights(
@@ -265,13 +279,13 @@ def _empty(n: int, length: int) -> _Sums:
     )
 
 
-def _moments(w: Floats, alpha: Floats, sums: _Sums, *extra: Floats | None) -> Moments:
-    """Return the moments of weights (K, n) with what was summed, and `extra` (gram, buckets, earned)."""
+def _moments(w: Floats, alpha: Floats, sums: _Sums) -> Moments:
+    """Return the moments of weights (K, n) with what was summed."""
     # Without |w|, an array as large as the weights.
     top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
     peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))
     positions, histogram = sums.positions.T.copy(), sums.histogram.T.copy()
-    return Moments(w.shape[1], alpha, positions, sums.rows, peaks, histogram, *extra)
+    return Moments(w.shape[1], alpha, positions, sums.rows, peaks, histogram)
 
 
 def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
