@@ -25,9 +25,9 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 LONGEST = (
     "io/engines/test_engines.py", "estimators/auto/test_auto.py", "estimators/auto/test_family.py",
     "cli/test_outputs.py", "docs/test_notebooks.py", "research/paper/test_oracle.py",
-    "io/engines/test_opening.py", "models/test_mixture_fit.py", "cli/test_commands.py",
+    "io/engines/test_opening.py", "cli/test_commands.py",
     "docs/test_pages.py", "estimators/auto/test_two_phase.py", "evaluation/test_memory.py",
-    "models/test_one_class_fit.py", "browser/test_site_search.py",
+    "browser/test_site_search.py",
 )  # fmt: skip
 
 #: Files of five seconds and more that `make check` leaves out too: it is for between two edits.
