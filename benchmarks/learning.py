@@ -33,8 +33,8 @@ from rankers import rankers
 
 import counterrank as cr
 from counterrank.errors import LogError
+from counterrank.learning import settings
 from counterrank.learning.learner import _fitted
-from counterrank.learning.settings import SETTINGS
 from counterrank.models import ALL, rankings_of
 from counterrank.research.simulate import World, clicks
 from counterrank.research.simulate.worlds import KINDS, parameters
@@ -116,7 +116,7 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
     low_t = (
         found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
     )
-    if found.rows["certify"] < SETTINGS.many:
+    if found.rows["certify"] < settings.MANY:
         low_t = -np.inf  # refused at this grade
     low_t = low_t if found.agreed else min(low_t, 0.0)
     row |= {

@@ -14,9 +14,8 @@ from rich.console import Console
 import counterrank as cr
 from counterrank.cli.main import main
 from counterrank.errors import ConfigError, LogError
-from counterrank.exploration import Cost, DetectableLift, ExplorationOption
+from counterrank.exploration import Cost, DetectableLift, ExplorationOption, settings
 from counterrank.exploration.planner import choose, frontier
-from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Candidates, Scored, parse_policy
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
@@ -48,13 +47,11 @@ def made(logger="top", *, rows=ROWS, items=ITEMS, places=PLACES, seed=0, clicks=
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Fewer pages and steps than people get: sentences and files are looked at here, not digits."""
-    few = {"requests": 128, "draws": 4, "rankers": 3, "points": 9, "steps": 60, "log_rows": 800}
-    before = {name: getattr(SETTINGS, name) for name in few}
-    for name, value in few.items():
-        object.__setattr__(SETTINGS, name, value)
-    yield
-    for name, value in before.items():
-        object.__setattr__(SETTINGS, name, value)
+    few = {"REQUESTS": 128, "DRAWS": 4, "RANKERS": 3, "POINTS": 9, "STEPS": 60, "LOG_ROWS": 800}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in few.items():
+            patch.setattr(settings, name, value)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -430,9 +430,9 @@ def test_a_slightly_wrong_temperature_is_seen_in_the_probabilities_of_pages():
 
 def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
     """The others alone would certify this log; a smaller bound holds too."""
-    from counterrank.learning import certificates
+    from counterrank.learning import settings
 
-    monkeypatch.setattr(certificates, "SETTINGS", replace(certificates.SETTINGS, agree=1e6))
+    monkeypatch.setattr(settings, "AGREE", 1e6)
     found = learn(log).certificate
     assert found.value > 0 and found.low == 0.0 and not found.certified and not found.agreed
     assert "cannot be told from chance" in str(found) and found.more_rows > 0

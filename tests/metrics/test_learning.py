@@ -9,7 +9,8 @@ from tests.learning.conftest import clicks_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError
-from counterrank.learning.guardrails import Certifying, WatchedRewards, bounds
+from counterrank.learning.certificates import lower_bound
+from counterrank.learning.guardrails import WatchedRewards
 from counterrank.metrics import parse_guardrail
 
 LEARN = {"independent_rows": True, "seed": 0}
@@ -77,9 +78,10 @@ def test_a_guardrail_at_its_limit_is_called_safe_no_more_often_than_allowed(free
         good = rng.random(n) < 0.5
         weight = np.where(good, 1.4, 0.6)
         earned = (rng.random(n) < np.where(good, 0.6, 0.2)).astype(float)
-        rows = Certifying(weight, 1.4, lambda v: v, None, lambda one: (0.5, 0.0))
         one = WatchedRewards(rail, earned, 1.0)
-        called += bounds([one], rows, free=free, delta=0.05, rng=rng)[0].safe
+        about = (one.lowest(1.4), 0.5, 0.0) if free else None
+        low = lower_bound(one.margins(weight), n, 0.05, about, None, rng)
+        called += one.bound(weight, low).safe
     # Binomial(400, 0.05): more than 40 has a probability of 2e-5.
     assert called <= 40
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from counterrank.errors import ConfigError
 from counterrank.evaluation.arm_checks import CHECK, checks_of, wrong_weights
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.lifts import ABTest, ArmLift, Headline
+from counterrank.evaluation.lifts import ABTest, ArmLift
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import WARNED, Finding
 from counterrank.messages import say
@@ -91,7 +91,7 @@ def abtest(
     ...     columns={"arm": np.array(["a", "b"])[arm]},
     ... )
     >>> found = cr.abtest(log, "arm").lift("b")
-    >>> found.headline.value, found.saved > 0.9
+    >>> found.headline, found.saved > 0.9
     ('pooled', True)
     """
     check_level(level)
@@ -148,7 +148,7 @@ def _lift(
         plain=one,
         pooled=other,
         apart=apart,
-        headline=Headline.POOLED if trusted else Headline.PLAIN,
+        headline="pooled" if trusted else "plain",
         saved=1.0 - (other.width / one.width) ** 2 if trusted else 0.0,
         shared=shared,
         notes=(*doubts, *notes),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from counterrank.errors import ConfigError
 from counterrank.findings import FAILED, NOTES, Finding
@@ -13,13 +12,6 @@ from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.report.document import Document
-
-
-class Headline(StrEnum):
-    """Which reading of a lift is to be reported."""
-
-    PLAIN = "plain"
-    POOLED = "pooled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +41,7 @@ class ArmLift(Record):
     plain: Number
     pooled: Number
     apart: Number
-    headline: Headline
+    headline: Literal["plain", "pooled"]
     saved: float
     shared: float
     notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
@@ -57,7 +49,7 @@ class ArmLift(Record):
     @property
     def lift(self) -> Number:
         """The headline's difference."""
-        return self.plain if self.headline == Headline.PLAIN else self.pooled
+        return self.plain if self.headline == "plain" else self.pooled
 
     @property
     def agree(self) -> bool:

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.exploration.settings import SETTINGS
+from counterrank.exploration import settings
 from counterrank.policies import PolicySpec, mixture_of, parse_policy
 
 #: Returns the loss of a policy by the models, relative to what production earns.
 Loss = Callable[[PolicySpec], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A kind of exploration and the policy that does it."""
-
-    kind: str
-    spec: PolicySpec
+#: A kind of exploration and the policy that does it.
+Tried = tuple[str, PolicySpec]
 
 
 def fold_of(length: int) -> int:
@@ -35,7 +30,7 @@ def fold_of(length: int) -> int:
     >>> [fold_of(length) for length in (2, 3, 5, 10)]
     [1, 1, 2, 3]
     """
-    return max(1, min(round(SETTINGS.fold * length), length - 1))
+    return max(1, min(round(settings.FOLD * length), length - 1))
 
 
 def options(
@@ -45,16 +40,16 @@ def options(
 
     `widest` is the largest number of candidates of a request, `heat` the temperatures to try.
     """
-    yield Tried("as today", today)
-    levels = [budget * level for level in SETTINGS.levels]
+    yield "as today", today
+    levels = [budget * level for level in settings.LEVELS]
     for value in knob(
         lambda t: parse_policy(f"plackett-luce:temperature={t:.6g}"), heat, levels, loss
     ):
-        yield Tried("Plackett-Luce", value)
-    shares = np.geomspace(1e-4, 1.0, SETTINGS.points)
+        yield "Plackett-Luce", value
+    shares = np.geomspace(1e-4, 1.0, settings.POINTS)
     yield from _shares("a share shuffled", today, parse_policy("shuffle"), levels, loss)
     for value in knob(lambda e: parse_policy(f"epsilon:epsilon={e:.6g}"), shares, levels, loss):
-        yield Tried("epsilon at slots", value)
+        yield "epsilon at slots", value
     top = min(3, length, widest)
     if top >= 2:
         spec = parse_policy(f"rand-top-n:n={top}")
@@ -68,7 +63,7 @@ def options(
     if length >= 2:
         made = f"below:after={fold_of(length)},temperature="
         for value in knob(lambda t: parse_policy(f"{made}{t:.6g}"), heat, levels, loss):
-            yield Tried("below the fold", value)
+            yield "below the fold", value
 
 
 def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
@@ -76,8 +71,8 @@ def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
 
     `spread` is that of scores on a page; below `coldest` probabilities are no numbers.
     """
-    low = max(_today(today), SETTINGS.coldest * spread, coldest)
-    return np.geomspace(low, max(SETTINGS.hottest * spread, 2 * low), SETTINGS.points)
+    low = max(_today(today), settings.COLDEST * spread, coldest)
+    return np.geomspace(low, max(settings.HOTTEST * spread, 2 * low), settings.POINTS)
 
 
 def _today(spec: PolicySpec) -> float:
@@ -156,6 +151,6 @@ def _shares(
     for level in levels:
         share = level / whole if whole > 0 else math.inf
         if share <= 1:
-            yield Tried(kind, rounded([1 - share, share], [today, spec]))
+            yield kind, rounded([1 - share, share], [today, spec])
     if whole <= levels[0]:
-        yield Tried(kind, spec)
+        yield kind, spec

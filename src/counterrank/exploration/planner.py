@@ -15,6 +15,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
 from counterrank.evaluation import detectable, rows_for, sensible
+from counterrank.exploration import settings
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.optimum import pruned, shares_at_budget
 from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
@@ -31,7 +32,6 @@ from counterrank.exploration.predictions import (
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.exploration.rewards import PageRewards, fit_rewards
-from counterrank.exploration.settings import SETTINGS
 from counterrank.exploration.simulated import by_auto
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED, SHARE
@@ -134,7 +134,7 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     ):
         rng = np.random.default_rng([seed, 10])
         no_weight(source.first, "plans")
-        sample = source.sample(SETTINGS.rows, rng)
+        sample = source.sample(settings.ROWS, rng)
         n = source.n if source.n is not None else source.reduce(_count, label="counting")
     names = tuple(targets) or names
     if time is not None and rows_per_week is None:
@@ -167,7 +167,7 @@ def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Expl
     heat = temperatures(logger.spec, spread, coldest)
     tried = list(options(logger.spec, log.K, widest, heat, goal.budget, costs.loss))
     tried += inputs.optima(parts(logger.spec, log.K, spread, coldest))
-    found = [inputs.judged(one) for one in _distinct(tried)]
+    found = [inputs.judged(*one) for one in _distinct(tried)]
     counted = names or tuple(family.name for family in inputs.families)
     front = frontier(found, counted)
     chosen, reached = choose(found, counted, goal.detect, goal.budget)
@@ -224,10 +224,10 @@ def _refuse(log: RankingLog, logger: Scored) -> None:
             "every row has one candidate: there is nothing to randomise",
             remedy="list all candidates that could have been shown, with their scores",
         )
-    if log.K > SETTINGS.longest:
+    if log.K > settings.LONGEST:
         raise LogError(
             f"pages of {log.K} positions are too long for the models of a plan (at most "
-            f"{SETTINGS.longest})",
+            f"{settings.LONGEST})",
             remedy="plan for the first positions",
         )
     if not float((log.reward @ log.position_weights).mean()) > 0:
@@ -283,7 +283,7 @@ def _count(batch: RankingLog) -> int:
 
 
 def _distinct(tried: Sequence[Tried]) -> list[Tried]:
-    return list({one.spec.text: one for one in reversed(tried)}.values())[::-1]
+    return list({spec.text: (kind, spec) for kind, spec in reversed(tried)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,11 +307,11 @@ class PlanInputs:
     ) -> PlanInputs:
         """Fit the models, and draw the pages of all targets."""
         # Evenly spread rather than the first: logs change over time.
-        chosen = np.linspace(0, log.n - 1, min(log.n, SETTINGS.requests)).astype(np.int64)
+        chosen = np.linspace(0, log.n - 1, min(log.n, settings.REQUESTS)).astype(np.int64)
         requests, few = log.take(chosen), logger.take(chosen)
         models = fit_rewards(log, logger, goal.seed).on(requests, few)
-        costs = Costs(log, logger, requests, models, SETTINGS.draws, goal.level, goal.seed)
-        near = families(few, log.K, SETTINGS.changes, goal.seed)
+        costs = Costs(log, logger, requests, models, settings.DRAWS, goal.level, goal.seed)
+        near = families(few, log.K, settings.CHANGES, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
 
         def pages(policy: Policy) -> DrawnPages:
@@ -319,7 +319,7 @@ class PlanInputs:
 
         targets = {name: [pages(_target(requests, name))] for name in names}
         for family in near:
-            rankers = [family.draw(few, rng) for _ in range(SETTINGS.rankers)]
+            rankers = [family.draw(few, rng) for _ in range(settings.RANKERS)]
             targets[family.name] = [pages(ranker) for ranker in rankers]
         if not targets:
             raise LogError(
@@ -334,13 +334,13 @@ class PlanInputs:
         few = self.models.logger
         policy = Scored(few.candidates, few.scores, spec)
         rng = np.random.default_rng([self.goal.seed, 15])
-        return drawn(policy, self.models, self.requests.lengths, self.log.K, SETTINGS.draws, rng)
+        return drawn(policy, self.models, self.requests.lengths, self.log.K, settings.DRAWS, rng)
 
-    def judged(self, tried: Tried) -> ExplorationOption:
+    def judged(self, kind: str, spec: PolicySpec) -> ExplorationOption:
         """Return an option with its cost and what it buys."""
-        shown = self.option(tried.spec)
+        shown = self.option(spec)
         found = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
-        return ExplorationOption(tried.kind, tried.spec.text, self.costs.cost(tried.spec), found)
+        return ExplorationOption(kind, spec.text, self.costs.cost(spec), found)
 
     def predicted(self, shown: DrawnPages, name: str) -> list[PredictedError]:
         """Return what each estimator will know of a target, means over the rankers of a family."""
@@ -371,11 +371,11 @@ class PlanInputs:
                     for p in policies
                 ]
             )
-            for level in SETTINGS.levels:
+            for level in settings.LEVELS:
                 budget = self.goal.budget * level
-                shares = shares_at_budget(probs, weight, loss, budget, SETTINGS.steps)
+                shares = shares_at_budget(probs, weight, loss, budget, settings.STEPS)
                 shares = pruned(probs, weight, loss, shares, budget)
-                found.append(Tried(kind, rounded(shares.tolist(), mixed)))
+                found.append((kind, rounded(shares.tolist(), mixed)))
         return found
 
     def _needs_pages(self, target: DrawnPages) -> Floats:
@@ -392,7 +392,7 @@ class PlanInputs:
 
     def with_auto(self, option: ExplorationOption) -> ExplorationOption:
         """Return an option with what `auto` would say of its logs."""
-        rows = np.linspace(0, self.log.n - 1, min(self.log.n, SETTINGS.log_rows)).astype(np.int64)
+        rows = np.linspace(0, self.log.n - 1, min(self.log.n, settings.LOG_ROWS)).astype(np.int64)
         log, logger = self.log.take(rows), self.logger.take(rows)
         rng = np.random.default_rng([self.goal.seed, 16])
         targets: dict[str, Policy] = {

@@ -14,8 +14,8 @@ from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
+from counterrank.exploration import settings
 from counterrank.exploration.rewards import PageRewards
-from counterrank.exploration.settings import SETTINGS
 from counterrank.policies import Policy, PolicySpec, Scored, cut
 
 
@@ -91,7 +91,7 @@ def by_auto(
     if (log.reward < 0).any() or log.page_reward:
         return {}
     found: dict[str, list[tuple[float, float]]] = {}
-    for number in range(SETTINGS.logs):
+    for number in range(settings.LOGS):
         rng = np.random.default_rng([seed, 13, number])
         made = drawn_log(log, logger, rewards, spec, rng).with_targets(targets)
         for name in targets:
@@ -108,5 +108,5 @@ def by_auto(
             float(np.mean([allowed for _, allowed in pairs])),
         )
         for name, pairs in found.items()
-        if len(pairs) == SETTINGS.logs
+        if len(pairs) == settings.LOGS
     }

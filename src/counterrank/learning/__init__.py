@@ -2,7 +2,7 @@
 
 from counterrank.learning.learner import GRADES, learn
 from counterrank.learning.policy import LearnedPolicy, refuse_other_formats
-from counterrank.learning.result import Certificate, Learned, LearningReport, PathStep, Step
+from counterrank.learning.result import Certificate, Learned, LearningReport, Step
 
 __all__ = [
     "GRADES",
@@ -10,7 +10,6 @@ __all__ = [
     "Learned",
     "LearnedPolicy",
     "LearningReport",
-    "PathStep",
     "Step",
     "learn",
     "refuse_other_formats",

@@ -11,7 +11,7 @@ import numpy as np
 
 from counterrank import boosting
 from counterrank.arrays import Floats, Ints
-from counterrank.learning.settings import SETTINGS
+from counterrank.learning import settings
 from counterrank.learning.trees import Trees
 from counterrank.models import (
     ALL,
@@ -106,20 +106,20 @@ def fit_trees(
     value = reward[row, k]
     options = boosting.kept_options(
         value,
-        leaves=SETTINGS.leaves,
-        leaf_rows=SETTINGS.leaf_rows,
-        rate=SETTINGS.rate,
+        leaves=settings.LEAVES,
+        leaf_rows=settings.LEAF_ROWS,
+        rate=settings.RATE,
         seed=seed,
     )
     trees = []
     for f in (*range(folds), ALL):
         used = fold[row] != f
-        grown = boosting.kept_trees(columns[used], value[used], options, SETTINGS.trees)
+        grown = boosting.kept_trees(columns[used], value[used], options, settings.TREES)
         trees.append(Trees.of(grown))
     details = {
         "model": "boosting",
         "first": first.details,
-        "trees": SETTINGS.trees,
+        "trees": settings.TREES,
         **options,
     }
     return BoostedModel(first, tuple(trees), details)

@@ -9,16 +9,14 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
+from counterrank.learning import settings
 from counterrank.learning.guardrails import (
-    Certifying,
     GuardrailBound,
     WatchedRewards,
-    bounds,
     likely,
 )
 from counterrank.learning.paths import Side, Tilted
 from counterrank.learning.result import Certificate, Heaviest, Step
-from counterrank.learning.settings import SETTINGS
 from counterrank.statistics import betting_lower_bound
 
 
@@ -47,7 +45,7 @@ class Choice:
     @property
     def agreed(self) -> bool:
         """Whether the learning rows show a gain too."""
-        return self.lift > SETTINGS.agree * self.error
+        return self.lift > settings.AGREE * self.error
 
 
 def certified(
@@ -68,19 +66,9 @@ def certified(
     sums = summed(gains, units)
     value = float(gains.mean())
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
-    if asked.grade == "free":
-        # Bets are made row by row, in a random order, so that no time of day comes first.
-        order = rng.permutation(len(sums))
-        low = betting_lower_bound(
-            sums[order],
-            certifying.lowest(choice.step, cap),
-            1.0 - asked.level,
-            spread=choice.spread,
-            around=choice.lift,
-            counts=None if counts is None else counts[order],
-        )
-    else:
-        low = value - reach * stderr
+    about = (certifying.lowest(choice.step, cap), choice.spread, choice.lift)
+    free = asked.grade == "free"
+    low = lower_bound(sums, rows, 1.0 - asked.level, about if free else None, counts, rng)
     seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
     total = learning.log.n + rows
     short = low <= 0 or not choice.agreed
@@ -90,10 +78,12 @@ def certified(
         low = min(low, 0.0)
     earned = certifying.rewards.totals
     guarded = _guarded(learning, certifying, choice, asked, rng)
+    m, strength = certifying.place(choice.step)
     return Certificate(
         grade=asked.grade,
         level=asked.level,
-        **certifying.place(choice.step),
+        m=m,
+        strength=strength,
         value=value,
         stderr=stderr,
         # No policy can lose more than the logger earns.
@@ -107,6 +97,36 @@ def certified(
         declared=asked.declared,
         heaviest=_heaviest(certifying.log),
         guardrails=guarded,
+    )
+
+
+def lower_bound(
+    sums: Floats,
+    rows: int,
+    delta: float,
+    about: tuple[float, float, float] | None,
+    counts: Floats | None,
+    rng: np.random.Generator,
+) -> float:
+    """Return a lower bound of a row's mean from sums over units, wrong with probability `delta`.
+
+    `about` has the lowest value that is possible, and the spread and mean to expect, for a bound that
+    holds for any number of units; without it they are taken for normal.
+    """
+    from scipy import special
+
+    if about is None:
+        error = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
+        reach = float(special.stdtrit(max(len(sums) - 1, 1), 1.0 - delta))
+        return float(sums.sum()) / rows - reach * error
+    lowest, spread, around = about
+    if not math.isfinite(lowest):
+        return -math.inf
+    # Bets are made row by row, in a random order, so that no time of day comes first.
+    order = rng.permutation(len(sums))
+    ordered = None if counts is None else counts[order]
+    return betting_lower_bound(
+        sums[order], lowest, delta, spread=spread, around=around, counts=ordered
     )
 
 
@@ -127,7 +147,7 @@ def _chosen(
         # The mean of these rows is noisy, and the model expects too much: average both.
         expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
         # The spread is that of sums over units; lifts are by row. Divide by the rows of a unit.
-        away = SETTINGS.caution * reach * spread[step] / (n / len(found))
+        away = settings.CAUTION * reach * spread[step] / (n / len(found))
         promise[step] = expected - away / math.sqrt(size)
     # The first step of either path is the logger itself. A step that seems to break a guardrail on
     # these rows would hardly be certified on the others.
@@ -166,12 +186,16 @@ def _guarded(
 
     # Weights of best of m are at most m; those of the other path have no bound.
     largest = float(choice.step) if isinstance(certifying, Side) else math.inf
-    rows = Certifying(
-        weight, largest, lambda values: summed(values, units), None if units is None else units[1],
-        spread,
-    )  # fmt: skip
-    free, delta = asked.grade == "free", 1.0 - asked.level
-    return bounds(asked.rails[1], rows, free=free, delta=delta, rng=rng)
+    each = (1.0 - asked.level) / max(len(asked.rails[1]), 1)
+    found = []
+    for rail in asked.rails[1]:
+        margins = rail.margins(weight)
+        sums, about = summed(margins, units), None
+        if asked.grade == "free":
+            about = (rail.lowest(largest), *spread(rail))
+        low = lower_bound(sums, len(margins), each, about, None if units is None else units[1], rng)
+        found.append(rail.bound(weight, low))
+    return tuple(found)
 
 
 def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
@@ -199,7 +223,7 @@ def _more_rows(
     spread = stderr * math.sqrt(rows)
     # Twice the least number, with which the bound is above zero half of the time.
     certify = 2.0 * (reach * spread / value) ** 2
-    needed = certify / (1.0 - SETTINGS.learn_share)
+    needed = certify / (1.0 - settings.LEARN_SHARE)
     return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
 
 
@@ -207,7 +231,8 @@ def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
     w = side.weight(step)
     ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
     value = float(side.lifts(step, cap).mean())
-    return Step(**side.place(step), value=value, low=promise, ess=ess)
+    m, strength = side.place(step)
+    return Step(m, value, promise, ess, strength)
 
 
 def _heaviest(part: RankingLog) -> Heaviest | None:
@@ -217,7 +242,7 @@ def _heaviest(part: RankingLog) -> Heaviest | None:
     labels, counts = np.unique(part.unit, return_counts=True)
     most = int(np.argmax(counts))
     share = float(counts[most] / part.n)
-    return Heaviest(str(labels[most]), share) if share > SETTINGS.heavy else None
+    return Heaviest(str(labels[most]), share) if share > settings.HEAVY else None
 
 
 def units_of(part: RankingLog) -> tuple[Ints, Floats] | None:

@@ -11,10 +11,10 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.copies import copies_of
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
+from counterrank.learning import settings
 from counterrank.learning.certificates import summed, units_of
 from counterrank.learning.paths import DrawnValues, Draws, Side, check_joint, draw
 from counterrank.learning.policy import sampler_of
-from counterrank.learning.settings import SETTINGS
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.policies import Policy, drawn_weight
 from counterrank.texts import in_percent
@@ -101,10 +101,10 @@ def refuse_failed_audit(log: RankingLog) -> None:
 def refuse_few(rest: RankingLog) -> None:
     """Raise where a t bound has too few certifying units."""
     units = rest.n if rest.unit is None else len(np.unique(rest.unit))
-    if units < SETTINGS.many:
+    if units < settings.MANY:
         raise LogError(
             f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
-            f"least {SETTINGS.many:.0f}. Grade 'free' holds for any number"
+            f"least {settings.MANY:.0f}. Grade 'free' holds for any number"
         )
 
 
@@ -138,9 +138,9 @@ def refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        count = SETTINGS.likely_draws
+        count = settings.LIKELY_DRAWS
         value = _likelihood(logger)
-        found.append(draw(side.log, logger, value, count, source.seeds, source.keep))
+        found.append(draw(side.log, logger, value, count, *source))
     for drawn in found:
         if _misplaced(drawn, units_of(side.log)):
             raise LogError(
@@ -173,6 +173,6 @@ def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
         law, values = of(ranks), of(drawn.below)
         away = summed(values - law.mean(), units)
         error = math.sqrt(max(len(values) * float(law.var()), float(away @ away)))
-        if abs(float(away.sum())) > SETTINGS.wrong_sampler * error:
+        if abs(float(away.sum())) > settings.WRONG_SAMPLER * error:
             return True
     return False

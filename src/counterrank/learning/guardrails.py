@@ -15,7 +15,6 @@ from counterrank.errors import ConfigError
 from counterrank.messages import say
 from counterrank.metrics import Guardrail, Metrics, Ratio, measured
 from counterrank.records import Record, optional
-from counterrank.statistics import betting_lower_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,51 +133,3 @@ def likely(
 ) -> Callable[[Any], bool]:
     """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
     return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Certifying:
-    """The certifying rows: their weights, sums over units, and expectations from the learning rows.
-
-    `spread` gives the expected spread and mean of a guardrail's sums over units; `largest` is the
-    largest possible weight.
-    """
-
-    weight: Floats
-    largest: float
-    summed: Callable[[Floats], Floats]
-    counts: Floats | None
-    spread: Callable[[WatchedRewards], tuple[float, float]]
-
-
-def bounds(
-    rails: Sequence[WatchedRewards],
-    rows: Certifying,
-    *,
-    free: bool,
-    delta: float,
-    rng: np.random.Generator,
-) -> tuple[GuardrailBound, ...]:
-    """Return the guardrails with bounds that hold together: each errs with a share of `delta`."""
-    from scipy import special
-
-    each = delta / max(len(rails), 1)
-    found = []
-    for rail in rails:
-        margins = rail.margins(rows.weight)
-        sums, lowest = rows.summed(margins), rail.lowest(rows.largest)
-        if not free:
-            error = float(sums.std(ddof=1)) * len(sums) ** 0.5 / len(margins)
-            reach = float(special.stdtrit(max(len(sums) - 1, 1), 1 - each))
-            low = float(margins.mean()) - reach * error
-        elif not np.isfinite(lowest):
-            low = -np.inf
-        else:
-            order = rng.permutation(len(sums))
-            expected, around = rows.spread(rail)
-            low = betting_lower_bound(
-                sums[order], lowest, each, spread=expected, around=around,
-                counts=None if rows.counts is None else rows.counts[order],
-            )  # fmt: skip
-        found.append(rail.bound(rows.weight, low))
-    return tuple(found)

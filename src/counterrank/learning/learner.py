@@ -23,6 +23,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
+from counterrank.learning import settings
 from counterrank.learning.boosting import fit_trees
 from counterrank.learning.certificates import CertificateRequest, certified, units_of
 from counterrank.learning.checks import (
@@ -39,7 +40,6 @@ from counterrank.learning.paths import STRENGTHS, Draws, Rewards, Side, Tilted, 
 from counterrank.learning.policy import LearnedPolicy, scores_of
 from counterrank.learning.result import Certificate, Learned, exposure, segments_of
 from counterrank.learning.scorer import Scorer
-from counterrank.learning.settings import SETTINGS
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.options import LEVEL, SEED
@@ -170,13 +170,13 @@ def learn(  # noqa: PLR0913 - the options of a run
     else:
         assert logger is not None
         first, other = _cut(logger, side), _cut(logger, ~side)
-        learning = _side(learners, first, fitted, fold, ranges, Draws((seed, 1), keep))
+        learning = _side(learners, first, fitted, fold, ranges, ((seed, 1), keep))
         # On the learning rows only: a refusal based on the others would be a choice.
-        refuse_wrong_sampler(learning, first, Draws((seed, 2), keep))
-        sides = (learning, _side(rest, other, fitted, ALL, ranges, Draws((seed, 3), keep)))
+        refuse_wrong_sampler(learning, first, ((seed, 2), keep))
+        sides = (learning, _side(rest, other, fitted, ALL, ranges, ((seed, 3), keep)))
         steps = _ladder()
         # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
-        cap = float(np.quantile(learning.drawn.own, SETTINGS.cap))
+        cap = float(np.quantile(learning.drawn.own, settings.CAP))
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
     asked = CertificateRequest(grade, level, known or independent_rows, rails)
@@ -200,19 +200,19 @@ def _cut(logger: Policy, rows: Bools) -> Policy:
 def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
     """Return which rows are for learning: whole units, by their buckets."""
     buckets = np.unique(log.bucket)
-    chosen = rng.permutation(buckets)[: max(1, round(SETTINGS.learn_share * len(buckets)))]
+    chosen = rng.permutation(buckets)[: max(1, round(settings.LEARN_SHARE * len(buckets)))]
     side: Bools = np.isin(log.bucket, chosen)
     for name, rows in (("learn", side), ("certify", ~side)):
         units = len(np.unique(log.unit[rows])) if log.unit is not None else int(rows.sum())
-        if units < SETTINGS.fewest:
+        if units < settings.FEWEST:
             raise LogError(f"{units} units are left to {name} on; with fewer than "
-                           f"{SETTINGS.fewest:.0f} nothing can be said")  # fmt: skip
+                           f"{settings.FEWEST:.0f} nothing can be said")  # fmt: skip
     return side
 
 
 def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     """Return the model of this kind with the least held-out loss, and the fold of each row."""
-    folds = SETTINGS.folds
+    folds = settings.FOLDS
     # By rank, not bucket mod folds: few units might leave a fold empty.
     _, fold = np.unique(part.bucket, return_inverse=True)
     fold = (fold % folds).astype(np.int64)
@@ -245,8 +245,8 @@ def _side(
 ) -> Side:
     rewards = _rewards(part, ranges)
     value = list_value(part, model, fold, rewards.shift)
-    count = SETTINGS.draws
-    return Side(part, rewards, draw(part, logger, value, count, source.seeds, source.keep))
+    count = settings.DRAWS
+    return Side(part, rewards, draw(part, logger, value, count, *source))
 
 
 def _tilted(
@@ -295,7 +295,7 @@ def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
 
 
 def _ladder() -> list[int]:
-    return [2**j for j in range(SETTINGS.largest_m.bit_length())]
+    return [2**j for j in range(settings.LARGEST_M.bit_length())]
 
 
 def _measured(
@@ -379,7 +379,7 @@ def _sorted(
     side: Side | Tilted, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
 ) -> float | None:
     """Return the lift that the model expects of sorting by score; None where pages cannot be filled."""
-    n = min(side.log.n, SETTINGS.exposed)
+    n = min(side.log.n, settings.EXPOSED)
     part = side.log.take(slice(0, n))
     least = part.K if part.candidates is None else int(part.candidates.counts.min())
     if min(part.n_actions, least) < part.K:

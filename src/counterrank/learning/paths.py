@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import comb
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
@@ -70,12 +69,8 @@ class DrawnValues:
         return values
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """Where fresh rankings come from: a stream, and the folder in which they are kept."""
-
-    seeds: tuple[int, ...]
-    keep: Path | None
+#: Where fresh rankings come from: a stream, and the folder in which they are kept.
+Draws = tuple[tuple[int, ...], Path | None]
 
 
 def best_of_shares(draws: int, m: int) -> Floats:
@@ -203,13 +198,6 @@ def _whole(found: DrawnValues, own: Floats, draws: int) -> bool:
     )
 
 
-class Place(TypedDict):
-    """A step of either path: m, or the factor of the learned score."""
-
-    m: int
-    strength: float | None
-
-
 @dataclass(frozen=True, slots=True)
 class Rewards:
     """Totals of rankings (n,), moved so that none is below zero, and the largest they can be."""
@@ -253,9 +241,9 @@ class Side:
         """Return the mean list value of the logger on the first n rows."""
         return float(self.drawn.mean(1, np.inf)[:n].mean())
 
-    def place(self, m: int) -> "Place":
-        """Return what a step is called in a result."""
-        return {"m": m, "strength": None}
+    def place(self, m: int) -> tuple[int, float | None]:
+        """Return m and the factor of the learned score, None here."""
+        return m, None
 
     def lowest(self, m: int, cap: float) -> float:
         """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c = 0."""
@@ -299,9 +287,9 @@ class Tilted:
         """Return the lift if rewards are what the model expects of each page."""
         return float(((self.weight(strength) - 1.0) * self.own).mean())
 
-    def place(self, strength: float) -> "Place":
-        """Return what a step is called in a result."""
-        return {"m": 1, "strength": strength}
+    def place(self, strength: float) -> tuple[int, float | None]:
+        """Return m, 1 here, and the factor of the learned score."""
+        return 1, strength
 
     def lowest(self, strength: float, cap: float) -> float:
         """Return a number below which no lift can lie: w = 0, r = most."""

@@ -13,9 +13,9 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
+from counterrank.learning import settings
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.learning.settings import SETTINGS
 from counterrank.policies import cut
 from counterrank.records import Json, Path, Record, RecordResult, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """A step on the path from the logger (m = 1) to the learned policy.
 
     `value` is the lift on rows that the model was not fitted to, `low` the expected bound on the
@@ -43,6 +43,10 @@ class Step:
     def step(self) -> float:
         """0 is the logger, 1 fully learned."""
         return 1.0 - 1.0 / (self.m if self.strength is None else 1.0 + self.strength)
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {**Record.to_dict(self), "step": self.step}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +113,6 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class PathStep(Record):
-    """A step of the path as it is written down."""
-
-    m: int
-    strength: float | None
-    step: float
-    value: float
-    low: float
-    ess: float
-
-
-@dataclass(frozen=True, slots=True)
 class CertifiedLift(Record):
     """The lift of the exported policy and its lower bound."""
 
@@ -154,13 +146,6 @@ class ExposureShift(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggerValue(Record):
-    """What today's policy earned per ranking on the certifying rows."""
-
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
 class PlainSort(Record):
     """The lift that the model expects of a plain sort by score; no log certifies it."""
 
@@ -178,13 +163,14 @@ class LearningReport(RecordResult):
     grade: str
     sentence: str
     lift: CertifiedLift
-    logger: LoggerValue
+    #: What today's policy earned per ranking on the certifying rows: its `value`.
+    logger: dict[str, float]
     kind: str = "best-of"
     name: str = ""
     m: int = 1
     strength: float | None = None
     step: float = 0.0
-    path: tuple[PathStep, ...] = ()
+    path: tuple[Step, ...] = ()
     rows: dict[str, int] = field(default_factory=dict)
     more_rows: int | None = None
     declared: bool = True
@@ -237,16 +223,13 @@ class Learned(Result):
             grade=found.grade,
             sentence=str(found),
             lift=CertifiedLift(found.value, found.stderr, found.low, found.level),
-            logger=LoggerValue(found.logger),
+            logger={"value": found.logger},
             kind=found.kind,
             name=found.name,
             m=found.m,
             strength=found.strength,
             step=Step(found.m, 0.0, 0.0, 0.0, found.strength).step,
-            path=tuple(
-                PathStep(one.m, one.strength, one.step, one.value, one.low, one.ess)
-                for one in found.path
-            ),
+            path=found.path,
             rows=found.rows,
             more_rows=found.more_rows,
             declared=found.declared,
@@ -335,7 +318,7 @@ def exposure(
     Before is what the rows showed, after a draw of the policy for each. Groups are the labels of
     the first categorical item feature, where there is one; else items stand for themselves.
     """
-    rows = part.take(slice(0, min(part.n, SETTINGS.exposed)))
+    rows = part.take(slice(0, min(part.n, settings.EXPOSED)))
     size = part.n_actions + 1
     served = cut(policy.bind(rows).sample(rows.K, rng), rows.lengths)
     # Index -1, the padding, is the last entry and is left out.

@@ -34,7 +34,7 @@ from counterrank.report.numbers import at_least, count, known, percent, plain, s
 from counterrank.report.reading import column_name
 
 if TYPE_CHECKING:
-    from counterrank.learning import Certificate, LearningReport, PathStep
+    from counterrank.learning import Certificate, LearningReport, Step
 
 _ASSUMED = {
     "free": (
@@ -142,7 +142,7 @@ def _card(found: LearningReport) -> Card:
         mark=Mark(found.name or "learned policy"),
         number=at_least(lift.low, lift.stderr, sign=True),
         interval=f"{percent(lift.level, digits=0)} lower bound of the lift per ranking; estimate "
-        f"{plain(lift.value, lift.stderr, sign=True)}, today {plain(found.logger.value, lift.stderr)}",
+        f"{plain(lift.value, lift.stderr, sign=True)}, today {plain(found.logger['value'], lift.stderr)}",
         labels=[Chip("certified" if found.certified else "not certified", level)],
         sentence=found.sentence,
         level=level,
@@ -199,7 +199,7 @@ def _not_yet(found: Certificate, seems: str) -> str:
     return f"{seems} {enough}"
 
 
-def _step_name(step: PathStep) -> str:
+def _step_name(step: Step) -> str:
     return f"{step.m}" if step.strength is None else f"{step.strength:g} x"
 
 
