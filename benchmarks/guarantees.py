@@ -1,7 +1,7 @@
 """Coverage of intervals, power of the negative tests, false alarms: one page, measured.
 
-Run: python -m benchmarks.guarantees [repetitions] [FILE]      (make guarantees writes
-docs/evidence/appendix.md)
+Run: python -m benchmarks.guarantees [repetitions] [FILE]      (default: out/guarantees.md;
+docs/evidence/appendix.md has its main tables)
 """
 
 import sys
@@ -18,7 +18,7 @@ from counterrank.audit.auditor import audit
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "guarantees.md"
+PAGE = Path(__file__).resolve().parents[1] / "out" / "guarantees.md"
 Log = cr.RankingLog
 Interval = Callable[[Log], tuple[float, float]]
 #: Logs behind one run of a test for bias or for the level of an interval.
@@ -172,8 +172,6 @@ below 0.95, the interval is too short there.
 |---|---|
 @COVERAGE@
 
-[Intervals](../intervals.md) has widths, other sizes and what to do when effective rows are few.
-
 ## Do the negative tests have power?
 
 A test suite that never rejects proves nothing. Here each statistical test of this project is run @GROUPS@ times on
@@ -194,7 +192,7 @@ and spoiled in known ways. The first row is the false-alarm rate; the others are
 @AUDITS@
 
 What the audit cannot see from numbers alone it cannot report: propensities that are wrong but keep the mean of the
-weights at one pass. [The audit](../audit.md) says what each check looks for.
+weights at one pass.
 
 ## Rates written into the tests
 
@@ -212,7 +210,9 @@ All seeds are fixed, so a passing suite passes again; the rates say how likely a
 
 def main(repetitions: int = 300, path: str | None = None) -> None:
     """Write the page."""
-    Path(path or PAGE).write_text(page(repetitions))
+    file = Path(path or PAGE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page(repetitions))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How often do the intervals hold the true value? Prints the tables of docs/explanation/auto.md.
+"""How often do the intervals hold the true value? Prints tables.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/interval_coverage.py [repetitions]      (1000 take a few
 minutes)
