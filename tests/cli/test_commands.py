@@ -12,7 +12,7 @@ import pytest
 
 
 def test_version_and_help(counterrank):
-    assert counterrank("--version").out.startswith("counterrank, version 0.")
+    assert counterrank("--version").out.startswith("counterrank, version 1.")
     help_text = counterrank("--help").out
     for name in (
         "evaluate",

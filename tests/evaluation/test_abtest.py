@@ -213,7 +213,7 @@ def test_looking_every_day_widens_every_interval_alike():
         shown = getattr(often.lift("b"), name)
         assert shown.stderr == getattr(once, name).stderr
         assert far * shown.stderr < shown.high - shown.value < 1.01 * far * shown.stderr
-    assert "hold at every look" in often.to_html()
+    assert "valid at every look" in often.to_html()
 
 
 def test_units_in_one_arm_count_as_one_and_in_several_are_told():

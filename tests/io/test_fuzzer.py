@@ -27,7 +27,7 @@ def _load():
 
 fuzz = _load()
 NAMES = ["log.parquet", "plain.parquet", "log.feather", "log.csv", "log.jsonl", "log.vw-ccb", "log.vw-slates",
-         "log.toml", "command.toml", "tree.json", "luce.npz", "mixture.npz"]  # fmt: skip
+         "command.toml", "tree.json", "luce.npz", "mixture.npz"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

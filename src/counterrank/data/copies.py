@@ -157,7 +157,14 @@ def _scores(log: RankingLog) -> Words | None:
     table = log.dists.get(LOGGING) if table is None else table
     if not isinstance(table, np.ndarray) or len(table) != log.n:
         return None
-    return _hash(None, _rounded(np.ascontiguousarray(table.reshape(log.n, -1), dtype=np.float64)))
+    return _hash(
+        None,
+        _rounded(
+            np.ascontiguousarray(
+                table.reshape(len(table), int(np.prod(table.shape[1:]))), dtype=np.float64
+            )
+        ),
+    )
 
 
 def _chances(log: RankingLog) -> Floats:

@@ -360,7 +360,7 @@ class RankingLog:
         """Return a log from a pandas, polars or pyarrow table.
 
         Options: `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
-        `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`,
+        `propensity_kind`, `logger`, `policies`, `items`, `events`, `where`, `position_weights`,
         `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
         `decimal`, `version`, `target_lists`, `rewards`;
         `help(counterrank.read_log)` explains each.

@@ -202,8 +202,8 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     frame
         The table, one row a ranking or one row a position.
     **options
-        `columns`, `context`, `unit`, `behavior`, `targets`, `segments`, `keep`, `propensity_kind`,
-        `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
+        `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
+        `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
         `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `decimal`,
         `version`, `target_lists`, `rewards`, `events`; `help(counterrank.read_log)` explains each.
 

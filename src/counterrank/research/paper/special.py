@@ -120,7 +120,7 @@ def solve() -> ToyWorld:
     """Return the world in which the table's numbers hold.
 
     >>> world = solve()
-    >>> [round(x, 6) for x in bias_and_variance(world, both=False)]
+    >>> [round(float(x), 6) for x in bias_and_variance(world, both=False)]
     [0.1, 0.3]
     """
     from scipy import optimize
