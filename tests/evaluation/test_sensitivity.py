@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import counterrank as cr
-from counterrank.evaluation.sensitivity import GAMMAS, Positions, curve, cuts, sign_change
+from counterrank.evaluation.sensitivity import GAMMAS, bounds_of, curve, cuts, sign_change
 
 
 def brute(weight, reward, gamma, upper):
@@ -65,25 +65,25 @@ def test_gamma_one_gives_the_value_and_ranges_grow():
 @pytest.mark.parametrize("lift", [0.05, -0.05])
 def test_the_sign_changes_where_the_range_reaches_zero(lift):
     rng = np.random.default_rng(1)
-    positions = Positions(np.ones((500, 1)), rng.random((500, 1)), np.ones(1))
-    gamma = sign_change(positions, lift)
+    bounds = bounds_of(np.ones((500, 1)), rng.random((500, 1)), np.ones(1))
+    gamma = sign_change(bounds, lift)
     assert gamma is not None
     for factor, reached in ((0.99, False), (1.0, True)):
-        below, above = positions.bounds(gamma * factor)
+        below, above = bounds(gamma * factor)
         assert (lift + below <= 0 if lift > 0 else lift + above >= 0) == reached
 
 
 def test_a_lift_beyond_every_range_never_changes_sign():
-    positions = Positions(np.ones((50, 1)), np.linspace(0, 1, 50)[:, None], np.ones(1))
-    assert sign_change(positions, 100.0) is None
-    assert sign_change(positions, 0.0) == 1.0
+    bounds = bounds_of(np.ones((50, 1)), np.linspace(0, 1, 50)[:, None], np.ones(1))
+    assert sign_change(bounds, 100.0) is None
+    assert sign_change(bounds, 0.0) == 1.0
 
 
 def test_position_weights_of_either_sign():
     rng = np.random.default_rng(2)
     w, r = np.ones((50, 1)), rng.random((50, 1))
-    low, high = Positions(w, r, np.ones(1)).bounds(1.5)
-    mirrored = Positions(w, r, -np.ones(1)).bounds(1.5)
+    low, high = bounds_of(w, r, np.ones(1))(1.5)
+    mirrored = bounds_of(w, r, -np.ones(1))(1.5)
     assert mirrored == (pytest.approx(-high), pytest.approx(-low))
 
 

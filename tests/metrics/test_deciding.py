@@ -7,7 +7,7 @@ from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
 from counterrank.evaluation import GuardrailResult
-from counterrank.evaluation.decision import Standing, decision, overall
+from counterrank.evaluation.decision import decision, overall
 from counterrank.evaluation.several import status_of
 from counterrank.metrics import parse_guardrail
 from counterrank.statistics import correlation_of, ellipse, together
@@ -16,7 +16,7 @@ UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 
 
 def action(ends=UP, evidence="reliable", *rails):
-    return decision("clicks", [Standing("new", *ends, evidence)], rails).action
+    return decision("clicks", {"new": (*ends, evidence)}, rails).action
 
 
 def rail(status="safe", evidence="reliable"):
@@ -46,7 +46,7 @@ def test_harm_is_held_whatever_the_evidence():
 
 
 def test_reasons_have_codes_and_the_decisive_ones_are_given():
-    found = decision("clicks", [Standing("new", *UP, "reliable")], [rail(), rail("broken")])
+    found = decision("clicks", {"new": (*UP, "reliable")}, [rail(), rail("broken")])
     assert [one.code for one in found.reasons] == ["guardrail-broken"]
 
 

@@ -1,7 +1,6 @@
 """The decision: a function of the primary's interval, the level of evidence and the guardrails."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from counterrank.evaluation.tables import GuardrailResult, ShipDecision
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
@@ -11,36 +10,34 @@ SAFE, BROKEN, OPEN = "safe", "broken", "open"
 _ACTIONS = {PASSED: SHIP, WARNED: TEST, FAILED: HOLD}
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What is known of one target in the primary metric; lifts are better when above zero."""
-
-    target: str
-    #: The lower end of the lift's interval that holds for all candidates together.
-    low: float
-    #: The upper end of the lift's interval as it is shown.
-    high: float
-    evidence: str
+#: What is known of a target in the primary metric, whose lifts are better when above zero: the lower end
+#: of the lift's interval that holds for all candidates together, the upper end as it is shown, evidence.
+Standing = tuple[float, float, str]
 
 
 def decision(
-    primary: str, standings: Sequence[Standing], guardrails: Sequence[GuardrailResult] = ()
+    primary: str, standings: Mapping[str, Standing], guardrails: Sequence[GuardrailResult] = ()
 ) -> ShipDecision:
     """Return what to do about every candidate, and about all of them.
 
     Of several that could be shipped, the one whose lift is surely largest is named.
     """
+    # Passed: ship. Failed: the primary is worse, whatever the level of evidence, or a guardrail is broken
+    # on evidence that is more than insufficient. Warned: for a test to find out.
     reasons = {
-        one.target: tuple(_reasons(primary, one, [row for row in guardrails if row.target == one.target]))
-        for one in standings
-    }  # fmt: skip
+        target: [
+            _of_primary(primary, target, *one),
+            *(_of_guardrail(row) for row in guardrails if row.target == target),
+        ]
+        for target, one in standings.items()
+    }
     actions = {
         target: _ACTIONS[worst(row.status for row in rows)] for target, rows in reasons.items()
     }
     action = overall(list(actions.values()))
     best = None
     if action == SHIP:
-        best = max((s for s in standings if actions[s.target] == SHIP), key=lambda s: s.low).target
+        best = max((t for t in standings if actions[t] == SHIP), key=lambda t: standings[t][0])
     # Those that the action is about come first, the one to ship before all.
     order = sorted(reasons, key=lambda target: (target != best, actions[target] != action))
     shown = [
@@ -63,33 +60,19 @@ def overall(actions: Sequence[str]) -> str:
     return HOLD if actions and all(action == HOLD for action in actions) else TEST
 
 
-def _reasons(
-    primary: str, one: Standing, guardrails: Sequence[GuardrailResult]
-) -> Iterator[Finding]:
-    """Yield a finding for the primary and one for each guardrail.
-
-    Passed: ship. Failed: the primary is worse, whatever the level of evidence, or a guardrail is broken
-    on evidence that is more than insufficient. Warned: for a test to find out.
-    """
-    yield _of_primary(primary, one)
-    for rail in guardrails:
-        yield _of_guardrail(rail)
-
-
-def _of_primary(name: str, one: Standing) -> Finding:
-    target = one.target
-    if one.high < 0:
-        doubt = "" if one.evidence != "insufficient" else ", although the evidence is insufficient"
+def _of_primary(name: str, target: str, low: float, high: float, evidence: str) -> Finding:
+    if high < 0:
+        doubt = "" if evidence != "insufficient" else ", although the evidence is insufficient"
         text = f"'{target}' is worse in '{name}', the primary{doubt}"
         return Finding("primary-worse", FAILED, text, target=target)
-    if one.evidence == "insufficient":
+    if evidence == "insufficient":
         text = f"the evidence on '{name}' of '{target}' is insufficient"
         return Finding("primary-evidence", WARNED, text, target=target)
-    if not one.low > 0:
+    if not low > 0:
         text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
         return Finding("primary-open", WARNED, text, target=target)
-    if one.evidence != "reliable":
-        text = f"'{target}' looks better in '{name}', but the evidence is {one.evidence}"
+    if evidence != "reliable":
+        text = f"'{target}' looks better in '{name}', but the evidence is {evidence}"
         return Finding("primary-evidence", WARNED, text, target=target)
     text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
     return Finding("primary-better", PASSED, text, target=target)

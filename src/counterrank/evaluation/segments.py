@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,6 @@ from counterrank.evaluation.totals import over, pairing
 from counterrank.findings import FAILED, PASSED
 from counterrank.statistics import Sums
 from counterrank.weights.thresholds import THRESHOLDS
-
-
-class Cut(Protocol):
-    """A way to cut the log into groups."""
-
-    @property
-    def column(self) -> str:
-        """The name the groups are listed under."""
-
-    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield (label, rows) of a batch."""
-
 
 #: Groups of a tree that are listed; the rest stand together.
 TREE_GROUPS = 8
@@ -58,6 +46,10 @@ class TreeGroups:
         labels = [[forest.candidates[m].name for m in row] for row in patterns]
         texts = [row[0] if len(set(row)) == 1 else ", ".join(row) for row in labels]
         return np.array(texts)[np.asarray(back).reshape(-1)]
+
+
+#: A way to cut the log into groups, which are listed under its `column`.
+Cut = Segmentation | TreeGroups
 
 
 def cuts_of(

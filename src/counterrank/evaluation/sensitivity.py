@@ -7,6 +7,7 @@ reverse.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,20 +85,17 @@ def cuts(weight: Floats, reward: Floats) -> WeightCuts:
     return WeightCuts(rewards, below, table.sum(axis=2))
 
 
-class Positions:
-    """The cuts of every position, for the range of sum_k alpha_k V_k."""
+#: From gamma to how far below and above its value sum_k alpha_k V_k can be.
+Bounds = Callable[[float], tuple[float, float]]
 
-    def __init__(self, weights: Floats, rewards: Floats, alpha: Floats) -> None:
-        self.cuts = [cuts(weights[:, k], rewards[:, k]) for k in range(len(alpha))]
-        self.alpha = alpha
 
-    def bounds(self, gamma: float) -> tuple[float, float]:
-        """Return how far below and above its value the sum can be.
+def bounds_of(weights: Floats, rewards: Floats, alpha: Floats) -> Bounds:
+    """Return the bounds by gamma; each position has its own worst case, since each has its own propensities."""
+    every = [(cuts(weights[:, k], rewards[:, k]), share) for k, share in enumerate(alpha)]
 
-        Each position has its own worst case, since each has its own propensities.
-        """
+    def bounds(gamma: float) -> tuple[float, float]:
         low = high = 0.0
-        for one, share in zip(self.cuts, self.alpha, strict=True):
+        for one, share in every:
             if share == 0 or one.total[0, 0] + one.total[1, 0] == 0:
                 continue
             ends = [
@@ -106,6 +104,8 @@ class Positions:
             ]
             low, high = low + min(ends), high + max(ends)
         return low, high
+
+    return bounds
 
 
 def curve(
@@ -116,19 +116,19 @@ def curve(
     Ranges are those of the estimate itself; its sampling error comes on top.
     """
     rows = []
-    positions = Positions(weights, rewards, alpha)
+    bounds = bounds_of(weights, rewards, alpha)
     for gamma in GAMMAS:
-        below, above = positions.bounds(gamma)
+        below, above = bounds(gamma)
         low, high = value + below, value + above
         rows.append(SensitivityRange(gamma, low, high, low - logged, high - logged))
-    return Sensitivity(tuple(rows), sign_change(positions, value - logged))
+    return Sensitivity(tuple(rows), sign_change(bounds, value - logged))
 
 
-def sign_change(positions: Positions, lift: float) -> float | None:
+def sign_change(bounds: Bounds, lift: float) -> float | None:
     """Return the smallest gamma at which the lift can be zero, or None when none up to the largest of the curve."""
 
     def reaches(gamma: float) -> bool:
-        below, above = positions.bounds(gamma)
+        below, above = bounds(gamma)
         return lift + below <= 0 if lift > 0 else lift + above >= 0
 
     if lift == 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation.decision import BROKEN, OPEN, SAFE, Standing, decision
+from counterrank.evaluation.decision import BROKEN, OPEN, SAFE, decision
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
@@ -308,7 +308,7 @@ def decided(
         target for target in metric_set.options.targets if target != metric_set.options.baseline
     ]
     level = 1.0 - (1.0 - metric_set.options.level) / max(len(candidates), 1)
-    standings = []
+    standings = {}
     for target in candidates:
         one = primary.estimate(target)
         wide, _ = one.lift_at(level)
@@ -316,7 +316,7 @@ def decided(
         if primary.lower_is_better:
             low, high = -wide.high, -one.lift.low
         evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
-        standings.append(Standing(target, low, high, evidence))
+        standings[target] = low, high, evidence
     return decision(primary.name, standings, guardrails)
 
 

@@ -22,7 +22,6 @@ relative error for their sum:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -112,8 +111,7 @@ class PlackettLuce(ArrayPolicy):
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
-        limits = Limits(self.max_states, self.rtol, self.max_samples, self.seed)
-        return solve(self.scores, items, as_masks(masks, items), limits)
+        return solve(self, items, as_masks(masks, items))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.plackett_luce import sample, spans
@@ -177,29 +175,14 @@ _SMALL = 256
 _CELLS = 4_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The budget: states of the programme, relative error and number of draws, seed of the draws."""
-
-    max_states: int
-    rtol: float
-    max_samples: int
-    seed: int
-
-    @property
-    def small(self) -> int:
-        """So few states that the programme beats the quadrature."""
-        return min(_SMALL, self.max_states)
-
-
-def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetResult:
+def solve(policy: PlackettLuce, items: Ints, sets: Bools) -> SubsetResult:
     """Return log-probabilities (n, J) of masks (J, K) or (n, J, K), a block of rows at a time."""
-    n, K = items.shape
+    scores, (n, K) = policy.scores, items.shape
     J = sets.shape[-2]
     log_prob, rel_var = np.zeros((n, J)), np.zeros((n, J))
     hardest, rest = 0, np.arange(n)
     if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
-        log_prob = _positions(scores, items, sets, limits)
+        log_prob = _positions(scores, items, sets, policy)
         rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
         hardest = int(len(rest) < n)
     step = max(1, _CELLS // max(J * K, scores.shape[1]))
@@ -207,13 +190,13 @@ def solve(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> SubsetRes
         block = rest[start : start + step]
         masks = sets if sets.ndim == 2 else sets[block]
         rows = scores if len(scores) == 1 else scores[block]
-        parts = _solve_block(rows, items[block], masks, limits, block)
+        parts = _solve_block(rows, items[block], masks, policy, block)
         log_prob[block], rel_var[block] = parts[0], parts[1]
         hardest = max(hardest, parts[2])
     return SubsetResult(log_prob, rel_var, METHODS[hardest])
 
 
-def _positions(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> Floats:
+def _positions(scores: Floats, items: Ints, sets: Bools, limits: PlackettLuce) -> Floats:
     """Return (n, J) log-probabilities of single positions; NaN in rows that other methods answer."""
     from counterrank.policies.kernels.plackett_luce_singles import singles
 
@@ -221,12 +204,14 @@ def _positions(scores: Floats, items: Ints, sets: Bools, limits: Limits) -> Floa
     rows = np.zeros(n, np.int64) if len(scores) == 1 else np.arange(n)
     first = np.zeros(1, np.int64)
     want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
-    found = singles(scores, rows, items, first, want, clock_rules(K), limits.small)
+    found = singles(
+        scores, rows, items, first, want, clock_rules(K), min(_SMALL, limits.max_states)
+    )
     return found[:, np.argmax(sets, axis=1)]
 
 
 def _solve_block(
-    scores: Floats, items: Ints, sets: Bools, limits: Limits, numbers: Ints
+    scores: Floats, items: Ints, sets: Bools, limits: PlackettLuce, numbers: Ints
 ) -> tuple[Floats, Floats, int]:
     from counterrank.policies.kernels.plackett_luce import prefix_log_prob
 
@@ -268,7 +253,7 @@ class _Work:
     """The (row, mask) pairs that need more than a sum, sorted by row."""
 
     def __init__(
-        self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: Limits
+        self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: PlackettLuce
     ) -> None:
         masks, rows = tasks.masks, tasks.rows
         self.scores, self.items, self.masks, self.rows = scores, items[rows], masks, rows
@@ -299,7 +284,7 @@ class _Work:
         values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
         lone = (self.size - self.lead == 1) & ~self.wide
         fits = (self.states <= self.limits.max_states) & ~self.wide
-        quick = lone & (self.states > self.limits.small)
+        quick = lone & (self.states > min(_SMALL, self.limits.max_states))
         if quick.any():
             values[quick] = self._singles(np.flatnonzero(quick))
             # NaN: masses underflow in the race. The programme, or draws, take over.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -88,19 +87,11 @@ def _colours() -> dict[str, str]:
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", daylight))
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A look of the page, such as "t0 hollow dash1", in matplotlib's words."""
-
-    colour: str
-    line: "str | tuple[int, tuple[float, ...]]"
-    hollow: bool
-
-
-def _look(names: str) -> _Look:
+def _look(names: str) -> "tuple[str, str | tuple[int, tuple[float, ...]], bool]":
+    """Return colour, line and whether it is hollow, of a look of the page such as "t0 hollow dash1"."""
     words = names.split()
     dash = next((_DASHES[word] for word in words if word in _DASHES), None)
-    return _Look(
+    return (
         _colours().get(words[0], _colours()["t0"]),
         (0, dash) if dash is not None else "-",
         "hollow" in words,
@@ -154,8 +145,7 @@ def _label(row: Row) -> str:
 
 
 def _draw_row(axes: "Axes", place: int, row: Row, scale: AxisScale) -> None:
-    look = _look(row.look)
-    plot = partial(axes.plot, color=look.colour, alpha=0.45 if row.faded else 1.0)
+    plot = partial(axes.plot, color=_look(row.look)[0], alpha=0.45 if row.faded else 1.0)
     if row.outer is not None and all(map(known, row.outer)):
         plot(row.outer, [place, place], linewidth=1)
     if known(row.low) and known(row.high):
@@ -206,15 +196,15 @@ def _label_axes(axes: "Axes", frame: PlotFrame) -> None:
 
 
 def _draw_series(axes: "Axes", series: Series, name: str | None) -> None:
-    look = _look(series.look)
-    _draw_uncertainty(axes, series, look.colour)
+    colour, line, hollow = _look(series.look)
+    _draw_uncertainty(axes, series, colour)
     axes.plot(
         [p.x for p in series.points],
         [p.y for p in series.points],
-        color=look.colour,
-        linestyle=look.line if series.joined else "none",
+        color=colour,
+        linestyle=line if series.joined else "none",
         marker=_SHAPES[series.shape % len(_SHAPES)] if series.dots else "none",
-        markerfacecolor=_colours()["card"] if look.hollow else look.colour,
+        markerfacecolor=_colours()["card"] if hollow else colour,
         markersize=7,
         label=name,
     )

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.report.document import Mark
 from counterrank.report.numbers import known
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.evaluation import Evaluation, LogSummary, OrderPoint
@@ -19,18 +20,8 @@ if TYPE_CHECKING:
     from counterrank.weights.diagnostics import Support, WeightReport
 
 
-class Interval(Protocol):
-    """A value with its error and interval: an estimate, a lift, a comparison, the lift of a segment."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def stderr(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-
+#: A value with its error and interval: an estimate, a lift, a comparison, the lift of a segment.
+Interval = Estimate | Number
 
 #: Colours of the style sheet; further targets start again and differ by their shape.
 LOOKS = 6

@@ -223,8 +223,6 @@ def reproduce(figure: str, logs: tuple[str, ...], target: str, **options: Any) -
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
-    names = ("estimators", "extra", "candidates", "mse")
-    who = paper.Contenders(**{name: options.pop(name) for name in names})
     if figure == "page":
         _tell(paper.write_page(Path(options["out"]), options["preset"]))
         return
@@ -236,7 +234,7 @@ def reproduce(figure: str, logs: tuple[str, ...], target: str, **options: Any) -
     sys.path.insert(0, os.getcwd())
     try:
         with showing_progress():
-            _tell(paper.reproduce(figure, logs=logs, contenders=who, **options))
+            _tell(paper.reproduce(figure, logs=logs, **options))
     except KeyboardInterrupt:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)

@@ -12,7 +12,7 @@ from counterrank.research.paper import figures
 from counterrank.research.paper.page import write_page
 from counterrank.research.paper.results import seed_file
 from counterrank.research.paper.runner import (
-    Contenders,
+    contenders,
     missing_methods,
     run_seeds,
     write_outcome,
@@ -68,9 +68,9 @@ def test_estimators_can_follow_later(tmp_path):
 
 def test_any_estimator_may_run_and_what_is_none_is_refused():
     experiment = figures.get("noise-behavior")
-    assert [m.name for m in Contenders().of(experiment)] == list(experiment.estimators)
-    some = Contenders(estimators=("order-2", "aips"), mse=("su", "pasif"), candidates="paper")
-    assert [m.name for m in some.of(experiment)] == [
+    assert [m.name for m in contenders(experiment)] == list(experiment.estimators)
+    some = {"estimators": ("order-2", "aips"), "mse": ("su", "pasif"), "candidates": "paper"}
+    assert [m.name for m in contenders(experiment, **some)] == [
         "order-2",
         "aips (su, paper)",
         "aips (pasif, paper)",
@@ -80,15 +80,15 @@ def test_any_estimator_may_run_and_what_is_none_is_refused():
         ("no.module:Name", "cannot be loaded"),
     ):
         with pytest.raises((ConfigError, EstimatorError), match=told):
-            Contenders(estimators=(wrong,)).of(experiment)
+            contenders(experiment, estimators=(wrong,))
     with pytest.raises(ConfigError, match="figure 'toy' has no estimators"):
-        Contenders(estimators=("ips",)).of(figures.get("toy"))
+        contenders(figures.get("toy"), estimators=("ips",))
 
 
 def test_the_ab_test_has_the_candidates_of_its_section():
-    found = {m.name: m.tree for m in Contenders().of(figures.get("real-world"))}
+    found = {m.name: m.tree for m in contenders(figures.get("real-world"))}
     assert found["aips (pasif)"].candidates == "real-world" and found["aips (pasif)"].mse == "pasif"
-    given = Contenders(candidates="paper").of(figures.get("real-world"))
+    given = contenders(figures.get("real-world"), candidates="paper")
     assert "aips (pasif, paper)" in [m.name for m in given]
 
 

@@ -46,12 +46,12 @@ def test_rows_are_those_of_the_general_simulator(K, rng):
 
 def test_value_of_a_run_sums_out_the_actions():
     run = replay_run(published(8), 700, 3)
-    env, rows = run.env, run.rows
+    env, rows = run.env, run.log
     known = np.eye(env.M)[rows.behavior]
     p1 = distribution(env, rows.context, "target")
     noise = np.random.RandomState(12345).standard_normal(700).mean()
     expected = (
-        closed_form_given(env, p1, rows.base[np.arange(700) // 8], known).mean(axis=0)
+        closed_form_given(env, p1, run.base[np.arange(700) // 8], known).mean(axis=0)
         + env.sigma * noise
     )
     np.testing.assert_allclose(run.value(), expected, rtol=1e-12)

@@ -52,7 +52,7 @@ def read_pair(path: str) -> RealPair:
         raise LogError(f"{path} cannot be read as CSV: {error}") from None
     names = set(table.column_names)
     if {"query", "region", *_numbered("doc", SEARCH_K), *_numbered("click", SEARCH_K)} <= names:
-        return _search(_Search.of(table, path), path)
+        return _search(table, path)
     wanted = {"user", "device", "age", "interest", "click"}
     if wanted | {*_numbered("topic", ARTICLES), *_numbered("pref", ARTICLES)} <= names:
         return _news(_News.of(table, path), path)
@@ -86,32 +86,25 @@ def _numbers(table: pa.Table, name: str, path: str) -> Floats:
 # --- Search sessions.
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """Queries (N,), documents (N, K) as small numbers, clicks (N, K)."""
-
-    query: Ints
-    items: Ints
-    clicks: Floats
-
-    @classmethod
-    def of(cls, table: pa.Table, path: str) -> "_Search":
-        pairs = [_column(table, name, path).astype(str) for name in ("query", "region")]
-        docs = [_column(table, name, path).astype(str) for name in _numbered("doc", SEARCH_K)]
-        shown = np.stack(docs, axis=1)
-        clicks = np.stack(
-            [_numbers(table, name, path) for name in _numbered("click", SEARCH_K)], axis=1
-        )
-        if not np.isin(clicks, (0, 1)).all():
-            row = int(np.flatnonzero(~np.isin(clicks, (0, 1)).all(axis=1))[0]) + 1
-            raise LogError(f"{path}: a click in row {row} is neither 0 nor 1")
-        query = np.unique(np.stack(pairs, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-        items = np.unique(shown, return_inverse=True)[1].reshape(shown.shape)
-        return cls(query, items, clicks)
+def _sessions(table: pa.Table, path: str) -> tuple[Ints, Ints, Floats]:
+    """Return queries (N,), documents (N, K) as small numbers, clicks (N, K)."""
+    pairs = [_column(table, name, path).astype(str) for name in ("query", "region")]
+    docs = [_column(table, name, path).astype(str) for name in _numbered("doc", SEARCH_K)]
+    shown = np.stack(docs, axis=1)
+    clicks = np.stack(
+        [_numbers(table, name, path) for name in _numbered("click", SEARCH_K)], axis=1
+    )
+    if not np.isin(clicks, (0, 1)).all():
+        row = int(np.flatnonzero(~np.isin(clicks, (0, 1)).all(axis=1))[0]) + 1
+        raise LogError(f"{path}: a click in row {row} is neither 0 nor 1")
+    query = np.unique(np.stack(pairs, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    items = np.unique(shown, return_inverse=True)[1].reshape(shown.shape)
+    return query, items, clicks
 
 
-def _search(sessions: _Search, path: str) -> RealPair:
-    keys = np.column_stack([sessions.query, sessions.items])
+def _search(table: pa.Table, path: str) -> RealPair:
+    asked, items, clicks = _sessions(table, path)
+    keys = np.column_stack([asked, items])
     found, member, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     often = count >= SESSIONS
     choice = np.bincount(found[often, 0], minlength=int(found[:, 0].max(initial=-1)) + 1)
@@ -127,7 +120,7 @@ def _search(sessions: _Search, path: str) -> RealPair:
     third = _dealt_by(listed)
     owner = np.unique(found[kept, 0], return_inverse=True)[1].reshape(-1)
     lists = np.unique(found[kept, 1:], return_inverse=True)[1].reshape(len(kept), SEARCH_K)
-    totals = sessions.clicks.sum(axis=1)
+    totals = clicks.sum(axis=1)
 
     def means(part: int) -> tuple[Floats, Floats, Floats]:
         """Return sessions, mean and variance of their clicks, by list (L,)."""
@@ -149,7 +142,7 @@ def _search(sessions: _Search, path: str) -> RealPair:
     policies = [_over_lists(lists, owner, p, query) for p in (old, new)]
     log = RankingLog(
         action=lists[listed[rows]],
-        reward=sessions.clicks[rows],
+        reward=clicks[rows],
         propensity=policies[0],
         targets={TARGET: policies[1]},
         context=query[:, None].astype(float),

@@ -49,37 +49,17 @@ class OracleView:
     contributions: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Rows of one simulated data set, and base rewards (ceil(n / K), A) of the contexts they see."""
-
-    context: Floats
-    behavior: Ints
-    action: Ints
-    q: Floats
-    reward: Floats
-    base: Floats
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedRun:
-    """One run of the published experiment: its rows, and its generator as they left it."""
+    """One run of the published experiment: its rows, and its generator as they left it.
+
+    `base` are the base rewards (ceil(n / K), A) of the contexts that its rows see.
+    """
 
     env: Environment
-    rows: Batch
+    log: SimulatedLog
+    base: Floats
     stream: np.random.RandomState
-
-    @property
-    def log(self) -> SimulatedLog:
-        """The logged rankings."""
-        env, found, n = self.env, self.rows, len(self.rows.context)
-        # Views of one row: these policies ignore the context.
-        p0, p1 = (
-            np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target")
-        )
-        return SimulatedLog(
-            env, found.context, found.action, found.reward, p0, p1, found.behavior, found.q
-        )
 
     def value(self) -> Floats:
         """Return V_k of the target on the run's contexts, behaviours and noise, actions summed out: (K,).
@@ -87,14 +67,14 @@ class PublishedRun:
         The published V is the average of on-policy runs on these rows; this is its mean over their
         actions.
         """
-        env, found, n = self.env, self.rows, len(self.rows.context)
+        env, n = self.env, len(self.log.context)
         p = _policy(env, "target")
         # Row i sees the base reward of row i // K: the first n / K rows count K times each.
-        seen = np.bincount(np.arange(n) // env.K, minlength=len(found.base)) / n
-        shares = np.bincount(found.behavior, minlength=env.M) / n
+        seen = np.bincount(np.arange(n) // env.K, minlength=len(self.base)) / n
+        shares = np.bincount(self.log.behavior, minlength=env.M) / n
         others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
         out: Floats = (
-            seen @ found.base @ p
+            seen @ self.base @ p
             + shares @ others * (p @ env.interaction @ p)
             + env.sigma * _shared(n)[1].mean()
         )
@@ -107,7 +87,7 @@ class PublishedRun:
         generator, which is then the one seeded 12345 in every run: all such runs are told the same.
         `cached` asks for that.
         """
-        env, n = self.env, len(self.rows.context)
+        env, n = self.env, len(self.log.context)
         stream = np.random.RandomState(_SHARED_SEED)
         if not cached:
             stream.set_state(self.stream.get_state())
@@ -117,14 +97,14 @@ class PublishedRun:
         context = stream.standard_normal((_VALUE_ROWS, env.d))
         # Draws of the original that nothing here uses: the stream has to move on.
         stream.random_sample((_VALUE_ROWS, env.K))
-        values = _batch(env, context, stream, "target").reward.mean(axis=0)
+        values = _batch(env, context, stream, "target")[0].reward.mean(axis=0)
         ratio = _policy(env, "target") / _policy(env, "logging")
         context = np.empty((_FRESH_DATA_SETS * n, env.d))
         y = np.empty((env.K, env.M, len(context)), dtype=np.float32)
         for first in range(0, len(context), n):
             part = slice(first, first + n)
             context[part] = stream.standard_normal((n, env.d))
-            fresh = _batch(env, context[part], stream)
+            fresh, _ = _batch(env, context[part], stream)
             contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, :, part])
         return OracleView(values, context, y)
 
@@ -147,13 +127,13 @@ def replay_run(env: Environment, n: int, seed: int) -> PublishedRun:
             f"seed is {seed}; runs of the published experiment are numbered below 2^32"
         )
     stream = np.random.RandomState(seed)
-    return PublishedRun(env, _batch(env, stream.standard_normal((n, env.d)), stream), stream)
+    return PublishedRun(env, *_batch(env, stream.standard_normal((n, env.d)), stream), stream)
 
 
 def _batch(
     env: Environment, context: Floats, stream: np.random.RandomState, policy: Which = "logging"
-) -> Batch:
-    """Return rows of these contexts (n, d), their actions drawn from the stream."""
+) -> tuple[SimulatedLog, Floats]:
+    """Return rows of these contexts (n, d), their actions drawn from the stream, and base rewards."""
     n = len(context)
     uniform, noise = _shared(n)
     linear = env.base(context)
@@ -166,7 +146,10 @@ def _batch(
     shown = np.cumsum(_policy(env, policy))[:-1]
     action = np.searchsorted(shown, stream.random_sample((n, env.K)), side="right")
     q = expected(action, behavior, env.masks, env.interaction, base)
-    return Batch(context, behavior, action, q, q + env.sigma * noise[:, None], base)
+    # Views of one row: these policies ignore the context.
+    p0, p1 = (np.broadcast_to(_policy(env, which), (n, env.A)) for which in ("logging", "target"))
+    reward = q + env.sigma * noise[:, None]
+    return SimulatedLog(env, context, action, reward, p0, p1, behavior, q, policy), base
 
 
 def _policy(env: Environment, which: Which) -> Floats:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,28 +23,26 @@ from counterrank.research.summary import Rows, TextTable, summarise
 _FIXED = ("distribution", "toy")
 
 
-@dataclass(frozen=True, slots=True)
-class Contenders:
-    """Which estimators run: those of the figure or some of them, others by import path, and the trees of AIPS."""
-
-    estimators: Sequence[str] = ()
-    extra: Sequence[str] = ()
-    candidates: Any = None
-    mse: Sequence[str] = field(default=())
-
-    def of(self, experiment: Experiment) -> list[Method]:
-        """Return the methods of a figure."""
-        if experiment.kind in _FIXED:
-            if self.estimators or self.extra:
-                raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
-            return []
-        names = [*(self.estimators or experiment.estimators), *self.extra]
-        found = bench.methods(names, candidates=self.candidates, mse=self.mse)
-        if experiment.kind != "real-world":
-            return found
-        # Section 5 has candidates of its own.
-        own = BehaviorTree(candidates="real-world", mse="pasif")
-        return [replace(m, tree=own) if m.name == special.PAPERS_AIPS else m for m in found]
+def contenders(
+    experiment: Experiment,
+    *,
+    estimators: Sequence[str] = (),
+    extra: Sequence[str] = (),
+    candidates: Any = None,
+    mse: Sequence[str] = (),
+) -> list[Method]:
+    """Return which methods run: those of the figure or some of them, others by import path, and the trees of AIPS."""
+    if experiment.kind in _FIXED:
+        if estimators or extra:
+            raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
+        return []
+    names = [*(estimators or experiment.estimators), *extra]
+    found = bench.methods(names, candidates=candidates, mse=mse)
+    if experiment.kind != "real-world":
+        return found
+    # Section 5 has candidates of its own.
+    own = BehaviorTree(candidates="real-world", mse="pasif")
+    return [replace(m, tree=own) if m.name == special.PAPERS_AIPS else m for m in found]
 
 
 def reproduce(
@@ -55,21 +53,22 @@ def reproduce(
     jobs: int | None = None,
     preset: str = "published",
     logs: tuple[str, ...] = (),
-    contenders: Contenders | None = None,
+    **methods: Any,
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
     `logs` runs the A/B protocol on a user's own: log A, log B and the target, or one file of real
-    pages (`real`), whose results have a folder of their own. Estimators can follow later: only what
-    is missing of a seed is run.
+    pages (`real`), whose results have a folder of their own. `methods` are the keywords of
+    `contenders`. Estimators can follow later: only what is missing of a seed is run.
     """
     from counterrank.research.paper.page import write_page
 
-    names, who = list(FIGURES) if figure == "all" else [figure], contenders or Contenders()
+    names = list(FIGURES) if figure == "all" else [figure]
     for place, name in enumerate(names, 1):
         experiment, folder = figures.get(name), Path(out) / name
         # In a run of everything, figures without estimators are made as they are.
-        some = [] if figure == "all" and experiment.kind in _FIXED else who.of(experiment)
+        fixed = figure == "all" and experiment.kind in _FIXED
+        some = [] if fixed else contenders(experiment, **methods)
         if logs:
             experiment, preset = replace(experiment, logs=logs), "logs"
             special.ab_trial(logs, 0)  # files that are none are refused before any seed runs
