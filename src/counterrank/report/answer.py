@@ -72,8 +72,10 @@ def listed(names: Sequence[str], word: str) -> str:
 
 def _fix(failed: Sequence[Finding]) -> list[str]:
     """Return the first cause with its remedy; nothing else helps before that is mended."""
-    one = failed[0]
-    more = f" {len(failed) - 1} more checks failed, see below." if len(failed) > 1 else ""
+    # The one that names its rows says best where to look.
+    one = min(failed, key=lambda finding: not finding.where)
+    rest = len(failed) - 1
+    more = f" {rest} more check{'s' * (rest > 1)} failed, see below." if rest else ""
     return [
         " ".join(
             [
