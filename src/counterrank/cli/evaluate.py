@@ -109,8 +109,9 @@ def _candidates(call: Call) -> list[str]:
     """Return which columns look like targets, and the next command."""
     from counterrank.io import columns_of, guess_log, sample_of
 
-    if not isinstance(call.log, str):
-        return ["Name a target with --target."]
+    # A format of another tool has no columns to guess from.
+    if not isinstance(call.log, str) or call.get("format"):
+        return ["Name a target with --target, or give the lists of one with --target-lists."]
     table = sample_of(call.log)
     known = {
         role: one
