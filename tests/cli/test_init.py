@@ -90,6 +90,8 @@ def test_a_log_of_another_tool_is_described_without_a_target(counterrank, tmp_pa
         time = f"2026-10-01T00:00:{i % 60:02d}Z" if i < 5500 else 1_790_000_000_000 + i
         query = {"query_id": f"q{i}", "client_id": f"c{i}", "user_query": "tea", "timestamp": time}
         lines.append(json.dumps({**query, "query_response_hit_ids": ["a", "b"]}))
+    place = {"object": {"object_id": "b"}, "position": {"ordinal": 2}}
+    lines.append(json.dumps({"action_name": "click", "query_id": "q7", "event_attributes": place}))
     (tmp_path / "ubi.jsonl").write_text("\n".join(lines) + "\n")
     done = counterrank("evaluate", "ubi.jsonl", "--format", "ubi")
     assert done.code == 0 and "6,000 rankings of 2 positions" in done.out, done.err
