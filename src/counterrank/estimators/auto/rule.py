@@ -1,6 +1,7 @@
 """The rule of `auto`: a pure function of means and covariances, and the `Estimate` that it makes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -87,7 +88,11 @@ def decide(
     centre, _ = moved(summary, first, unknown)
     if follows is not None:
         weights, centre, steps = follows.weights, follows.centre, [*follows.steps]
-    if allowance is None:
+    if allowance is None and MODELS not in summary.members:
+        # Without models nothing corrects a direction: the interval stays at the estimate.
+        centre = weights
+        found = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
+    elif allowance is None:
         models = summary.models if counted is None else summary.models[counted]
         found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
         found += [
@@ -102,6 +107,25 @@ def decide(
     gap = abs(float(away @ summary.value[1 : 1 + J]))
     inside = min(1.0, half / gap) if gap > 0.0 else 1.0
     return replace(chosen, weights=chosen.centre + inside * away, steps=tuple(steps))
+
+
+def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]:
+    """Return the bias that members with fewer assumptions leave possible, where there are no models.
+
+    The part of a difference that was not taken, or its standard error where that is larger: the log
+    could not have shown a smaller bias. Whole rankings make no assumption, so what they leave possible
+    bounds the total.
+    """
+    if exact(summary, summary.members[0]):
+        return {}
+    bounds = {}
+    for step in steps:
+        unseen = float(summary.unsupported[summary.members.index(step.member)])
+        left = (1 - step.share) * max(abs(step.difference), step.stderr)
+        bounds[step.member] = left + unseen * summary.change
+    first = next(iter(bounds.values()), summary.change)
+    whole = [bound for member, bound in bounds.items() if exact(summary, member)]
+    return {"what the log leaves open": min([first, *whole])}
 
 
 def _whole(summary: Summary) -> list[int]:
