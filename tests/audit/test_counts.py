@@ -9,9 +9,9 @@ import counterrank as cr
 from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.audit.findings import Subject, examples_at
-from counterrank.audit.groups import ContextCut, GroupWeights, Weights, inverse_sums
-from counterrank.audit.propensities import Meaning, Replacement, items_seen, shown, steps
-from counterrank.audit.rows import RewardsCheck
+from counterrank.audit.groups import GROUP_WEIGHTS, WEIGHTS, ContextCut, inverse_sums
+from counterrank.audit.propensities import MEANING, REPLACEMENT, items_seen, shown, steps
+from counterrank.audit.rows import REWARDS
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
 
@@ -100,8 +100,8 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
 
 def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "STRETCH_ROWS", 100)
-    monkeypatch.setattr(GroupWeights, "most", 2000)
-    monkeypatch.setattr(RewardsCheck, "most", 1000)
+    most = {GROUP_WEIGHTS: 2000, REWARDS: 1000}
+    checks = [replace(check, most=most.get(check, check.most)) for check in CHECKS]
     rng, n = np.random.default_rng(0), 3000
     log = cr.RankingLog(
         action=rng.integers(0, 2, (n, 1)),
@@ -110,7 +110,8 @@ def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) 
         context=rng.random((n, 1)),
         targets={"new": np.full((n, 1), 0.5)},
     )
-    found = {f.check: f.found for f in audit(MemorySource(log, threads=1)) if f.status == "passed"}
+    every = audit(MemorySource(log, threads=1), checks=checks)
+    found = {f.check: f.found for f in every if f.status == "passed"}
     assert found["rewards"].endswith(" (in 1,000 of 3,000 rankings)")
     assert found["mean-weight-by-x_0"].endswith(" (in 2,000 of 3,000 rankings)")
     # What a verdict cannot do without has seen every row.
@@ -134,7 +135,7 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     long = subject.stretch(log, 12_000)
     assert long is not None and long.n == 3 * findings.STRETCH_ROWS
     assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
-    total = GroupWeights().partial(long, subject).parts["all", "new"]
+    total = GROUP_WEIGHTS.partial(long, subject).parts["all", "new"]
     w = log.targets["new"].values[: long.n, 0] / 0.5
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
 
@@ -154,7 +155,7 @@ def test_lent_ratios_are_of_the_whole_batch_only() -> None:
     lent = replace(plain, lent={"new": View(log, "new")})
     for part in (log, log.take(slice(0, 20))):
         mine, theirs = (
-            GroupWeights().partial(part, subject).parts["all", "new"] for subject in (plain, lent)
+            GROUP_WEIGHTS.partial(part, subject).parts["all", "new"] for subject in (plain, lent)
         )
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
@@ -167,9 +168,7 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     view.standard({"position"})
     plain = Subject(log, targets=("new",))
     lent = replace(plain, lent={"new": view})
-    mine, theirs = (
-        Weights().partial(log, subject).parts["all", "new"] for subject in (plain, lent)
-    )
+    mine, theirs = (WEIGHTS.partial(log, subject).parts["all", "new"] for subject in (plain, lent))
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
@@ -185,7 +184,7 @@ def many(n: int, **changes: np.ndarray) -> cr.RankingLog:
 
 def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -> None:
     n = findings.HEAD_ROWS + 100
-    check = Replacement()
+    check = REPLACEMENT
 
     def found(log: cr.RankingLog) -> tuple[int, int, str]:
         tally = check.partial(log, Subject(log))
@@ -209,7 +208,7 @@ def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -
 
 def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None:
     n = findings.HEAD_ROWS + 100
-    check = Meaning()
+    check = MEANING
 
     def found(log: cr.RankingLog) -> tuple[int, str]:
         tally = check.partial(log, Subject(log))

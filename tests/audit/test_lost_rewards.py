@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.audit.auditor import audit
-from counterrank.audit.rewards import LostRewards
+from counterrank.audit.rewards import LOST_REWARDS
 from counterrank.data.source import MemorySource
 
 CHECKS = ("position", "stretch", "item", "neighbour", "magnitude", "page")
@@ -29,7 +29,7 @@ def made(seed, n=6000, K=5, A=30, rate=0.15, spread=1.0, amounts=None):
 
 def failed(action, reward, **more):
     log = cr.RankingLog(action=action, reward=reward, propensity=np.full(action.shape, 0.2), **more)
-    found = audit(MemorySource(log, threads=1), (), checks=(LostRewards(),))
+    found = audit(MemorySource(log, threads=1), (), checks=(LOST_REWARDS,))
     assert [one.check for one in found] == [f"rewards-by-{name}" for name in CHECKS]
     return {one.check.removeprefix("rewards-by-") for one in found if one.status == "failed"}
 
@@ -155,7 +155,7 @@ def test_batches_of_any_size_count_the_same():
     log = cr.RankingLog(action=action, reward=reward, propensity=np.full(action.shape, 0.2))
     from counterrank.audit.findings import Subject
 
-    subject, check = Subject(log.take(slice(0, 1000)), n=log.n), LostRewards()
+    subject, check = Subject(log.take(slice(0, 1000)), n=log.n), LOST_REWARDS
     whole = check.partial(log, subject)
     pieces = [check.partial(part, subject) for part in log.chunks(700)]
     joined = sum(pieces[1:], pieces[0])

@@ -6,7 +6,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.findings import Subject
-from counterrank.audit.scores import FITTED_ROWS, Scores
+from counterrank.audit.scores import FITTED_ROWS, SCORES
 from counterrank.data.source import MemorySource
 from counterrank.policies import Candidates, parse_policy
 
@@ -116,7 +116,7 @@ def test_an_order_that_contradicts_the_scores_of_a_top_list():
 
 def test_counts_do_not_depend_on_batches_and_no_candidates_are_no_finding():
     log = log_of(*world(said="plackett-luce:temperature=0.7"))
-    check, subject = Scores(), Subject(log, n=N)
+    check, subject = SCORES, Subject(log, n=N)
     parts = [
         check.partial(log.take(slice(first, first + 700)), subject) for first in range(0, N, 700)
     ]

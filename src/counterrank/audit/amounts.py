@@ -19,41 +19,40 @@ WITH_BOTH, FAR_ITEMS = 5, 3
 KEPT = 4096
 
 
-class Amounts(Check):
-    """Amounts have no mass at their maximum and come in one unit."""
+def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
+    """Keep positive amounts with their items, and what features say of them."""
+    paid = subject.used(batch) & (batch.reward > 0)
+    values = batch.reward[paid][:KEPT]
+    # Clicks and counts are no amounts.
+    if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
+        return Tally()
+    lists = {"amount": values, "item": batch.action[paid][:KEPT]}
+    names = batch.item_feature_names
+    numbers = [n for n, name in enumerate(names) if name not in batch.categories_of_items]
+    if numbers:
+        features = batch.features_of(batch.action)[paid][:KEPT]
+        lists |= {f"feature {names[n]}": features[:, n] for n in numbers}
+    return Tally(lists=lists)
 
-    name = CAPPED
-    most = SAMPLED_ROWS
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Keep positive amounts with their items, and what features say of them."""
-        paid = subject.used(batch) & (batch.reward > 0)
-        values = batch.reward[paid][:KEPT]
-        # Clicks and counts are no amounts.
-        if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
-            return Tally()
-        lists = {"amount": values, "item": batch.action[paid][:KEPT]}
-        names = batch.item_feature_names
-        numbers = [n for n, name in enumerate(names) if name not in batch.categories_of_items]
-        if numbers:
-            features = batch.features_of(batch.action)[paid][:KEPT]
-            lists |= {f"feature {names[n]}": features[:, n] for n in numbers}
-        return Tally(lists=lists)
+def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding of each kind."""
+    if not tally.lists:  # clicks and counts, of which there is nothing to say
+        return []
+    if len(tally.lists["amount"]) < 200:
+        return AMOUNTS.skipped("too few amounts")
+    amount, item = tally.lists["amount"], tally.lists["item"]
+    features = {k: v for k, v in tally.lists.items() if k.startswith("feature ")}
+    found = [
+        *_capped(amount, item),
+        *_two_units(amount, item),
+        *_units_of_items(amount, item, features),
+    ]
+    return found or [Finding(CAPPED, PASSED, "amounts have no mass at the largest one")]
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return a finding of each kind."""
-        if not tally.lists:  # clicks and counts, of which there is nothing to say
-            return []
-        if len(tally.lists["amount"]) < 200:
-            return self.skipped("too few amounts")
-        amount, item = tally.lists["amount"], tally.lists["item"]
-        features = {k: v for k, v in tally.lists.items() if k.startswith("feature ")}
-        found = [
-            *_capped(amount, item),
-            *_two_units(amount, item),
-            *_units_of_items(amount, item, features),
-        ]
-        return found or [Finding(CAPPED, PASSED, "amounts have no mass at the largest one")]
+
+#: Amounts have no mass at their maximum and come in one unit.
+AMOUNTS = Check(CAPPED, _count_amounts, _judge_amounts, most=SAMPLED_ROWS)
 
 
 def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:

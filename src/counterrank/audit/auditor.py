@@ -30,66 +30,66 @@ from counterrank.findings import SKIPPED, Finding
 
 #: Checks of one reward; what they find speaks of that reward, all else of the log.
 OF_REWARDS: tuple[Check, ...] = (
-    rewards.LostRewards(),
-    reward_rates.RewardRates(),
-    item_rates.ItemRates(),
-    amounts.Amounts(),
-    visits.OtherPage(),
+    rewards.LOST_REWARDS,
+    reward_rates.REWARD_RATES,
+    item_rates.ITEM_RATES,
+    amounts.AMOUNTS,
+    visits.OTHER_PAGE,
 )
 REWARD_FINDINGS = (
     *rewards.FINDINGS,
     *reward_rates.FINDINGS,
     *item_rates.FINDINGS,
     *amounts.FINDINGS,
-    visits.OtherPage.name,
+    visits.OTHER_PAGE.name,
 )
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
-    rows.Logged(),
-    propensities.DeterministicCheck(),
-    propensities.Meaning(),
-    propensities.Replacement(),
-    scores.Scores(),
-    score_groups.ScoreGroups(),
-    groups.Weights(),
-    groups.GroupWeights(),
-    rows.Robots(),
-    rows.Duplicates(),
-    visitors.UserColumn(),
-    target_scores.TargetScores(),
-    halves.LiftByHalves(),
+    rows.LOGGED,
+    propensities.EXPLORATION,
+    propensities.MEANING,
+    propensities.REPLACEMENT,
+    scores.SCORES,
+    score_groups.SCORE_GROUPS,
+    groups.WEIGHTS,
+    groups.GROUP_WEIGHTS,
+    rows.ROBOTS,
+    rows.DUPLICATES,
+    visitors.USER_COLUMN,
+    target_scores.TARGET_SCORES,
+    halves.LIFT_BY_HALVES,
     *OF_REWARDS,
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
-    propensities.RangeCheck(),
-    propensities.Rounding(),
-    propensities.SameAsLogger(),
-    propensities.CandidatesCheck(),
-    propensities.Consistency(),
-    propensities.Calibration(),
-    rows.Drift(),
-    rows.RewardsCheck(),
-    rows.Units(),
-    rows.Context(),
+    propensities.PROBABILITIES,
+    propensities.ROUNDING,
+    propensities.SAME_AS_LOGGER,
+    propensities.CANDIDATES,
+    propensities.CONSISTENCY,
+    propensities.CALIBRATION,
+    rows.DRIFT,
+    rows.REWARDS,
+    rows.UNITS,
+    rows.CONTEXT,
 )
-#: A new check is a class and its name in one of the two.
+#: A new check is a `Check` in one of the two.
 CHECKS = (*VITAL, *FURTHER)
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
 #: What can be said of a log without propensities.
 _WITHOUT_PROPENSITIES = (
-    rows.Logged,
-    rows.Drift,
-    rows.Duplicates,
-    rows.RewardsCheck,
-    rows.Units,
-    rows.Robots,
-    rows.Context,
-    scores.Scores,
-    visitors.UserColumn,
-    target_scores.TargetScores,
-    *map(type, OF_REWARDS),
+    rows.LOGGED,
+    rows.DRIFT,
+    rows.DUPLICATES,
+    rows.REWARDS,
+    rows.UNITS,
+    rows.ROBOTS,
+    rows.CONTEXT,
+    scores.SCORES,
+    visitors.USER_COLUMN,
+    target_scores.TARGET_SCORES,
+    *OF_REWARDS,
 )
 
 
@@ -166,11 +166,9 @@ def auditor_of(
 
 
 def _applies(check: Check, subject: Subject, *, weighed: bool) -> bool:
-    if subject.without_propensities and not isinstance(check, _WITHOUT_PROPENSITIES):
+    if subject.without_propensities and check not in _WITHOUT_PROPENSITIES:
         return False
-    return weighed or not isinstance(
-        check, groups.Weights | groups.GroupWeights | halves.LiftByHalves
-    )
+    return weighed or check not in (groups.WEIGHTS, groups.GROUP_WEIGHTS, halves.LIFT_BY_HALVES)
 
 
 def audit(

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from counterrank.arrays import Bools
-from counterrank.audit.target_scores import TargetScores
+from counterrank.audit.target_scores import TARGET_SCORES
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
 from counterrank.errors import CounterrankError, LogError
@@ -50,7 +50,7 @@ class Coverage:
         if not left:
             return
         yield Finding(
-            TargetScores.name,
+            TARGET_SCORES.name,
             PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED,
             f"'{self.target}' scores all candidates in {in_percent(self.kept / self.rows)} of the "
             f"rankings; the other {left:,} of {self.rows:,} are left out",

@@ -1,6 +1,5 @@
 """What is audited, counts that add over batches, and the list people see."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -236,20 +235,17 @@ class Tallies:
         )
 
 
-class Check(ABC):
+@dataclass(frozen=True, slots=True, eq=False)
+class Check:
     """One check: counts that add, and what they mean."""
 
     name: str
+    #: The counts of a batch.
+    partial: Callable[[RankingLog, Subject], Tally]
+    #: What the counts of the whole log mean.
+    finish: Callable[[Tally, Subject], list[Finding]]
     #: Rows of the log that are looked at; None for all of them.
     most: int | None = None
-
-    @abstractmethod
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Return the counts of a batch."""
-
-    @abstractmethod
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return what the counts of the whole log mean."""
 
     def finds(
         self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",

@@ -144,79 +144,80 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
             sums[2, k] += value * value
 
 
-class Weights(Check):
-    """The mean weight at each position, and what the logger's numbers alone give away."""
-
-    name = "mean-weight"
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum count, w and w^2 by position; 1/p of the logger too."""
-        sums: dict[str, Floats] = {}
-        parts: dict[GroupKey, Floats] = {}
-        items = subject.items(batch)
-        for name in subject.targets:
-            lent = subject.lent.get(name)
-            if lent is not None and (sums_of_w := lent.position_sums) is not None:
-                # Padding was summed as ones.
-                parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
-            elif (w := formed_weights(batch, name, subject)) is not None:
-                parts["all", name] = weight_sums(w, batch, subject)
-                # Only weights of policies without repeats, which no pass lends, are so skewed that it
-                # matters.
-                w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-                parts["cubes", name] = np.einsum("nk,nk,nk->k", w, w, w)
-        mine = logged_numbers(batch, LOGGING)
-        if mine is not None and subject.kind in ("factored", "position"):
-            sums["1/p"] = np.zeros((3, batch.K))
-            inverse_sums(np.ascontiguousarray(mine), batch.lengths, sums["1/p"])
-        return Tally(
-            sums=sums,
-            parts=parts,
-            peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])},
-        )
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return the findings on the logger's numbers and on each target's mean weight."""
-        return [*_inverse(tally, subject), *_overall(tally, subject)]
-
-
-class GroupWeights(Check):
-    """The mean weight at each position in every group of rows."""
-
-    name = "mean-weight-by-group"
-    most = GROUPED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
-        parts: dict[GroupKey, Floats] = {}
-        peaks: dict[str, Floats] = {}
-        groups = list(row_groups(batch, subject))
-        for name in subject.targets:
-            if (w := formed_weights(batch, name, subject)) is None:
-                continue
-            # Padding counts for nothing.
+def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum count, w and w^2 by position; 1/p of the logger too."""
+    sums: dict[str, Floats] = {}
+    parts: dict[GroupKey, Floats] = {}
+    items = subject.items(batch)
+    for name in subject.targets:
+        lent = subject.lent.get(name)
+        if lent is not None and (sums_of_w := lent.position_sums) is not None:
+            # Padding was summed as ones.
+            parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
+        elif (w := formed_weights(batch, name, subject)) is not None:
+            parts["all", name] = weight_sums(w, batch, subject)
+            # Only weights of policies without repeats, which no pass lends, are so skewed that it
+            # matters.
             w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-            tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
-            third = np.einsum("kn,kn,kn->k", tall, tall, tall)
-            parts["all", name] = np.concatenate([weight_sums(w, batch, subject), third[None]])
-            peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
-            if batch.unit is not None:
-                parts["units", name] = _by_unit(batch, w)
-            for kind, labels, codes in groups:
-                table = np.zeros((len(labels), 3, batch.K))
-                grouped_sums(rows, batch.lengths, codes, table)
-                if any(cut.column == kind for cut in subject.cuts):
-                    # The same groups in every batch: one table.
-                    parts["cut", name, kind] = table
-                    continue
-                for label, row in zip(labels, table, strict=True):
-                    if row[0].any():
-                        parts["by", name, kind, str(label)] = row
-        return Tally(parts=parts, peaks=peaks)
+            parts["cubes", name] = np.einsum("nk,nk,nk->k", w, w, w)
+    mine = logged_numbers(batch, LOGGING)
+    if mine is not None and subject.kind in ("factored", "position"):
+        sums["1/p"] = np.zeros((3, batch.K))
+        inverse_sums(np.ascontiguousarray(mine), batch.lengths, sums["1/p"])
+    return Tally(
+        sums=sums,
+        parts=parts,
+        peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])},
+    )
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return a finding for each target and way to group the rows."""
-        return _by_group(tally, subject)
+
+def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return the findings on the logger's numbers and on each target's mean weight."""
+    return [*_inverse(tally, subject), *_overall(tally, subject)]
+
+
+#: The mean weight at each position, and what the logger's numbers alone give away.
+WEIGHTS = Check("mean-weight", _count_weights, _judge_weights)
+
+
+def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
+    parts: dict[GroupKey, Floats] = {}
+    peaks: dict[str, Floats] = {}
+    groups = list(row_groups(batch, subject))
+    for name in subject.targets:
+        if (w := formed_weights(batch, name, subject)) is None:
+            continue
+        # Padding counts for nothing.
+        w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
+        tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
+        third = np.einsum("kn,kn,kn->k", tall, tall, tall)
+        parts["all", name] = np.concatenate([weight_sums(w, batch, subject), third[None]])
+        peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
+        if batch.unit is not None:
+            parts["units", name] = _by_unit(batch, w)
+        for kind, labels, codes in groups:
+            table = np.zeros((len(labels), 3, batch.K))
+            grouped_sums(rows, batch.lengths, codes, table)
+            if any(cut.column == kind for cut in subject.cuts):
+                # The same groups in every batch: one table.
+                parts["cut", name, kind] = table
+                continue
+            for label, row in zip(labels, table, strict=True):
+                if row[0].any():
+                    parts["by", name, kind, str(label)] = row
+    return Tally(parts=parts, peaks=peaks)
+
+
+def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding for each target and way to group the rows."""
+    return _by_group(tally, subject)
+
+
+#: The mean weight at each position in every group of rows.
+GROUP_WEIGHTS = Check(
+    "mean-weight-by-group", _count_group_weights, _judge_group_weights, most=GROUPED_ROWS
+)
 
 
 def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
@@ -462,7 +463,7 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     if not found:
         return [
             Finding(
-                Weights.name, SKIPPED, "no target policy was named, or its weights cannot be formed"
+                WEIGHTS.name, SKIPPED, "no target policy was named, or its weights cannot be formed"
             )
         ]
     small = too_small(tally, subject)
@@ -483,7 +484,7 @@ def _unmatched(name: str, subject: Subject) -> Finding:
     """
     known = isinstance(subject.first.target(name), Policy)
     return Finding(
-        Weights.name,
+        WEIGHTS.name,
         WARNED if known else FAILED,
         f"'{name}' gives probability 0 to every logged item",
         cause="it sorts, and the logger never showed its lists"
@@ -501,7 +502,7 @@ def _unmatched(name: str, subject: Subject) -> Finding:
 def _overall_finding(
     name: str, mean: Floats, z: Floats, p: Floats, *, wrong: list[str], all_of: int, small: bool
 ) -> Finding:
-    check = Weights.name
+    check = WEIGHTS.name
     if np.isnan(p).all():
         return Finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
     if name not in wrong:

@@ -26,63 +26,63 @@ CUT = 2.0
 MATERIAL = 0.5
 
 
-class LiftByHalves(Check):
-    """The lift does not change in the course of the log.
+def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
+    labels, codes = (
+        subject.stretches(batch) if subject.time is None else coded(days_of(batch, subject.time))
+    )
+    # Padding has no reward; only its weights have to be kept out.
+    used = None if complete(batch) else subject.used(batch)
+    alpha = batch.position_weights
+    earned = batch.reward @ alpha
+    first = subject.first.reward
+    typical = float(np.abs(first).sum()) / max(float((first != 0).sum()), 1.0)
+    off = batch.reward - position_rates(subject.first) * typical
+    parts: dict[tuple[str, ...], Floats] = {}
+    for name in subject.targets:
+        w = formed_weights(batch, name, subject)
+        if w is None:
+            continue
+        lift = (w * batch.reward) @ alpha - earned
+        with np.errstate(divide="ignore"):
+            away = np.clip(np.log(w), -CUT, CUT)
+        away -= away.mean(axis=0)
+        if used is not None:
+            away *= used
+        local = (off * away) @ alpha
+        rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
+        if batch.unit is not None:
+            sums = [np.bincount(batch.bucket, one, 1024) for one in rows]
+            parts["units", name] = np.stack(sums)
+        table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
+        for label, sums in zip(labels, table.T, strict=True):
+            if sums[0]:
+                parts["by", name, label] = sums
+    return Tally(parts=parts)
 
-    Two statistics: the lift by weights, and how rewards go with the logarithm of the weight (how the value
-    begins to change on the way from the logger to the target), which is far less noisy.
-    """
 
-    name = "lift-by-halves"
-    most = 2 * SAMPLED_ROWS
+def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn where the halves differ beyond chance."""
+    found: list[Finding] = []
+    names = list(dict.fromkeys(key[1] for key in tally.parts))
+    for name in names:
+        halves = _halves(name, tally, by_day=subject.time is not None)
+        chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(names))
+        found += _changed(name, halves, tally.parts.get(("units", name)), chance)
+    if not names:
+        return []
+    return found or [
+        Finding(LIFT_BY_HALVES.name, PASSED, "the lift is alike in both halves of the log")
+    ]
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
-        labels, codes = (
-            subject.stretches(batch)
-            if subject.time is None
-            else coded(days_of(batch, subject.time))
-        )
-        # Padding has no reward; only its weights have to be kept out.
-        used = None if complete(batch) else subject.used(batch)
-        alpha = batch.position_weights
-        earned = batch.reward @ alpha
-        first = subject.first.reward
-        typical = float(np.abs(first).sum()) / max(float((first != 0).sum()), 1.0)
-        off = batch.reward - position_rates(subject.first) * typical
-        parts: dict[tuple[str, ...], Floats] = {}
-        for name in subject.targets:
-            w = formed_weights(batch, name, subject)
-            if w is None:
-                continue
-            lift = (w * batch.reward) @ alpha - earned
-            with np.errstate(divide="ignore"):
-                away = np.clip(np.log(w), -CUT, CUT)
-            away -= away.mean(axis=0)
-            if used is not None:
-                away *= used
-            local = (off * away) @ alpha
-            rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
-            if batch.unit is not None:
-                sums = [np.bincount(batch.bucket, one, 1024) for one in rows]
-                parts["units", name] = np.stack(sums)
-            table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
-            for label, sums in zip(labels, table.T, strict=True):
-                if sums[0]:
-                    parts["by", name, label] = sums
-        return Tally(parts=parts)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn where the halves differ beyond chance."""
-        found: list[Finding] = []
-        names = list(dict.fromkeys(key[1] for key in tally.parts))
-        for name in names:
-            halves = _halves(name, tally, by_day=subject.time is not None)
-            chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(names))
-            found += _changed(name, halves, tally.parts.get(("units", name)), chance)
-        if not names:
-            return []
-        return found or [Finding(self.name, PASSED, "the lift is alike in both halves of the log")]
+#: The lift does not change in the course of the log.
+#:
+#: Two statistics: the lift by weights, and how rewards go with the logarithm of the weight (how the value
+#: begins to change on the way from the logger to the target), which is far less noisy.
+LIFT_BY_HALVES = Check(
+    "lift-by-halves", _count_lift_by_halves, _judge_lift_by_halves, most=2 * SAMPLED_ROWS
+)
 
 
 def _halves(name: str, tally: Tally, *, by_day: bool) -> tuple[Floats, Floats]:
@@ -109,7 +109,7 @@ def _changed(
         mean = abs(one + two) / 2
         if p <= chance and abs(one - two) > MATERIAL * mean:
             yield Finding(
-                LiftByHalves.name,
+                LIFT_BY_HALVES.name,
                 WARNED,
                 f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
                 f"{100 * lifts[0]:+.1f} % in the first half and {100 * lifts[1]:+.1f} % in the second",

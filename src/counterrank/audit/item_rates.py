@@ -33,59 +33,57 @@ FEWER, FEWEST = 0.75, 8
 NONE_IS_ONE, SEVERAL = 1e-6, 20
 
 
-class ItemRates(Check):
-    """No kind of items lost a part of its rewards, or has them counted twice.
+def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum expected and observed rewards by item and by category, each by group of scores."""
+    used = subject.used(batch)
+    hit = (batch.reward != 0) & used
+    expected = np.broadcast_to(position_rates(subject.first), hit.shape)
+    score = _score_groups(batch, subject)
+    at = np.where(used, batch.action, 0) % BINS
+    sums = {"items": _by(at, score, expected, hit, used, BINS)}
+    names = batch.item_feature_names
+    labels = batch.categories_of_items
+    if labels:
+        features = batch.features_of(batch.action)
+        for name, known in labels.items():
+            codes = features[:, :, names.index(name)]
+            inside = used & ~np.isnan(codes)
+            code = np.where(inside, codes, 0).astype(np.int64)
+            sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
+    paid = hit & (batch.reward > 0)
+    values, items = batch.reward[paid], at[paid]
+    for name, rows in (
+        ("positive", values > 0),
+        ("ones", values == 1),
+        ("even", values % 2 == 0),
+    ):
+        sums[name] = np.bincount(items[rows], minlength=BINS).astype(float)
+    sums["whole"] = np.array([(values % 1 == 0).sum(), len(values)], dtype=float)
+    return Tally(sums=sums)
 
-    Expected rewards are those of the position and, where the logger ranks by scores, of its score: a
-    logger that knows what is liked explains most of how items differ.
-    """
 
-    name = KIND
-    most = SAMPLED_ROWS
+def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding of each kind."""
+    if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
+        return ITEM_RATES.skipped("there is one reward a page")
+    factor = _by_score(tally.sums["items"])
+    found = list(_counted_twice(tally))
+    # Without scores nobody knows what should be liked: in search, all results of a query that
+    # everyone asks are shown often, and one is wanted.
+    if isinstance(subject.first.propensity, Scored):
+        found += _popular(tally.sums["items"], factor)
+    kinds = [name for name in tally.sums if name.startswith("kind ")]
+    for name in kinds:
+        labels = subject.first.categories_of_items[name.removeprefix("kind ")]
+        found += _categories(name, labels, tally.sums[name], factor, len(kinds))
+    return found or [Finding(KIND, PASSED, "no kind of items lost its rewards")]
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum expected and observed rewards by item and by category, each by group of scores."""
-        used = subject.used(batch)
-        hit = (batch.reward != 0) & used
-        expected = np.broadcast_to(position_rates(subject.first), hit.shape)
-        score = _score_groups(batch, subject)
-        at = np.where(used, batch.action, 0) % BINS
-        sums = {"items": _by(at, score, expected, hit, used, BINS)}
-        names = batch.item_feature_names
-        labels = batch.categories_of_items
-        if labels:
-            features = batch.features_of(batch.action)
-            for name, known in labels.items():
-                codes = features[:, :, names.index(name)]
-                inside = used & ~np.isnan(codes)
-                code = np.where(inside, codes, 0).astype(np.int64)
-                sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
-        paid = hit & (batch.reward > 0)
-        values, items = batch.reward[paid], at[paid]
-        for name, rows in (
-            ("positive", values > 0),
-            ("ones", values == 1),
-            ("even", values % 2 == 0),
-        ):
-            sums[name] = np.bincount(items[rows], minlength=BINS).astype(float)
-        sums["whole"] = np.array([(values % 1 == 0).sum(), len(values)], dtype=float)
-        return Tally(sums=sums)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return a finding of each kind."""
-        if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
-            return self.skipped("there is one reward a page")
-        factor = _by_score(tally.sums["items"])
-        found = list(_counted_twice(tally))
-        # Without scores nobody knows what should be liked: in search, all results of a query that
-        # everyone asks are shown often, and one is wanted.
-        if isinstance(subject.first.propensity, Scored):
-            found += _popular(tally.sums["items"], factor)
-        kinds = [name for name in tally.sums if name.startswith("kind ")]
-        for name in kinds:
-            labels = subject.first.categories_of_items[name.removeprefix("kind ")]
-            found += _categories(name, labels, tally.sums[name], factor, len(kinds))
-        return found or [Finding(KIND, PASSED, "no kind of items lost its rewards")]
+#: No kind of items lost a part of its rewards, or has them counted twice.
+#:
+#: Expected rewards are those of the position and, where the logger ranks by scores, of its score: a
+#: logger that knows what is liked explains most of how items differ.
+ITEM_RATES = Check(KIND, _count_item_rates, _judge_item_rates, most=SAMPLED_ROWS)
 
 
 def _score_groups(batch: RankingLog, subject: Subject) -> Ints:

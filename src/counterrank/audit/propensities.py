@@ -44,138 +44,134 @@ def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     return inside
 
 
-class RangeCheck(Check):
-    """Probabilities lie in (0, 1]; a target's may be 0."""
-
-    name = "probabilities"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Return extremes and zeros of each policy's numbers."""
-        peaks, sums = {}, {}
-        for name in (LOGGING, *subject.targets):
-            values = logged_numbers(batch, name)
-            if values is not None:
-                inside = of_items(batch, values, subject)
-                peaks[name] = np.array([inside.max(), -inside.min()])
-                sums[name] = np.array([float((inside == 0).sum()), float(inside.size)])
-        return Tally(sums=sums, peaks=peaks)
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """A log that could be read has numbers in range; targets that never show the logged items are suspect."""
-        found = []
-        for name, (high, low) in tally.peaks.items():
-            zeros, cells = tally.sums[name]
-            text = f"'{name}' lies between {-low:.4g} and {high:.4g}"
-            if zeros > 0.5 * cells:
-                found += self.finds(
-                    WARNED,
-                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
-                    cause="the target was joined to other rankings, or is (nearly) deterministic",
-                    remedy="check the join; a deterministic target keeps only the rows that "
-                    "show its own items",
-                )
-            else:
-                found += self.passed(text)
-        return found or self.skipped("policies were given as a whole, not as numbers")
+def _count_probabilities(batch: RankingLog, subject: Subject) -> Tally:
+    """Return extremes and zeros of each policy's numbers."""
+    peaks, sums = {}, {}
+    for name in (LOGGING, *subject.targets):
+        values = logged_numbers(batch, name)
+        if values is not None:
+            inside = of_items(batch, values, subject)
+            peaks[name] = np.array([inside.max(), -inside.min()])
+            sums[name] = np.array([float((inside == 0).sum()), float(inside.size)])
+    return Tally(sums=sums, peaks=peaks)
 
 
-class Rounding(Check):
-    """Numbers rounded to few decimals: small probabilities lose their digits."""
-
-    name = "rounding"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of 10^-d."""
-        values = logged_numbers(batch, LOGGING)
-        if values is None:
-            return Tally()
-        inside = of_items(batch, values, subject)
-        off = np.array(
-            [
-                (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
-                for d in range(DECIMALS + 1)
-            ]
-        )
-        grid = np.bincount(
-            np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1
-        )
-        return Tally(
-            sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
-        )
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
-        if not tally.sums:
-            return self.skipped("the logging policy was given as a whole, not as numbers")
-        digits = np.flatnonzero(tally.sums["off"] == 0)
-        distinct = int((tally.sums["grid"] > 0).sum())
-        lowest = -float(tally.peaks["low"][0])
-        # Few different values are a policy of few levels (.25, .5), exact as they stand; of one digit
-        # there are nine in all.
-        if len(digits) == 0 or distinct < (6 if digits[0] <= 1 else 20):
-            return self.passed(f"propensities have enough digits ({distinct:,} different values)")
-        error = 0.5 * 10.0 ** -int(digits[0]) / lowest
-        status = WARNED if error > 0.05 else PASSED
-        return self.finds(
-            status,
-            f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
-            f"{lowest:g}, may be off by {in_percent(error, 0)}",
-            cause="" if status == PASSED else "probabilities were rounded when they were written",
-            remedy=""
-            if status == PASSED
-            else "log full precision: weights divide by these numbers",
-        )
-
-
-class DeterministicCheck(Check):
-    """A deterministic logger: the log has no evidence on other choices."""
-
-    name = "exploration"
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count propensities of 1 and items by position."""
-        values = logged_numbers(batch, LOGGING)
-        if values is None:
-            return Tally()
-        cells = subject.items(batch) if values.shape[1] == batch.K else np.array([batch.n])
-        if values.max(initial=0.0) < 1.0:
-            return Tally(sums={"one": np.zeros_like(cells), "cells": cells})
-        certain = values >= 1.0
-        if values.shape[1] == batch.K:
-            certain &= subject.used(batch)
-        return Tally(sums={"one": certain.sum(axis=0), "cells": cells})
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when all are 1, warn when a position has nothing but ones."""
-        if not tally.sums:
-            return self.skipped("the logging policy was given as a whole, not as numbers")
-        one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
-        share = one / cells
-        if one.sum() == cells.sum():
-            return self.finds(
-                FAILED,
-                "every propensity is 1",
-                cause="the logging policy is deterministic, or the column holds no propensities",
-                remedy="no other policy can be evaluated from it; log the probabilities of a "
-                "policy that explores, "
-                "estimate them if the same context saw different lists, or run an A/B test",
-            )
-        # In a ranking without replacement the last of the candidates is certain.
-        fixed = np.flatnonzero(share == 1.0) + 1
-        if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
-            fixed = fixed[:0]
-        if len(fixed):
-            return self.finds(
+def _judge_probabilities(tally: Tally, subject: Subject) -> list[Finding]:
+    """A log that could be read has numbers in range; targets that never show the logged items are suspect."""
+    found = []
+    for name, (high, low) in tally.peaks.items():
+        zeros, cells = tally.sums[name]
+        text = f"'{name}' lies between {-low:.4g} and {high:.4g}"
+        if zeros > 0.5 * cells:
+            found += PROBABILITIES.finds(
                 WARNED,
-                f"every propensity at position {listed(list(fixed))} is 1",
-                cause="the logger does not explore there",
-                remedy="the target must show the same items there; explore these positions too",
+                f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
+                cause="the target was joined to other rankings, or is (nearly) deterministic",
+                remedy="check the join; a deterministic target keeps only the rows that "
+                "show its own items",
             )
-        return self.passed(
-            f"{in_percent(1 - one.sum() / cells.sum())} of shown items were a random choice"
+        else:
+            found += PROBABILITIES.passed(text)
+    return found or PROBABILITIES.skipped("policies were given as a whole, not as numbers")
+
+
+#: Probabilities lie in (0, 1]; a target's may be 0.
+PROBABILITIES = Check(
+    "probabilities", _count_probabilities, _judge_probabilities, most=SAMPLED_ROWS
+)
+
+
+def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
+    """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of 10^-d."""
+    values = logged_numbers(batch, LOGGING)
+    if values is None:
+        return Tally()
+    inside = of_items(batch, values, subject)
+    off = np.array(
+        [
+            (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
+            for d in range(DECIMALS + 1)
+        ]
+    )
+    grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
+    return Tally(
+        sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
+    )
+
+
+def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
+    if not tally.sums:
+        return ROUNDING.skipped("the logging policy was given as a whole, not as numbers")
+    digits = np.flatnonzero(tally.sums["off"] == 0)
+    distinct = int((tally.sums["grid"] > 0).sum())
+    lowest = -float(tally.peaks["low"][0])
+    # Few different values are a policy of few levels (.25, .5), exact as they stand; of one digit
+    # there are nine in all.
+    if len(digits) == 0 or distinct < (6 if digits[0] <= 1 else 20):
+        return ROUNDING.passed(f"propensities have enough digits ({distinct:,} different values)")
+    error = 0.5 * 10.0 ** -int(digits[0]) / lowest
+    status = WARNED if error > 0.05 else PASSED
+    return ROUNDING.finds(
+        status,
+        f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
+        f"{lowest:g}, may be off by {in_percent(error, 0)}",
+        cause="" if status == PASSED else "probabilities were rounded when they were written",
+        remedy="" if status == PASSED else "log full precision: weights divide by these numbers",
+    )
+
+
+#: Numbers rounded to few decimals: small probabilities lose their digits.
+ROUNDING = Check("rounding", _count_rounding, _judge_rounding, most=SAMPLED_ROWS)
+
+
+def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
+    """Count propensities of 1 and items by position."""
+    values = logged_numbers(batch, LOGGING)
+    if values is None:
+        return Tally()
+    cells = subject.items(batch) if values.shape[1] == batch.K else np.array([batch.n])
+    if values.max(initial=0.0) < 1.0:
+        return Tally(sums={"one": np.zeros_like(cells), "cells": cells})
+    certain = values >= 1.0
+    if values.shape[1] == batch.K:
+        certain &= subject.used(batch)
+    return Tally(sums={"one": certain.sum(axis=0), "cells": cells})
+
+
+def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail when all are 1, warn when a position has nothing but ones."""
+    if not tally.sums:
+        return EXPLORATION.skipped("the logging policy was given as a whole, not as numbers")
+    one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
+    share = one / cells
+    if one.sum() == cells.sum():
+        return EXPLORATION.finds(
+            FAILED,
+            "every propensity is 1",
+            cause="the logging policy is deterministic, or the column holds no propensities",
+            remedy="no other policy can be evaluated from it; log the probabilities of a "
+            "policy that explores, "
+            "estimate them if the same context saw different lists, or run an A/B test",
         )
+    # In a ranking without replacement the last of the candidates is certain.
+    fixed = np.flatnonzero(share == 1.0) + 1
+    if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
+        fixed = fixed[:0]
+    if len(fixed):
+        return EXPLORATION.finds(
+            WARNED,
+            f"every propensity at position {listed(list(fixed))} is 1",
+            cause="the logger does not explore there",
+            remedy="the target must show the same items there; explore these positions too",
+        )
+    return EXPLORATION.passed(
+        f"{in_percent(1 - one.sum() / cells.sum())} of shown items were a random choice"
+    )
+
+
+#: A deterministic logger: the log has no evidence on other choices.
+EXPLORATION = Check("exploration", _count_exploration, _judge_exploration)
 
 
 @jit
@@ -200,88 +196,89 @@ def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
         span[0], span[1] = max(span[0], values[i, 0]), min(span[1], values[i, 0])
 
 
-class Meaning(Check):
-    """One number repeated at every position is a joint; numbers that only fall are cumulative products."""
+def _count_meaning(batch: RankingLog, subject: Subject) -> Tally:
+    """Count rows whose numbers are all equal, or never rise and fall somewhere."""
+    values = logged_numbers(batch, LOGGING)
+    if values is None or values.shape[1] < 2:
+        return Tally()
+    # The extremes of first numbers are those of all, where rankings hold one number each.
+    values = np.ascontiguousarray(values)
+    for rows in (subject.head(batch).n, batch.n):
+        counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
+        steps(values[:rows], batch.lengths[:rows], counts, span)
+        # One ranking that is neither settles it for the whole log.
+        if counts[0] >= FULL and counts[0] > counts[1] + counts[2]:
+            break
+    return Tally(
+        sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
+        peaks={"span": span * (1, -1)},
+        examples={"same": examples_at(batch.lengths == batch.K, values, batch.start)},
+    )
 
-    name = "propensity-kind"
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rows whose numbers are all equal, or never rise and fall somewhere."""
-        values = logged_numbers(batch, LOGGING)
-        if values is None or values.shape[1] < 2:
-            return Tally()
-        # The extremes of first numbers are those of all, where rankings hold one number each.
-        values = np.ascontiguousarray(values)
-        for rows in (subject.head(batch).n, batch.n):
-            counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
-            steps(values[:rows], batch.lengths[:rows], counts, span)
-            # One ranking that is neither settles it for the whole log.
-            if counts[0] >= FULL and counts[0] > counts[1] + counts[2]:
-                break
-        return Tally(
-            sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
-            peaks={"span": span * (1, -1)},
-            examples={"same": examples_at(batch.lengths == batch.K, values, batch.start)},
+def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail on one number for all positions, warn on products."""
+    full = tally.count("full")
+    if full < FULL or subject.kind == "joint":
+        return MEANING.skipped("too few full rankings, or one number for each, to tell")
+    # One number in the whole log is a uniform policy, not a joint probability repeated.
+    constant = float(tally.peaks["span"].sum()) == 0.0
+    if tally.count("same") == full and not constant:
+        return MEANING.finds(
+            FAILED,
+            "each ranking has the same number at all positions",
+            tally.examples.get("same", ()),
+            "the whole ranking's probability was repeated at each position",
+            f"read it with {say('--propensity-kind', 'joint')}",
         )
+    if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
+        return MEANING.finds(
+            WARNED,
+            "propensities fall from position to position in every ranking",
+            tally.examples.get("same", ()),
+            "cumulative products P(a_1..a_k) were logged instead of factors",
+            "divide each number by the one before it and read them with "
+            + say("--propensity-kind", "prefix"),
+        )
+    return MEANING.passed(f"numbers vary by position as '{subject.kind}' propensities do")
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on one number for all positions, warn on products."""
-        full = tally.count("full")
-        if full < FULL or subject.kind == "joint":
-            return self.skipped("too few full rankings, or one number for each, to tell")
-        # One number in the whole log is a uniform policy, not a joint probability repeated.
-        constant = float(tally.peaks["span"].sum()) == 0.0
-        if tally.count("same") == full and not constant:
-            return self.finds(
-                FAILED,
-                "each ranking has the same number at all positions",
-                tally.examples.get("same", ()),
-                "the whole ranking's probability was repeated at each position",
-                f"read it with {say('--propensity-kind', 'joint')}",
-            )
-        if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
-            return self.finds(
+
+#: One number repeated at every position is a joint; numbers that only fall are cumulative products.
+MEANING = Check("propensity-kind", _count_meaning, _judge_meaning)
+
+
+def _count_same_as_logger(batch: RankingLog, subject: Subject) -> Tally:
+    """Count numbers of each target that differ from the logger's."""
+    mine = logged_numbers(batch, LOGGING)
+    sums: dict[str, NDArray[Any]] = {}
+    for name in subject.targets:
+        values = logged_numbers(batch, name)
+        if mine is not None and values is not None and values.shape == mine.shape:
+            sums[name] = np.array([(np.abs(values - mine) > 1e-12 * mine).sum()])
+    return Tally(sums=sums)
+
+
+def _judge_same_as_logger(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn when nothing differs."""
+    found = []
+    for name in tally.sums:
+        if tally.count(name):
+            found += SAME_AS_LOGGER.passed(f"'{name}' differs from the logging policy")
+        else:
+            found += SAME_AS_LOGGER.finds(
                 WARNED,
-                "propensities fall from position to position in every ranking",
-                tally.examples.get("same", ()),
-                "cumulative products P(a_1..a_k) were logged instead of factors",
-                "divide each number by the one before it and read them with "
-                + say("--propensity-kind", "prefix"),
+                f"'{name}' is the logging policy itself, number by number",
+                cause="the logger's own column was named as the target, or the new policy "
+                "was not scored",
+                remedy="name the column with the new policy's probabilities",
             )
-        return self.passed(f"numbers vary by position as '{subject.kind}' propensities do")
+    return found or SAME_AS_LOGGER.skipped("no target given as numbers")
 
 
-class SameAsLogger(Check):
-    """A target column that repeats the logger's numbers."""
-
-    name = "target-differs"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count numbers of each target that differ from the logger's."""
-        mine = logged_numbers(batch, LOGGING)
-        sums: dict[str, NDArray[Any]] = {}
-        for name in subject.targets:
-            values = logged_numbers(batch, name)
-            if mine is not None and values is not None and values.shape == mine.shape:
-                sums[name] = np.array([(np.abs(values - mine) > 1e-12 * mine).sum()])
-        return Tally(sums=sums)
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn when nothing differs."""
-        found = []
-        for name in tally.sums:
-            if tally.count(name):
-                found += self.passed(f"'{name}' differs from the logging policy")
-            else:
-                found += self.finds(
-                    WARNED,
-                    f"'{name}' is the logging policy itself, number by number",
-                    cause="the logger's own column was named as the target, or the new policy "
-                    "was not scored",
-                    remedy="name the column with the new policy's probabilities",
-                )
-        return found or self.skipped("no target given as numbers")
+#: A target column that repeats the logger's numbers.
+SAME_AS_LOGGER = Check(
+    "target-differs", _count_same_as_logger, _judge_same_as_logger, most=SAMPLED_ROWS
+)
 
 
 def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
@@ -331,209 +328,208 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
     return repeats
 
 
-class CandidatesCheck(Check):
-    """Shown items are among those the distributions know and give a chance."""
+def _count_candidates(batch: RankingLog, subject: Subject) -> Tally:
+    """Count shown items without an entry, or with probability 0, in the logger's distribution."""
+    found = shown(batch, LOGGING)
+    if found is None:
+        return Tally()
+    used = subject.used(batch)
+    outside, never = found[1] & used, (found[0] <= 0) & ~found[1] & used
+    return Tally(
+        sums={
+            "outside": np.array([outside.sum()]),
+            "never": np.array([never.sum()]),
+            "all": np.array([used.sum()]),
+        },
+        examples={
+            "outside": examples_at(outside, batch.action, batch.start),
+            "never": examples_at(never, batch.action, batch.start),
+        },
+    )
 
-    name = "candidates"
-    most = SAMPLED_ROWS
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count shown items without an entry, or with probability 0, in the logger's distribution."""
-        found = shown(batch, LOGGING)
-        if found is None:
-            return Tally()
-        used = subject.used(batch)
-        outside, never = found[1] & used, (found[0] <= 0) & ~found[1] & used
-        return Tally(
-            sums={
-                "outside": np.array([outside.sum()]),
-                "never": np.array([never.sum()]),
-                "all": np.array([used.sum()]),
-            },
-            examples={
-                "outside": examples_at(outside, batch.action, batch.start),
-                "never": examples_at(never, batch.action, batch.start),
-            },
+def _judge_candidates(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail on either."""
+    if not tally.sums:
+        return CANDIDATES.skipped(
+            "the log has no distribution of the logging policy ('propensity_dist')"
         )
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on either."""
-        if not tally.sums:
-            return self.skipped(
-                "the log has no distribution of the logging policy ('propensity_dist')"
-            )
-        size = subject.first.dists[LOGGING].shape[-1]
-        if tally.count("outside"):
-            return self.finds(
-                FAILED,
-                f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
-                "of 'propensity_dist'",
-                tally.examples["outside"],
-                "actions are numbered differently from the distribution, or candidates are "
-                "missing from it",
-                "number actions 0..A-1 in the order of the distribution",
-            )
-        if tally.count("never"):
-            return self.finds(
-                FAILED,
-                f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
-                tally.examples["never"],
-                "the item came from outside the candidate set (a filter, a pinned item, a "
-                "fallback), or the distribution belongs to another request",
-                "log the distribution that was really drawn from; drop pinned positions",
-            )
-        return self.passed(f"all shown items are among the {size} candidates")
-
-
-class Consistency(Check):
-    """The logged number of a shown item is its entry in the distribution."""
-
-    name = "propensity-vs-distribution"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count entries that differ by more than one in a million, for each policy with both."""
-        sums, examples = {}, {}
-        for name in (LOGGING, *subject.targets):
-            found, values = shown(batch, name), logged_numbers(batch, name)
-            if (
-                found is None
-                or values is None
-                or values.shape != found[0].shape
-                or subject.kind != "factored"
-            ):
-                continue
-            differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(
-                batch
-            )
-            sums[name] = np.array([differs.sum(), subject.used(batch).sum()])
-            examples[name] = examples_at(differs, values, batch.start)
-        return Tally(sums=sums, examples=examples)
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail when any differ."""
-        found = []
-        for name, (wrong, cells) in tally.sums.items():
-            if not wrong:
-                found += self.passed(f"'{name}' agrees with '{name}_dist'")
-                continue
-            found += self.finds(
-                FAILED,
-                f"'{name}' differs from its entry in '{name}_dist' for {in_percent(wrong / cells)} of "
-                "shown items",
-                tally.examples[name],
-                "the two were written at different moments, after different filters, or "
-                "numbered differently",
-                "log both from the same draw",
-            )
-        return found or self.skipped("no policy has both factored numbers and a distribution")
-
-
-class Calibration(Check):
-    """Items are shown as often as the logger's distribution says."""
-
-    name = "calibration"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum expected and observed counts and the variance (K, A)."""
-        table = batch.dists.get(LOGGING)
-        if table is None or (batch.action >= table.shape[-1]).any():
-            return Tally()
-        cube = table[:, None, :] if table.ndim == 2 else table
-        spread = cube * (1 - cube)
-        if not complete(batch):
-            used = subject.used(batch)[:, :, None]
-            cube, spread = np.where(used, cube, 0.0), np.where(used, spread, 0.0)
-        sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
-        if table.ndim == 2:
-            sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
-        seen, _ = items_seen(batch, table.shape[-1])
-        return Tally(sums={**sums, "seen": seen.astype(float)})
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Z = (seen - expected) / sqrt(sum p (1-p)) for expectations above 5.
-
-        Bonferroni over items and positions.
-        """
-        from scipy import special
-
-        if not tally.sums:
-            return self.skipped("the log has no usable distribution of the logging policy")
-        expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
-        # Below, counts are too skewed for z.
-        tested = (spread > 5) & (expected > 5)
-        z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
-        p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
-        if not tested.any() or p.min() > 0.01:
-            return self.passed("items are shown as often as 'propensity_dist' says")
-        off = np.divide(
-            np.abs(seen - expected),
-            expected,
-            out=np.zeros_like(expected),
-            where=tested & (p <= 0.01),
+    size = subject.first.dists[LOGGING].shape[-1]
+    if tally.count("outside"):
+        return CANDIDATES.finds(
+            FAILED,
+            f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
+            "of 'propensity_dist'",
+            tally.examples["outside"],
+            "actions are numbered differently from the distribution, or candidates are "
+            "missing from it",
+            "number actions 0..A-1 in the order of the distribution",
         )
-        k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
-        positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
-        names = subject.first.action_names
-        label = names[a] if names is not None else str(a)
-        return self.finds(
-            FAILED if off.max() > 0.1 else WARNED,
-            f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
-            f"{expected[k, a]:,.0f} are "
-            f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
-            cause="the logged distribution is not the one that was drawn from",
-            remedy="log the probabilities after all filters, boosts and deduplication, at the "
-            "moment of the draw",
+    if tally.count("never"):
+        return CANDIDATES.finds(
+            FAILED,
+            f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
+            tally.examples["never"],
+            "the item came from outside the candidate set (a filter, a pinned item, a "
+            "fallback), or the distribution belongs to another request",
+            "log the distribution that was really drawn from; drop pinned positions",
         )
+    return CANDIDATES.passed(f"all shown items are among the {size} candidates")
 
 
-class Replacement(Check):
-    """Independent positions repeat items now and then; a ranking without repeats is drawn without replacement."""
+#: Shown items are among those the distributions know and give a chance.
+CANDIDATES = Check("candidates", _count_candidates, _judge_candidates, most=SAMPLED_ROWS)
 
-    name = "repeated-items"
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rankings with a repeat, pairs, and items by position."""
-        if subject.kind != "factored":
-            return Tally()
-        # One repeat settles it for the whole log: only where the first rows have none, all are
-        # looked at.
-        for part in (subject.head(batch), batch):
-            seen, repeats = items_seen(part, int(part.action.max(initial=0)) + 1)
-            if repeats:
-                break
-        return Tally(
-            sums={"repeats": np.array([repeats]), "n": np.array([part.n]), "seen": seen},
-            examples={
-                "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
-            },
+def _count_consistency(batch: RankingLog, subject: Subject) -> Tally:
+    """Count entries that differ by more than one in a million, for each policy with both."""
+    sums, examples = {}, {}
+    for name in (LOGGING, *subject.targets):
+        found, values = shown(batch, name), logged_numbers(batch, name)
+        if (
+            found is None
+            or values is None
+            or values.shape != found[0].shape
+            or subject.kind != "factored"
+        ):
+            continue
+        differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(
+            batch
         )
+        sums[name] = np.array([differs.sum(), subject.used(batch).sum()])
+        examples[name] = examples_at(differs, values, batch.start)
+    return Tally(sums=sums, examples=examples)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
-        if subject.kind != "factored" or subject.first.K < 2:
-            return self.skipped(f"propensities are '{subject.kind}', or rankings have one item")
-        seen, n, repeats = (
-            tally.sums["seen"].astype(float),
-            tally.count("n"),
-            tally.count("repeats"),
+
+def _judge_consistency(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail when any differ."""
+    found = []
+    for name, (wrong, cells) in tally.sums.items():
+        if not wrong:
+            found += CONSISTENCY.passed(f"'{name}' agrees with '{name}_dist'")
+            continue
+        found += CONSISTENCY.finds(
+            FAILED,
+            f"'{name}' differs from its entry in '{name}_dist' for {in_percent(wrong / cells)} of "
+            "shown items",
+            tally.examples[name],
+            "the two were written at different moments, after different filters, or "
+            "numbered differently",
+            "log both from the same draw",
         )
-        share = seen / n
-        total = share.sum(axis=0)
-        # sum_{k<l} f_k f_l = ((sum f)^2 - sum f^2) / 2: K terms an item, not K^2.
-        expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
-        if repeats == 0 and expected > 20:
-            return self.finds(
-                FAILED,
-                "no ranking repeats an item, where independent positions would give about "
-                f"{expected:,.0f} repeats",
-                tally.examples.get("any", ()),
-                "items were drawn without replacement, so positions are not independent",
-                "if the numbers are P(a_k | items above), use "
-                f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
-                + say("--propensity-kind", "position"),
-            )
-        # How many do was counted as far as the first: a number would depend on the batches.
-        shown = "some" if repeats else f"none of {n:,}"
-        return self.passed(f"{shown} rankings repeat an item, as independent draws may")
+    return found or CONSISTENCY.skipped("no policy has both factored numbers and a distribution")
+
+
+#: The logged number of a shown item is its entry in the distribution.
+CONSISTENCY = Check(
+    "propensity-vs-distribution", _count_consistency, _judge_consistency, most=SAMPLED_ROWS
+)
+
+
+def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum expected and observed counts and the variance (K, A)."""
+    table = batch.dists.get(LOGGING)
+    if table is None or (batch.action >= table.shape[-1]).any():
+        return Tally()
+    cube = table[:, None, :] if table.ndim == 2 else table
+    spread = cube * (1 - cube)
+    if not complete(batch):
+        used = subject.used(batch)[:, :, None]
+        cube, spread = np.where(used, cube, 0.0), np.where(used, spread, 0.0)
+    sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
+    if table.ndim == 2:
+        sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
+    seen, _ = items_seen(batch, table.shape[-1])
+    return Tally(sums={**sums, "seen": seen.astype(float)})
+
+
+def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
+    """Z = (seen - expected) / sqrt(sum p (1-p)) for expectations above 5.
+
+    Bonferroni over items and positions.
+    """
+    from scipy import special
+
+    if not tally.sums:
+        return CALIBRATION.skipped("the log has no usable distribution of the logging policy")
+    expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
+    # Below, counts are too skewed for z.
+    tested = (spread > 5) & (expected > 5)
+    z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
+    p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
+    if not tested.any() or p.min() > 0.01:
+        return CALIBRATION.passed("items are shown as often as 'propensity_dist' says")
+    off = np.divide(
+        np.abs(seen - expected),
+        expected,
+        out=np.zeros_like(expected),
+        where=tested & (p <= 0.01),
+    )
+    k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
+    positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
+    names = subject.first.action_names
+    label = names[a] if names is not None else str(a)
+    return CALIBRATION.finds(
+        FAILED if off.max() > 0.1 else WARNED,
+        f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
+        f"{expected[k, a]:,.0f} are "
+        f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
+        cause="the logged distribution is not the one that was drawn from",
+        remedy="log the probabilities after all filters, boosts and deduplication, at the "
+        "moment of the draw",
+    )
+
+
+#: Items are shown as often as the logger's distribution says.
+CALIBRATION = Check("calibration", _count_calibration, _judge_calibration, most=SAMPLED_ROWS)
+
+
+def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
+    """Count rankings with a repeat, pairs, and items by position."""
+    if subject.kind != "factored":
+        return Tally()
+    # One repeat settles it for the whole log: only where the first rows have none, all are
+    # looked at.
+    for part in (subject.head(batch), batch):
+        seen, repeats = items_seen(part, int(part.action.max(initial=0)) + 1)
+        if repeats:
+            break
+    return Tally(
+        sums={"repeats": np.array([repeats]), "n": np.array([part.n]), "seen": seen},
+        examples={
+            "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
+        },
+    )
+
+
+def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
+    """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
+    if subject.kind != "factored" or subject.first.K < 2:
+        return REPLACEMENT.skipped(f"propensities are '{subject.kind}', or rankings have one item")
+    seen, n, repeats = (
+        tally.sums["seen"].astype(float),
+        tally.count("n"),
+        tally.count("repeats"),
+    )
+    share = seen / n
+    total = share.sum(axis=0)
+    # sum_{k<l} f_k f_l = ((sum f)^2 - sum f^2) / 2: K terms an item, not K^2.
+    expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
+    if repeats == 0 and expected > 20:
+        return REPLACEMENT.finds(
+            FAILED,
+            "no ranking repeats an item, where independent positions would give about "
+            f"{expected:,.0f} repeats",
+            tally.examples.get("any", ()),
+            "items were drawn without replacement, so positions are not independent",
+            "if the numbers are P(a_k | items above), use "
+            f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
+            + say("--propensity-kind", "position"),
+        )
+    # How many do was counted as far as the first: a number would depend on the batches.
+    shown = "some" if repeats else f"none of {n:,}"
+    return REPLACEMENT.passed(f"{shown} rankings repeat an item, as independent draws may")
+
+
+#: Independent positions repeat items now and then; a ranking without repeats is drawn without replacement.
+REPLACEMENT = Check("repeated-items", _count_replacement, _judge_replacement)

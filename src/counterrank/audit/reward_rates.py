@@ -39,44 +39,43 @@ CHANGED = 1.35
 FEWEST = 100
 
 
-class RewardRates(Check):
-    """Rewards are not lost in one group, on one day, or in one group from a day on."""
+def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
+    """Count rows and sum rewarded items and their squares, by level, by day and by both."""
+    hits = ((batch.reward != 0) & subject.used(batch)).sum(axis=1).astype(float)
+    rows = np.stack([np.ones(batch.n), hits, hits**2])
+    parts: dict[tuple[str, ...], Floats] = {}
+    day = None if subject.time is None else coded(days_of(batch, subject.time))
+    levels = list(_levels(batch, subject))
+    for column, labels, codes in [*levels, *([("", *day)] if day else [])]:
+        table = _summed(rows, codes, len(labels))
+        for label, sums in zip(labels, table.T, strict=True):
+            if sums[0]:
+                parts[(DAY, label) if not column else (LEVEL, column, label)] = sums
+    for column, labels, codes in levels if day else ():
+        assert day is not None
+        both = _summed(rows, codes * len(day[0]) + day[1], len(labels) * len(day[0]))
+        for at in np.flatnonzero(both[0]):
+            level, on = divmod(int(at), len(day[0]))
+            parts[BOTH, column, labels[level], day[0][on]] = both[:, at]
+    return Tally(sums=_unit_sums(batch, hits), parts=parts)
 
-    name = LEVEL
-    most = 2 * SAMPLED_ROWS
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rows and sum rewarded items and their squares, by level, by day and by both."""
-        hits = ((batch.reward != 0) & subject.used(batch)).sum(axis=1).astype(float)
-        rows = np.stack([np.ones(batch.n), hits, hits**2])
-        parts: dict[tuple[str, ...], Floats] = {}
-        day = None if subject.time is None else coded(days_of(batch, subject.time))
-        levels = list(_levels(batch, subject))
-        for column, labels, codes in [*levels, *([("", *day)] if day else [])]:
-            table = _summed(rows, codes, len(labels))
-            for label, sums in zip(labels, table.T, strict=True):
-                if sums[0]:
-                    parts[(DAY, label) if not column else (LEVEL, column, label)] = sums
-        for column, labels, codes in levels if day else ():
-            assert day is not None
-            both = _summed(rows, codes * len(day[0]) + day[1], len(labels) * len(day[0]))
-            for at in np.flatnonzero(both[0]):
-                level, on = divmod(int(at), len(day[0]))
-                parts[BOTH, column, labels[level], day[0][on]] = both[:, at]
-        return Tally(sums=_unit_sums(batch, hits), parts=parts)
+def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding of each kind."""
+    total = tally.sums["units"]
+    if total[1].sum() < FEWEST or subject.first.page_reward:
+        return REWARD_RATES.skipped("too few rewards to compare groups of rows")
+    design = design_effect(total)
+    found = [
+        *_apart(tally, subject, design),
+        *_on_a_day(tally, subject, design),
+        *_since_a_day(tally, subject, design),
+    ]
+    return found or [Finding(LEVEL, PASSED, "no group of rows and no day lost its rewards")]
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return a finding of each kind."""
-        total = tally.sums["units"]
-        if total[1].sum() < FEWEST or subject.first.page_reward:
-            return self.skipped("too few rewards to compare groups of rows")
-        design = design_effect(total)
-        found = [
-            *_apart(tally, subject, design),
-            *_on_a_day(tally, subject, design),
-            *_since_a_day(tally, subject, design),
-        ]
-        return found or [Finding(LEVEL, PASSED, "no group of rows and no day lost its rewards")]
+
+#: Rewards are not lost in one group, on one day, or in one group from a day on.
+REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=2 * SAMPLED_ROWS)
 
 
 def _levels(

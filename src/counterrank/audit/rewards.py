@@ -39,52 +39,51 @@ EXCESS = 5.0
 AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 
 
-class LostRewards(Check):
-    """Rewards that are missing, one slot off, or in another unit somewhere."""
+def _count_lost_rewards(batch: RankingLog, subject: Subject) -> Tally:
+    """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
+    used = subject.used(batch)
+    rewarded = (batch.reward != 0) & used
+    blocks, block = subject.stretches(batch)
+    any_reward = rewarded.any(axis=1)
+    rows = np.bincount(block, minlength=len(blocks))
+    hits = np.bincount(block, any_reward, len(blocks))
+    last = np.arange(batch.K) == batch.lengths[:, None] - 1
+    rate = position_rates(subject.first)
+    return Tally(
+        parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
+        sums={
+            "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
+            "early": np.array([float((rewarded & ~last).sum())]),
+            "items": _by_item(batch.action, rewarded, used, rate),
+            "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
+            "amounts": _amounts(batch.action, batch.reward, used),
+            "pages": _pages(rewarded, batch.lengths),
+            "beside": _beside(rewarded[batch.lengths == batch.K]),
+        }
+    )  # fmt: skip
 
-    name = "lost-rewards"
-    most = SAMPLED_ROWS
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
-        used = subject.used(batch)
-        rewarded = (batch.reward != 0) & used
-        blocks, block = subject.stretches(batch)
-        any_reward = rewarded.any(axis=1)
-        rows = np.bincount(block, minlength=len(blocks))
-        hits = np.bincount(block, any_reward, len(blocks))
-        last = np.arange(batch.K) == batch.lengths[:, None] - 1
-        rate = position_rates(subject.first)
-        return Tally(
-            parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
-            sums={
-                "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
-                "early": np.array([float((rewarded & ~last).sum())]),
-                "items": _by_item(batch.action, rewarded, used, rate),
-                "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
-                "amounts": _amounts(batch.action, batch.reward, used),
-                "pages": _pages(rewarded, batch.lengths),
-                "beside": _beside(rewarded[batch.lengths == batch.K]),
-            }
-        )  # fmt: skip
+def _judge_lost_rewards(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding of each kind."""
+    # One reward a page stands at its last item: the others have none by nature.
+    of_page = REWARD_PER_RANKING in subject.first.notes or not tally.sums["early"][0]
+    return [
+        _position(tally.sums["position"], of_page=of_page),
+        _stretch(tally),
+        _items(tally.sums["items"], of_page=of_page),
+        _neighbours(tally.sums["neighbours"], of_page=of_page),
+        _magnitude(tally.sums["amounts"]),
+        _thinned(
+            tally.sums["pages"],
+            _kept_rates(tally.sums["position"]),
+            of_page=of_page,
+            stops=_stops(tally.sums["beside"]),
+        ),
+    ]
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return a finding of each kind."""
-        # One reward a page stands at its last item: the others have none by nature.
-        of_page = REWARD_PER_RANKING in subject.first.notes or not tally.sums["early"][0]
-        return [
-            _position(tally.sums["position"], of_page=of_page),
-            _stretch(tally),
-            _items(tally.sums["items"], of_page=of_page),
-            _neighbours(tally.sums["neighbours"], of_page=of_page),
-            _magnitude(tally.sums["amounts"]),
-            _thinned(
-                tally.sums["pages"],
-                _kept_rates(tally.sums["position"]),
-                of_page=of_page,
-                stops=_stops(tally.sums["beside"]),
-            ),
-        ]
+
+#: Rewards that are missing, one slot off, or in another unit somewhere.
+LOST_REWARDS = Check("lost-rewards", _count_lost_rewards, _judge_lost_rewards, most=SAMPLED_ROWS)
 
 
 #: What `LostRewards` finds: it speaks of one reward, all else of the log.

@@ -22,58 +22,54 @@ FEWEST, LEAST = 50, 0.2
 NAMED = 3
 
 
-class ScoreGroups(Check):
-    """The first item of a page follows the logger's scores in every group alike.
+def _count_score_groups(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum rows, distances and variances by group."""
+    logger = batch.propensity
+    if not isinstance(logger, Scored) or logger.spec.kind != "plackett-luce":
+        return Tally()
+    sets = logger.candidates
+    if sets.n != batch.n or subject.estimated_propensities or subject.without_propensities:
+        return Tally()
+    scores = sets.dense(logger.scores / float(logger.spec.options["temperature"]), -np.inf)
+    place = sets.locate(batch.action[:, :1])[:, 0]
+    fine = (place >= 0) & np.isfinite(scores).any(axis=1)
+    place = np.where(fine, place, 0)
+    chance = np.exp(scores - np.where(fine, scores.max(axis=1), 0.0)[:, None])
+    chance /= np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
+    known = np.where(np.isfinite(scores), scores, 0.0)
+    mean = (chance * known).sum(axis=1)
+    variance = np.maximum((chance * known**2).sum(axis=1) - mean**2, 0.0)
+    away = known[np.arange(batch.n), place] - mean
+    rows = np.stack([fine, np.where(fine, away, 0.0), np.where(fine, variance, 0.0)])
+    parts: dict[tuple[str, ...], Floats] = {}
+    for kind, labels, codes in row_groups(batch, subject):
+        table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
+        for label, sums in zip(labels, table.T, strict=True):
+            if sums[0]:
+                parts[kind, label] = sums
+    return Tally(parts=parts)
 
-    Under Plackett-Luce the score of the first item, less its mean over the candidates' probabilities, has
-    mean zero and a known variance v. Sums of both give a slope, 0 where scores are those that were drawn
-    by; no weight enters, so that heavy weights hide nothing.
-    """
 
-    name = "scores-by-group"
-    most = SAMPLED_ROWS
+def _judge_score_groups(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail where a minority of rows follows its scores otherwise than the others do."""
+    kinds: dict[str, dict[str, Floats]] = {}
+    for (kind, label), sums in tally.parts.items():
+        kinds.setdefault(kind, {})[label] = sums
+    if not kinds:
+        return []
+    tests = sum(len(groups) for groups in kinds.values())
+    found = [
+        one for kind, groups in kinds.items() for one in _otherwise(kind, groups, tests, subject)
+    ]
+    return found or [Finding(SCORE_GROUPS.name, PASSED, "scores are followed alike in every group")]
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum rows, distances and variances by group."""
-        logger = batch.propensity
-        if not isinstance(logger, Scored) or logger.spec.kind != "plackett-luce":
-            return Tally()
-        sets = logger.candidates
-        if sets.n != batch.n or subject.estimated_propensities or subject.without_propensities:
-            return Tally()
-        scores = sets.dense(logger.scores / float(logger.spec.options["temperature"]), -np.inf)
-        place = sets.locate(batch.action[:, :1])[:, 0]
-        fine = (place >= 0) & np.isfinite(scores).any(axis=1)
-        place = np.where(fine, place, 0)
-        chance = np.exp(scores - np.where(fine, scores.max(axis=1), 0.0)[:, None])
-        chance /= np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
-        known = np.where(np.isfinite(scores), scores, 0.0)
-        mean = (chance * known).sum(axis=1)
-        variance = np.maximum((chance * known**2).sum(axis=1) - mean**2, 0.0)
-        away = known[np.arange(batch.n), place] - mean
-        rows = np.stack([fine, np.where(fine, away, 0.0), np.where(fine, variance, 0.0)])
-        parts: dict[tuple[str, ...], Floats] = {}
-        for kind, labels, codes in row_groups(batch, subject):
-            table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
-            for label, sums in zip(labels, table.T, strict=True):
-                if sums[0]:
-                    parts[kind, label] = sums
-        return Tally(parts=parts)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail where a minority of rows follows its scores otherwise than the others do."""
-        kinds: dict[str, dict[str, Floats]] = {}
-        for (kind, label), sums in tally.parts.items():
-            kinds.setdefault(kind, {})[label] = sums
-        if not kinds:
-            return []
-        tests = sum(len(groups) for groups in kinds.values())
-        found = [
-            one
-            for kind, groups in kinds.items()
-            for one in _otherwise(kind, groups, tests, subject)
-        ]
-        return found or [Finding(self.name, PASSED, "scores are followed alike in every group")]
+#: The first item of a page follows the logger's scores in every group alike.
+#:
+#: Under Plackett-Luce the score of the first item, less its mean over the candidates' probabilities, has
+#: mean zero and a known variance v. Sums of both give a slope, 0 where scores are those that were drawn
+#: by; no weight enters, so that heavy weights hide nothing.
+SCORE_GROUPS = Check("scores-by-group", _count_score_groups, _judge_score_groups, most=SAMPLED_ROWS)
 
 
 def _otherwise(kind: str, groups: dict[str, Floats], tests: int, subject: Subject) -> list[Finding]:

@@ -35,153 +35,150 @@ FITTED_LEAST = 200
 NEAR = 0.03
 
 
-class Scores(Check):
-    """Shown items are eligible candidates, and are shown as the logger's scores say."""
+def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
+    """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
+    policy = batch.propensity
+    sets = policy.candidates if isinstance(policy, Scored) else batch.candidates
+    if sets is None:
+        return Tally()
+    # A policy of one row serves them all.
+    places = sets.locate(batch.action) if sets.n == batch.n else np.zeros_like(batch.action)
+    outside = places == -2
+    sums = {"outside": outside.any(axis=1).sum(keepdims=True), "rows": np.array([batch.n])}
+    if sets.n == batch.n:
+        sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
+    if isinstance(policy, Scored) and sets.n == batch.n:
+        few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
+        fit = candidate_fit(policy.take(few), batch.action[few])
+        sums |= {"choices": np.stack([fit.observed, fit.expected, fit.variance])}
+        if policy.spec.kind == "plackett-luce":
+            sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
+            sums["likelihood"] = _likelihoods(policy.take(sample), batch.action[sample])
+        counts = {
+            "fitted": fit.rows,
+            "ineligible": fit.ineligible,
+            "contradicted": fit.contradicted,
+        }
+        sums |= {key: np.array([value]) for key, value in counts.items()}
+    return Tally(sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)})
 
-    name = "scores"
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
-        policy = batch.propensity
-        sets = policy.candidates if isinstance(policy, Scored) else batch.candidates
-        if sets is None:
-            return Tally()
-        # A policy of one row serves them all.
-        places = sets.locate(batch.action) if sets.n == batch.n else np.zeros_like(batch.action)
-        outside = places == -2
-        sums = {"outside": outside.any(axis=1).sum(keepdims=True), "rows": np.array([batch.n])}
-        if sets.n == batch.n:
-            sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
-        if isinstance(policy, Scored) and sets.n == batch.n:
-            few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
-            fit = candidate_fit(policy.take(few), batch.action[few])
-            sums |= {"choices": np.stack([fit.observed, fit.expected, fit.variance])}
-            if policy.spec.kind == "plackett-luce":
-                sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
-                sums["likelihood"] = _likelihoods(policy.take(sample), batch.action[sample])
-            counts = {
-                "fitted": fit.rows,
-                "ineligible": fit.ineligible,
-                "contradicted": fit.contradicted,
-            }
-            sums |= {key: np.array([value]) for key, value in counts.items()}
-        return Tally(
-            sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)}
-        )
+def _judge_scores(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
+    if not tally.sums:  # most logs have no candidates, and need not be told so
+        return []
+    found = [*_outside(tally), *_shown_only(tally, subject)]
+    if subject.without_propensities:  # nobody said how the logger ranks by its scores
+        return found or SCORES.passed("all shown items were candidates")
+    found += [*_order(tally, subject), *_fit(tally, subject)]
+    return found or SCORES.passed("all shown items were candidates, and stand as their scores say")
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
-        if not tally.sums:  # most logs have no candidates, and need not be told so
-            return []
-        found = [*self._outside(tally), *self._shown_only(tally, subject)]
-        if subject.without_propensities:  # nobody said how the logger ranks by its scores
-            return found or self.passed("all shown items were candidates")
-        found += [*self._order(tally, subject), *self._fit(tally, subject)]
-        return found or self.passed(
-            "all shown items were candidates, and stand as their scores say"
-        )
 
-    def _positions(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail where positions fit other temperatures although score ranks fit on the whole."""
-        few = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
-        if few or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
-            return []
-        return self.finds(
+def _positions(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail where positions fit other temperatures although score ranks fit on the whole."""
+    few = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
+    if few or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
+        return []
+    return SCORES.finds(
+        FAILED,
+        "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
+        cause="candidates that were not shown are missing, or the policy is of another kind",
+        remedy="log every candidate of a request, with the scores that were really ranked by",
+    )
+
+
+def _outside(tally: Tally) -> list[Finding]:
+    rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
+    found = []
+    if outside:
+        found += SCORES.finds(
             FAILED,
-            "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
-            cause="candidates that were not shown are missing, or the policy is of another kind",
-            remedy="log every candidate of a request, with the scores that were really ranked by",
+            f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
+            tally.examples["outside"],
+            "the item came from elsewhere (a pinned item, an ad, a fallback), or "
+            "candidates belong to another request",
+            "log all candidates of a request; drop pinned positions",
+            fatal=outside > SINKING * rows,
         )
-
-    def _outside(self, tally: Tally) -> list[Finding]:
-        rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
-        found = []
-        if outside:
-            found += self.finds(
-                FAILED,
-                f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
-                tally.examples["outside"],
-                "the item came from elsewhere (a pinned item, an ad, a fallback), or "
-                "candidates belong to another request",
-                "log all candidates of a request; drop pinned positions",
-                fatal=outside > SINKING * rows,
-            )
-        if ineligible:
-            found += self.finds(
-                FAILED,
-                f"{ineligible:,} shown items have a score of -inf, which is never shown",
-                cause="scores were filtered after the ranking was made, or belong to another "
-                "request",
-                remedy="log the scores that were really ranked by",
-            )
-        return found
-
-    def _shown_only(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn where no ranking left anything out: exports often hold what was shown alone."""
-        rows = tally.count("rows")
-        if "choosing" not in tally.sums or tally.count("choosing") or rows < FEW_ROWS:
-            return []
-        if subject.first.K == 1 and subject.first.n_actions > 1:
-            what = "every ranking has one candidate, the item that was shown"
-        else:
-            what = "all candidates were shown"
-        return self.finds(
-            WARNED,
-            f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
-            cause="the export holds shown items only; then every probability of the logger is too "
-            "large, and the target's too",
-            remedy="export the others too, with their scores (in a table of one row a candidate: "
-            "without a position); if pages always show all there is, all is well",
-        )
-
-    def _order(self, tally: Tally, subject: Subject) -> list[Finding]:
-        logger, wrong, rows = (
-            subject.first.propensity,
-            tally.count("contradicted"),
-            tally.count("fitted"),
-        )
-        if not (isinstance(logger, Scored) and logger.spec.kind == "top") or not wrong:
-            return []
-        return self.finds(
+    if ineligible:
+        found += SCORES.finds(
             FAILED,
-            f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
-            "the logger is said to show the highest first",
-            cause="the scores are not those of the logger, or something re-ranked after them",
-            remedy="log the final scores, or say how the logger explores: "
-            f"{say('--logger', 'plackett-luce')}, swap, ...",
-            fatal=wrong > SINKING * rows,
+            f"{ineligible:,} shown items have a score of -inf, which is never shown",
+            cause="scores were filtered after the ranking was made, or belong to another request",
+            remedy="log the scores that were really ranked by",
         )
+    return found
 
-    def _fit(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
-        from scipy import special
 
-        logger = subject.first.propensity
-        if not (isinstance(logger, Scored) and logger.spec.kind == "plackett-luce"):
-            return []
-        observed, expected, variance = tally.sums["choices"]
-        tested = variance > TESTED
-        z = np.divide(
-            observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested
-        )
-        rank = int(np.abs(z).argmax())
-        if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > LIMITING:
-            return self._positions(tally, subject)
-        # Halved: a choice that moved is missing at one rank and too many at another.
-        moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
-        if subject.estimated_propensities:
-            return [_misfit(self.name, rank, observed[rank], expected[rank], z[rank], moved)]
-        greedy = "sharper" if observed[0] > expected[0] else "flatter"
-        return self.finds(
-            FAILED if moved > TOLERATED else WARNED,
-            f"the item with the {_nth(rank + 1)} highest score left was shown "
-            f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
-            f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
-            f"{in_percent(moved)} of choices are affected",
-            cause="another temperature, scores before boosts or filters, or a policy of "
-            "another kind",
-            remedy=f"{_advised(logger, tally.sums['likelihood'])}",
-        )
+def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn where no ranking left anything out: exports often hold what was shown alone."""
+    rows = tally.count("rows")
+    if "choosing" not in tally.sums or tally.count("choosing") or rows < FEW_ROWS:
+        return []
+    if subject.first.K == 1 and subject.first.n_actions > 1:
+        what = "every ranking has one candidate, the item that was shown"
+    else:
+        what = "all candidates were shown"
+    return SCORES.finds(
+        WARNED,
+        f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
+        cause="the export holds shown items only; then every probability of the logger is too "
+        "large, and the target's too",
+        remedy="export the others too, with their scores (in a table of one row a candidate: "
+        "without a position); if pages always show all there is, all is well",
+    )
+
+
+def _order(tally: Tally, subject: Subject) -> list[Finding]:
+    logger, wrong, rows = (
+        subject.first.propensity,
+        tally.count("contradicted"),
+        tally.count("fitted"),
+    )
+    if not (isinstance(logger, Scored) and logger.spec.kind == "top") or not wrong:
+        return []
+    return SCORES.finds(
+        FAILED,
+        f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
+        "the logger is said to show the highest first",
+        cause="the scores are not those of the logger, or something re-ranked after them",
+        remedy="log the final scores, or say how the logger explores: "
+        f"{say('--logger', 'plackett-luce')}, swap, ...",
+        fatal=wrong > SINKING * rows,
+    )
+
+
+def _fit(tally: Tally, subject: Subject) -> list[Finding]:
+    """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
+    from scipy import special
+
+    logger = subject.first.propensity
+    if not (isinstance(logger, Scored) and logger.spec.kind == "plackett-luce"):
+        return []
+    observed, expected, variance = tally.sums["choices"]
+    tested = variance > TESTED
+    z = np.divide(observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested)
+    rank = int(np.abs(z).argmax())
+    if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > LIMITING:
+        return _positions(tally, subject)
+    # Halved: a choice that moved is missing at one rank and too many at another.
+    moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
+    if subject.estimated_propensities:
+        return [_misfit(SCORES.name, rank, observed[rank], expected[rank], z[rank], moved)]
+    greedy = "sharper" if observed[0] > expected[0] else "flatter"
+    return SCORES.finds(
+        FAILED if moved > TOLERATED else WARNED,
+        f"the item with the {_nth(rank + 1)} highest score left was shown "
+        f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
+        f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
+        f"{in_percent(moved)} of choices are affected",
+        cause="another temperature, scores before boosts or filters, or a policy of another kind",
+        remedy=f"{_advised(logger, tally.sums['likelihood'])}",
+    )
+
+
+#: Shown items are eligible candidates, and are shown as the logger's scores say.
+SCORES = Check("scores", _count_scores, _judge_scores)
 
 
 def _likelihoods(policy: Scored, action: Ints) -> Floats:

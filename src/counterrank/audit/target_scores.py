@@ -26,38 +26,38 @@ EQUAL, TIMES = 0.01, 10.0
 LOOKED = 4096
 
 
-class TargetScores(Check):
-    """A target's scores belong to the candidates they stand at, and are scores.
+def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
+    """Count rows by the correlation of their scores, and scores that are equal."""
+    parts: dict[tuple[str, ...], Floats] = {}
+    batch = batch if batch.n <= LOOKED else batch.take(slice(0, LOOKED))
+    for name in subject.targets:
+        target, logger = batch.targets.get(name), batch.propensity
+        if not isinstance(target, Scored) or target.candidates.n != batch.n:
+            continue
+        parts |= _equal_values(name, target)
+        if isinstance(logger, Scored) and logger.candidates.n == batch.n:
+            parts["rows", name] = _correlations(target, logger)
+    return Tally(parts=parts)
 
-    What the logger's scores and an item's mean score say of a target's scores in a row is compared with
-    what those of the next row say. Rows with scores of another request are correlated like the latter.
-    """
 
-    name = "target-scores"
-    most = SAMPLED_ROWS
+def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail on scores of other rows, warn of filled ones."""
+    found: list[Finding] = []
+    names = {key[1] for key in tally.parts}
+    for name in sorted(names):
+        found += [*_filled(name, tally), *_of_other_rows(name, tally)]
+    if not names:
+        return []
+    return found or [Finding(TARGET_SCORES.name, PASSED, "scores of targets go with their rows")]
 
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count rows by the correlation of their scores, and scores that are equal."""
-        parts: dict[tuple[str, ...], Floats] = {}
-        batch = batch if batch.n <= LOOKED else batch.take(slice(0, LOOKED))
-        for name in subject.targets:
-            target, logger = batch.targets.get(name), batch.propensity
-            if not isinstance(target, Scored) or target.candidates.n != batch.n:
-                continue
-            parts |= _equal_values(name, target)
-            if isinstance(logger, Scored) and logger.candidates.n == batch.n:
-                parts["rows", name] = _correlations(target, logger)
-        return Tally(parts=parts)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail on scores of other rows, warn of filled ones."""
-        found: list[Finding] = []
-        names = {key[1] for key in tally.parts}
-        for name in sorted(names):
-            found += [*_filled(name, tally), *_of_other_rows(name, tally)]
-        if not names:
-            return []
-        return found or [Finding(self.name, PASSED, "scores of targets go with their rows")]
+#: A target's scores belong to the candidates they stand at, and are scores.
+#:
+#: What the logger's scores and an item's mean score say of a target's scores in a row is compared with
+#: what those of the next row say. Rows with scores of another request are correlated like the latter.
+TARGET_SCORES = Check(
+    "target-scores", _count_target_scores, _judge_target_scores, most=SAMPLED_ROWS
+)
 
 
 def _equal_values(name: str, target: Scored) -> dict[tuple[str, ...], Floats]:
@@ -87,7 +87,7 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     # steps (stars, grades) have more such values.
     if count > EQUAL * total and items >= 10 and count > TIMES * after:
         yield Finding(
-            TargetScores.name,
+            TARGET_SCORES.name,
             WARNED,
             f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
             ("leave out rankings whose candidates are not all scored, or score them",),
@@ -175,7 +175,7 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
         return
     if share > SHARE and share > BEYOND * error:
         yield Finding(
-            TargetScores.name,
+            TARGET_SCORES.name,
             FAILED,
             f"in about {in_percent(min(share, 1.0), 0)} of the rows the scores of '{name}' go no better with their "
             "candidates than with those of another row",

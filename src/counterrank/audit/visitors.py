@@ -27,67 +27,62 @@ AGREE, MORE = 0.95, 0.3
 SEVERAL = 0.1
 
 
-class UserColumn(Check):
-    """Rows of one user are known to belong together."""
-
-    name = "user-column"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
-        context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
-        unit = (
-            None
-            if batch.unit is None
-            else np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
+    """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
+    context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
+    unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+    sums: dict[str, Floats] = {}
+    for name, values in batch.columns.items():
+        if name == subject.time or values.dtype.kind not in "iuUSOT" or _named(name, OTHERS):
+            continue
+        codes = np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
+        order = np.argsort(codes, kind="stable")
+        same = codes[order[1:]] == codes[order[:-1]]
+        first, second = order[:-1][same], order[1:][same]
+        shifted = np.roll(np.arange(batch.n), 1)
+        sums[name] = np.array(
+            [
+                batch.n,
+                codes.max(initial=-1) + 1,
+                len(first),
+                _agreeing(context, first, second),
+                _agreeing(context, np.arange(batch.n), shifted),
+                *_units(codes, unit),
+            ],
+            dtype=float,
         )
-        sums: dict[str, Floats] = {}
-        for name, values in batch.columns.items():
-            if name == subject.time or values.dtype.kind not in "iuUSOT" or _named(name, OTHERS):
-                continue
-            codes = np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
-            order = np.argsort(codes, kind="stable")
-            same = codes[order[1:]] == codes[order[:-1]]
-            first, second = order[:-1][same], order[1:][same]
-            shifted = np.roll(np.arange(batch.n), 1)
-            sums[name] = np.array(
-                [
-                    batch.n,
-                    codes.max(initial=-1) + 1,
-                    len(first),
-                    _agreeing(context, first, second),
-                    _agreeing(context, np.arange(batch.n), shifted),
-                    *_units(codes, unit),
-                ],
-                dtype=float,
-            )
-        return Tally(sums=sums)
+    return Tally(sums=sums)
 
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Warn of the column with the fewest values that looks like a user and is not the unit."""
-        suspects = [
-            (sums[1], name)
-            for name, sums in tally.sums.items()
-            if _like_users(name, sums, subject.first.context is not None)
-            and (subject.first.unit is None or (sums[5] > SEVERAL * sums[1] and sums[6] == 0))
-        ]
-        if not suspects:
-            return []
-        values, name = min(suspects)
-        rows = tally.sums[name][0]
-        whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
-        agree = tally.sums[name][3] / max(tally.sums[name][2], 1.0)
-        known = (
-            f", and contexts agree within it ({in_percent(agree, 0)})"
-            if subject.first.context is not None
-            else ""
-        )
-        return self.finds(
-            WARNED,
-            f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
-            cause="rows of one user are alike; taken as independent they make intervals too short",
-            remedy=f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
-        )  # fmt: skip
+
+def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn of the column with the fewest values that looks like a user and is not the unit."""
+    suspects = [
+        (sums[1], name)
+        for name, sums in tally.sums.items()
+        if _like_users(name, sums, subject.first.context is not None)
+        and (subject.first.unit is None or (sums[5] > SEVERAL * sums[1] and sums[6] == 0))
+    ]
+    if not suspects:
+        return []
+    values, name = min(suspects)
+    rows = tally.sums[name][0]
+    whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
+    agree = tally.sums[name][3] / max(tally.sums[name][2], 1.0)
+    known = (
+        f", and contexts agree within it ({in_percent(agree, 0)})"
+        if subject.first.context is not None
+        else ""
+    )
+    return USER_COLUMN.finds(
+        WARNED,
+        f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
+        cause="rows of one user are alike; taken as independent they make intervals too short",
+        remedy=f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
+    )  # fmt: skip
+
+
+#: Rows of one user are known to belong together.
+USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, most=SAMPLED_ROWS)
 
 
 def _like_users(name: str, sums: Floats, known: bool) -> bool:

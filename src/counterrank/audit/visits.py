@@ -23,90 +23,86 @@ BINS = 4096
 PAIRS = 300
 
 
-class OtherPage(Check):
-    """Rewards go with the page they stand at, not with the visitor's page before or after it.
+def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum the normal equations of both regressions."""
+    if batch.unit is None or batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
+        return Tally()
+    unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((np.arange(batch.n), unit))
+    same = unit[order[1:]] == unit[order[:-1]]
+    earlier, later = order[:-1][same], order[1:][same]
+    if not len(earlier):
+        return Tally()
+    used = subject.used(batch)
+    hit = (batch.reward != 0) & used
+    off = np.where(used, hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1), 0.0)
+    effects = _item_effects(batch.action, off, used, unit)
+    sums: dict[str, Floats] = {"pairs": np.array([float(len(earlier))])}
+    for name, rows, others in (("later", earlier, later), ("earlier", later, earlier)):
+        both = used[rows] & used[others] & (batch.action[rows] != batch.action[others])
+        own = _effect(effects, batch.action[rows], unit[rows])
+        other = _effect(effects, batch.action[others], unit[rows])
+        rest = (other.sum(axis=1, keepdims=True) - other) / max(batch.K - 1, 1)
+        x = np.stack([own[both], other[both], rest[both]])
+        y = off[rows][both]
+        sums[name] = np.concatenate([(x @ x.T).reshape(-1), x @ y, [float(y @ y), float(len(y))]])
+        # Where all rewards stand at another page, none tells of its own items: effects are those
+        # of the other page's items then.
+        theirs = _item_effects(batch.action[others], off[rows], both, unit[rows])
+        alone = _effect(theirs, batch.action[others], unit[rows])[both]
+        sums[f"{name} alone"] = np.array([
+            x[0] @ x[0], x[0] @ y, alone @ alone, alone @ y, y @ y, float(len(y))
+        ])  # fmt: skip
+    return Tally(sums=sums)
 
-    Item effects are estimated on one half of the visitors and used on the other. A reward, less the
-    rate of its position, is regressed on the effect of its own item, on that of the item at the same
-    position of the visitor's other page, and on the mean effect of that page's other positions, which
-    stands for what visitors have in common with all their pages.
-    """
 
-    name = "rewards-by-visit"
-    most = SAMPLED_ROWS
-
-    def partial(self, batch: RankingLog, subject: Subject) -> Tally:
-        """Sum the normal equations of both regressions."""
-        if batch.unit is None or batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
-            return Tally()
-        unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
-        order = np.lexsort((np.arange(batch.n), unit))
-        same = unit[order[1:]] == unit[order[:-1]]
-        earlier, later = order[:-1][same], order[1:][same]
-        if not len(earlier):
-            return Tally()
-        used = subject.used(batch)
-        hit = (batch.reward != 0) & used
-        off = np.where(used, hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1), 0.0)
-        effect = _ItemEffects(batch.action % BINS, off, used, unit % 2)
-        sums: dict[str, Floats] = {"pairs": np.array([float(len(earlier))])}
-        for name, rows, others in (("later", earlier, later), ("earlier", later, earlier)):
-            both = used[rows] & used[others] & (batch.action[rows] != batch.action[others])
-            own = effect(batch.action[rows], unit[rows])
-            other = effect(batch.action[others], unit[rows])
-            rest = (other.sum(axis=1, keepdims=True) - other) / max(batch.K - 1, 1)
-            x = np.stack([own[both], other[both], rest[both]])
-            y = off[rows][both]
-            sums[name] = np.concatenate(
-                [(x @ x.T).reshape(-1), x @ y, [float(y @ y), float(len(y))]]
+def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail where the other page explains a part of the rewards beyond chance."""
+    if tally.count("pairs") < PAIRS:
+        return OTHER_PAGE.skipped("too few visitors come twice to compare their pages")
+    for name in ("later", "earlier"):
+        part, z = _explained(tally.sums[name])
+        own, other = _alone(tally.sums[f"{name} alone"])
+        if other > ALL_BEYOND and own < other / 3:
+            part, z = 1.0, other
+        if z > BEYOND and part > LEAST:
+            return OTHER_PAGE.finds(
+                FAILED,
+                f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} page of "
+                f"the same visitor (z = {z:.1f}), not with the one they stand at",
+                cause="clicks were joined to another request of the same user",
+                remedy="join rewards by the id of the request, not by the user and the time",
             )
-            # Where all rewards stand at another page, none tells of its own items: effects are those
-            # of the other page's items then.
-            theirs = _ItemEffects(batch.action[others] % BINS, off[rows], both, unit[rows] % 2)
-            alone = theirs(batch.action[others], unit[rows])[both]
-            sums[f"{name} alone"] = np.array([
-                x[0] @ x[0], x[0] @ y, alone @ alone, alone @ y, y @ y, float(len(y))
-            ])  # fmt: skip
-        return Tally(sums=sums)
-
-    def finish(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Fail where the other page explains a part of the rewards beyond chance."""
-        if tally.count("pairs") < PAIRS:
-            return self.skipped("too few visitors come twice to compare their pages")
-        for name in ("later", "earlier"):
-            part, z = _explained(tally.sums[name])
-            own, other = _alone(tally.sums[f"{name} alone"])
-            if other > ALL_BEYOND and own < other / 3:
-                part, z = 1.0, other
-            if z > BEYOND and part > LEAST:
-                return self.finds(
-                    FAILED,
-                    f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} page of "
-                    f"the same visitor (z = {z:.1f}), not with the one they stand at",
-                    cause="clicks were joined to another request of the same user",
-                    remedy="join rewards by the id of the request, not by the user and the time",
-                )
-        return self.passed("rewards go with the page they stand at")
+    return OTHER_PAGE.passed("rewards go with the page they stand at")
 
 
-class _ItemEffects:
-    """The mean of reward - rate of each bin of items, by the other half of the visitors."""
+#: Rewards go with the page they stand at, not with the visitor's page before or after it.
+#:
+#: Item effects are estimated on one half of the visitors and used on the other. A reward, less the
+#: rate of its position, is regressed on the effect of its own item, on that of the item at the same
+#: position of the visitor's other page, and on the mean effect of that page's other positions, which
+#: stands for what visitors have in common with all their pages.
+OTHER_PAGE = Check("rewards-by-visit", _count_other_page, _judge_other_page, most=SAMPLED_ROWS)
 
-    def __init__(
-        self, bins: Ints, off: Floats, used: NDArray[np.bool_], half: NDArray[np.int64]
-    ) -> None:
-        self.means = np.zeros((2, BINS))
-        for side in (0, 1):
-            rows = half == side
-            cells = used[rows]
-            at = bins[rows][cells]
-            count = np.bincount(at, minlength=BINS)
-            # Shrunk by five cells: items that were hardly seen say nothing.
-            self.means[1 - side] = np.bincount(at, off[rows][cells], BINS) / (count + 5.0)
 
-    def __call__(self, action: Ints, unit: NDArray[np.int64]) -> Floats:
-        found: Floats = self.means[(unit % 2)[:, None], action % BINS]
-        return found
+def _item_effects(
+    action: Ints, off: Floats, used: NDArray[np.bool_], unit: NDArray[np.int64]
+) -> Floats:
+    """Return the mean (2, BINS) of reward - rate of each bin of items, by the other half of the visitors."""
+    means = np.zeros((2, BINS))
+    for side in (0, 1):
+        rows = unit % 2 == side
+        cells = used[rows]
+        at = action[rows][cells] % BINS
+        count = np.bincount(at, minlength=BINS)
+        # Shrunk by five cells: items that were hardly seen say nothing.
+        means[1 - side] = np.bincount(at, off[rows][cells], BINS) / (count + 5.0)
+    return means
+
+
+def _effect(means: Floats, action: Ints, unit: NDArray[np.int64]) -> Floats:
+    found: Floats = means[(unit % 2)[:, None], action % BINS]
+    return found
 
 
 def _explained(sums: Floats) -> tuple[float, float]:
