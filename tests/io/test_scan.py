@@ -12,10 +12,10 @@ from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
-from counterrank.io.cluster import SurveyPass
+from counterrank.io.cluster import survey_of
 from counterrank.io.reading import concat, read_part
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
-from counterrank.io.survey import batch_rows, sample_rows
+from counterrank.io.survey import Survey, batch_rows, sample_rows
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_ids_written_as_text_are_names_in_every_piece_once_one_is_no_number(tmp_
 def test_surveys_of_partitions_share_the_names_of_both():
     pieces = [pa.table({"action": [text]}) for text in ("[7, 8]", "[7, hat]")]
     spec = LogSpec(layout="list", K=0, fields={"action": Field(("action",), "text")})
-    one, two = (SurveyPass(spec)(i, iter([piece]))[0] for i, piece in enumerate(pieces))
+    one, two = (survey_of(Survey(spec), i, iter([piece]))[0] for i, piece in enumerate(pieces))
     for both in (one + two, two + one):
-        assert both.survey.finish(pieces[0]).action_names == ("7", "8", "hat")
-    assert one.survey.finish(pieces[0]).action_names is None
+        assert both.finish(pieces[0]).action_names == ("7", "8", "hat")
+    assert one.finish(pieces[0]).action_names is None
 
 
 def test_too_many_numbers_beside_a_name_are_refused(tmp_path, monkeypatch):

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol, Self
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -46,14 +47,23 @@ class TaskOutcome:
         return replace(self, state=total, rows=self.rows + other.rows)
 
 
-class Work(Protocol):
+def _partition(index: int) -> str:
+    return f"partition {index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
     """Something to be done with every partition; it travels to the workers."""
 
-    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
-        """Return the state of partition `index` and its number of rankings."""
+    #: Takes the number of a partition and its tables; returns its state and its number of rankings.
+    run: Callable[[int, Iterator[pa.Table]], tuple[Any, int]]
+    #: What a message calls a partition.
+    name: Callable[[int], str] = _partition
 
-    def name(self, index: int) -> str:
-        """Return what a message calls a partition."""
+
+#: An engine: does a piece of work on these columns of every partition and yields what came of them,
+#: in their order; neighbours may come added.
+Runner = Callable[[Work, Sequence[str]], Iterator[TaskOutcome]]
 
 
 def added(outcomes: Iterable[TaskOutcome]) -> TaskOutcome:
@@ -64,7 +74,7 @@ def added(outcomes: Iterable[TaskOutcome]) -> TaskOutcome:
 def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> TaskOutcome:
     """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
     try:
-        state, rows = work(index, tables)
+        state, rows = work.run(index, tables)
         return TaskOutcome(state, rows)
     except CounterrankError as problem:
         return TaskOutcome(problem=f"{work.name(index)}: {problem}")
@@ -82,113 +92,52 @@ def one_line(problem: BaseException) -> str:
     return kind if said == kind else f"{kind}: {said}"
 
 
-@dataclass(frozen=True, slots=True)
-class FramePass:
-    """Sum `partial` over the rankings in the tables of a partition of a frame."""
+def frame_batches(spec: LogSpec, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
+    """Yield the rankings of a partition of a frame.
 
-    spec: LogSpec
-    partial: Callable[[RankingLog], Any]
-
-    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
-        """Return the sum over the partition."""
-        return summed(self.batches(index, tables), self.partial)
-
-    def name(self, index: int) -> str:
-        """Return "partition 3"."""
-        return f"partition {index}"
-
-    def batches(self, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
-        """Yield the rankings; messages count rows inside the partition, buckets and samples over all of them."""
-        size, row = batch_rows(self.spec), 0
-        for table in tables:
-            for first in range(0, table.num_rows, size):
-                piece = table.slice(first, size)
-                start = index * ROWS_OF_A_PARTITION + row
-                log = decode(
-                    piece,
-                    self.spec,
-                    start=row,
-                    bucket=validation.buckets(None, piece.num_rows, start=start),
-                )
-                row += piece.num_rows
-                # Only now: messages of `decode` are to count from the start of the partition.
-                if (kept := without_ties(log.changed(start=start))) is not None:
-                    yield kept
+    Messages count rows inside the partition, buckets and samples over all of them.
+    """
+    size, row = batch_rows(spec), 0
+    for table in tables:
+        for first in range(0, table.num_rows, size):
+            piece = table.slice(first, size)
+            start = index * ROWS_OF_A_PARTITION + row
+            bucket = validation.buckets(None, piece.num_rows, start=start)
+            log = decode(piece, spec, start=row, bucket=bucket)
+            row += piece.num_rows
+            # Only now: messages of `decode` are to count from the start of the partition.
+            if (kept := without_ties(log.changed(start=start))) is not None:
+                yield kept
 
 
-@dataclass(frozen=True, slots=True)
-class FilePass:
-    """Sum `partial` over part `index` of a log in files, which the worker reads itself."""
-
-    files: FileSource
-    partial: Callable[[RankingLog], Any]
-
-    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Any, int]:
-        """Return the sum over the part."""
-        return summed(self.files.read_part(self.files.parts[index]), self.partial)
-
-    def name(self, index: int) -> str:
-        """Return the part and the file and row groups it is made of."""
-        part = self.files.parts[index]
-        groups = f", row groups {part.groups[0]} to {part.groups[-1]}" if part.groups else ""
-        return f"partition {index} ({part.file.path}{groups})"
+def _sum_of_frame(
+    spec: LogSpec, partial: Partial[Any], index: int, tables: Iterator[pa.Table]
+) -> tuple[Any, int]:
+    return summed(frame_batches(spec, index, tables), partial)
 
 
-@dataclass(frozen=True, slots=True)
-class Surveyed:
-    """A survey that adds."""
-
-    survey: Survey
-
-    def __add__(self, other: Self) -> Self:
-        mine, yours = self.survey, other.survey
-        keys = mine.labels.keys() | yours.labels.keys()
-        labels = {key: mine.labels.get(key, set()) | yours.labels.get(key, set()) for key in keys}
-        return type(self)(
-            replace(
-                mine,
-                longest=max(mine.longest, yours.longest),
-                labels=labels,
-                has_names=mine.has_names or yours.has_names,
-                numbers=mine.numbers | yours.numbers,
-                largest=max(mine.largest, yours.largest),
-            )
-        )
+def _sum_of_part(
+    files: FileSource, partial: Partial[Any], index: int, tables: Iterator[pa.Table]
+) -> tuple[Any, int]:
+    """Return the sum over a part of files, which the worker reads itself."""
+    return summed(files.read_part(files.parts[index]), partial)
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyPass:
-    """Look at the columns that only all rows can tell about: lengths of rankings, names."""
-
-    spec: LogSpec
-    encode_actions: bool = False
-
-    def __call__(self, index: int, tables: Iterator[pa.Table]) -> tuple[Surveyed | None, int]:
-        """Return what the partition tells."""
-        survey, rows = Survey(self.spec, self.encode_actions), 0
-        for table in tables:
-            if table.num_rows:
-                survey.absorb(table)
-                rows += table.num_rows
-        return (Surveyed(survey) if rows else None), rows
-
-    def name(self, index: int) -> str:
-        """Return "partition 3"."""
-        return f"partition {index}"
+def _part_name(files: FileSource, index: int) -> str:
+    """Return the part and the file and row groups it is made of."""
+    part = files.parts[index]
+    groups = f", row groups {part.groups[0]} to {part.groups[-1]}" if part.groups else ""
+    return f"partition {index} ({part.file.path}{groups})"
 
 
-class Runner(Protocol):
-    """An engine: does a piece of work on every partition."""
-
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
-        """Yield what came of the partitions, in their order; neighbours may come added."""
-
-
-class FrameRunner(Runner, Protocol):
-    """An engine that holds the rows of a frame."""
-
-    def head(self, rows: int) -> pa.Table:
-        """Return the first rows, all columns."""
+def survey_of(survey: Survey, index: int, tables: Iterator[pa.Table]) -> tuple[Survey | None, int]:
+    """Return what a partition adds to an empty survey: lengths of rankings, names."""
+    found, rows = replace(survey, labels={}, numbers=set()), 0
+    for table in tables:
+        if table.num_rows:
+            found.absorb(table)
+            rows += table.num_rows
+    return (found if rows else None), rows
 
 
 class OnWorker:
@@ -238,19 +187,19 @@ class _ClusterSource:
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings, drawn uniformly, in the order of the log."""
         rows = sample_rows(self._read_as(), rows)
-        if self._n is None:
-            self.reduce(_count, label="counting")
-        assert self._n is not None
+        n = self._n
+        if n is None:
+            n = self.reduce(attrgetter("n"), label="counting")
         # Each row decides by itself (a hash of its number), so partitions need not talk to each
         # other; the few that are too many are cut here.
-        sampler = Sampler(int(rng.integers(2**63)), share_for(rows, self._n))
-        return self.reduce(sampler, label="sampling").at_most(rows)
+        draw = partial(_drawn, int(rng.integers(2**63)), share_for(rows, n))
+        return self.reduce(draw, label="sampling").at_most(rows)
 
     def close(self) -> None:
         """Stop the cluster, if it was started for this source."""
         self.closing.__exit__(None, None, None)
 
-    def _pass(self, partial: Partial[State]) -> Work:
+    def _pass(self, counts: Partial[State]) -> Work:
         raise NotImplementedError
 
     def _read_as(self) -> LogSpec:
@@ -263,7 +212,7 @@ class _ClusterSource:
         report = reporter()
         report.begin(label, self._n)
         total = TaskOutcome()
-        for outcome in self.runner.run(work, self._columns() if columns is None else columns):
+        for outcome in self.runner(work, self._columns() if columns is None else columns):
             if outcome.problem:
                 raise EngineError(outcome.problem)
             total = total + outcome
@@ -289,8 +238,8 @@ class FilesOnCluster(_ClusterSource):
         """The first rankings, read here."""
         return self.files.first
 
-    def _pass(self, partial: Partial[State]) -> Work:
-        return FilePass(self.files, partial)
+    def _pass(self, counts: Partial[State]) -> Work:
+        return Work(partial(_sum_of_part, self.files, counts), partial(_part_name, self.files))
 
     def _read_as(self) -> LogSpec:
         return self.files.spec
@@ -299,14 +248,16 @@ class FilesOnCluster(_ClusterSource):
 class FrameOnCluster(_ClusterSource):
     """A distributed frame: its schema is looked at here, its rows only where they are."""
 
-    def __init__(self, runner: FrameRunner, options: ReadOptions) -> None:
+    def __init__(
+        self, runner: Runner, head: Callable[[int], pa.Table], options: ReadOptions
+    ) -> None:
         if options.events is not None:
             raise ConfigError(
                 "events are joined to logs in files or in memory; write this frame to Parquet first"
             )
-        self.runner: FrameRunner = runner
+        self.runner = runner
         self._n = None
-        self.head = runner.head(1000)
+        self.head = head(1000)
         if self.head.num_rows == 0:
             raise LogError("the log is empty: the frame has columns but no rows")
         self.spec = self._spec(options)
@@ -317,8 +268,8 @@ class FrameOnCluster(_ClusterSource):
         log = decode(self.head, self.spec)
         return without_ties(log) or log
 
-    def _pass(self, partial: Partial[State]) -> Work:
-        return FramePass(self.spec, partial)
+    def _pass(self, counts: Partial[State]) -> Work:
+        return Work(partial(_sum_of_frame, self.spec, counts))
 
     def _read_as(self) -> LogSpec:
         return self.spec
@@ -344,22 +295,10 @@ class FrameOnCluster(_ClusterSource):
             and not survey.spec.candidates
         )
         if not told:
-            work = SurveyPass(survey.spec, survey.encode_actions)
-            outcome = self._total(work, "looking", survey.columns)
-            self._n = outcome.rows
-            survey = outcome.state.survey
+            empty = Survey(survey.spec, survey.encode_actions)
+            outcome = self._total(Work(partial(survey_of, empty)), "looking", survey.columns)
+            self._n, survey = outcome.rows, outcome.state
         return survey.finish(self.head)
-
-
-class _Count:
-    """Nothing but the number of rows, which every pass brings along."""
-
-    def __add__(self, other: "_Count") -> "_Count":
-        return self
-
-
-def _count(batch: RankingLog) -> _Count:
-    return _Count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,18 +320,11 @@ class Sampled:
         return log.take(np.sort(np.argpartition(self.keys, rows - 1)[:rows]))
 
 
-@dataclass(frozen=True, slots=True)
-class Sampler:
-    """Keeps each ranking with probability `share`, decided by the seed and the ranking's number alone."""
-
-    seed: int
-    share: float
-
-    def __call__(self, batch: RankingLog) -> Sampled:
-        """Return the rankings of a batch that stay."""
-        keys = uniforms(self.seed, batch.start, batch.n)
-        kept = np.flatnonzero(keys < self.share)
-        return Sampled((batch.take(kept),) if len(kept) else (), keys[kept])
+def _drawn(seed: int, share: float, batch: RankingLog) -> Sampled:
+    """Keep each ranking with probability `share`, decided by the seed and the ranking's number alone."""
+    keys = uniforms(seed, batch.start, batch.n)
+    kept = np.flatnonzero(keys < share)
+    return Sampled((batch.take(kept),) if len(kept) else (), keys[kept])
 
 
 def share_for(rows: int, n: int) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 from typing import Any
 
@@ -31,7 +31,9 @@ RESULTS = 256
 def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:
     """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
     require("dask.dataframe", extra="dask")
-    source = FrameOnCluster(_DaskFrame(_filtered(frame, options.where), client), options)
+    chosen = _filtered(frame, options.where)
+    run, head = partial(_run_on_frame, chosen, client), partial(_head, chosen, client)
+    source = FrameOnCluster(run, head, options)
     _refuse_cut_lists(source)
     return source
 
@@ -40,7 +42,7 @@ def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
     """Return a log in files, read by the workers of `client`; without one, by those of a cluster on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_client()) if client is None else client
-    return FilesOnCluster(files, _DaskFiles(used, len(files.parts)), closing=stack)
+    return FilesOnCluster(files, partial(_run_on_files, used, len(files.parts)), closing=stack)
 
 
 @contextmanager
@@ -60,46 +62,41 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
         yield client
 
 
-class _DaskFrame:
-    def __init__(self, frame: Any, client: Any) -> None:
-        self.frame, self.client = frame, client
-
-    def head(self, rows: int) -> pa.Table:
-        client = self.client or _client()
-        # Not the first partition alone: a filter may have emptied it.
-        for index in range(self.frame.npartitions):
-            try:
-                start = self.frame.get_partition(index).head(rows, npartitions=1, compute=False)
-                found = start.compute() if client is None else client.compute(start).result()
-            except Exception as problem:
-                raise EngineError(f"partition {index}: {one_line(problem)}") from problem
-            if len(found) or index == self.frame.npartitions - 1:
-                return as_table(found)
-        raise LogError("the log is empty: the frame has no partitions")
-
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
-        import dask
-
-        client = self.client or _client()
-        payload = _packed(work)
-        parts = self.frame[list(columns)].to_delayed()
-        # Not pure: by equal arguments Dask would answer a second pass from the first.
-        tasks = [
-            dask.delayed(_of_frame, pure=False)(payload, index, part)
-            for index, part in enumerate(parts)
-        ]
-        return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
+def _head(frame: Any, given: Any, rows: int) -> pa.Table:
+    client = given or _client()
+    # Not the first partition alone: a filter may have emptied it.
+    for index in range(frame.npartitions):
+        try:
+            start = frame.get_partition(index).head(rows, npartitions=1, compute=False)
+            found = start.compute() if client is None else client.compute(start).result()
+        except Exception as problem:
+            raise EngineError(f"partition {index}: {one_line(problem)}") from problem
+        if len(found) or index == frame.npartitions - 1:
+            return as_table(found)
+    raise LogError("the log is empty: the frame has no partitions")
 
 
-class _DaskFiles:
-    def __init__(self, client: Any, count: int) -> None:
-        self.client, self.count = client, count
+def _run_on_frame(
+    frame: Any, given: Any, work: Work, columns: Sequence[str]
+) -> Iterator[TaskOutcome]:
+    import dask
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
-        payloads = [_packed(work)] * self.count
-        return _gathered(
-            self.client, self.client.map(_of_file, payloads, range(self.count), pure=False)
-        )
+    client = given or _client()
+    payload = _packed(work)
+    parts = frame[list(columns)].to_delayed()
+    # Not pure: by equal arguments Dask would answer a second pass from the first.
+    tasks = [
+        dask.delayed(_of_frame, pure=False)(payload, index, part)
+        for index, part in enumerate(parts)
+    ]
+    return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
+
+
+def _run_on_files(
+    client: Any, count: int, work: Work, columns: Sequence[str]
+) -> Iterator[TaskOutcome]:
+    payloads = [_packed(work)] * count
+    return _gathered(client, client.map(_of_file, payloads, range(count), pure=False))
 
 
 def _client() -> Any:

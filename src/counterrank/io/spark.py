@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,8 @@ def frame_source(frame: Any, options: ReadOptions) -> FrameOnCluster:
     """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
     require("pyspark", extra="spark")
     _use_this_python(frame.sparkSession)
-    return FrameOnCluster(_SparkFrame(_filtered(frame, options.where)), options)
+    chosen = _filtered(frame, options.where)
+    return FrameOnCluster(_SparkFrame(chosen), partial(_head, chosen), options)
 
 
 def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
@@ -45,7 +46,7 @@ def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
     stack = ExitStack()
     used = stack.enter_context(local_session()) if session is None else session
     _use_this_python(used)
-    return FilesOnCluster(files, _SparkFiles(used, len(files.parts)), closing=stack)
+    return FilesOnCluster(files, partial(_run_on_files, used, len(files.parts)), closing=stack)
 
 
 @contextmanager
@@ -88,16 +89,13 @@ _ON_THIS_MACHINE = {
 
 
 class _SparkFrame:
+    """The engine of a frame, which learns from its first pass how many partitions there are."""
+
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self.partitions = 0
 
-    def head(self, rows: int) -> pa.Table:
-        with _plainly():
-            table: pa.Table = self.frame.limit(rows).toArrow()
-        return table
-
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
+    def __call__(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
         with _plainly():
             chosen = self.frame.select(*[_quoted(name) for name in columns])
             results = chosen.mapInArrow(_over_rows(_packed(work)), _SCHEMA)
@@ -110,15 +108,19 @@ class _SparkFrame:
         return _outcomes(table)
 
 
-class _SparkFiles:
-    def __init__(self, session: Any, count: int) -> None:
-        self.session, self.count = session, count
+def _head(frame: Any, rows: int) -> pa.Table:
+    with _plainly():
+        table: pa.Table = frame.limit(rows).toArrow()
+    return table
 
-    def run(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
-        with _plainly():
-            ids = self.session.range(0, self.count, 1, min(self.count, RESULTS))
-            table = ids.mapInArrow(_over_ids(_packed(work)), _SCHEMA).toArrow().sort_by("partition")
-        return _outcomes(table)
+
+def _run_on_files(
+    session: Any, count: int, work: Work, columns: Sequence[str]
+) -> Iterator[TaskOutcome]:
+    with _plainly():
+        ids = session.range(0, count, 1, min(count, RESULTS))
+        table = ids.mapInArrow(_over_ids(_packed(work)), _SCHEMA).toArrow().sort_by("partition")
+    return _outcomes(table)
 
 
 def _over_rows(payload: bytes) -> Mapper:

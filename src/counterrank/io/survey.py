@@ -85,6 +85,17 @@ class Survey:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
 
+    def __add__(self, other: Self) -> Self:
+        keys = self.labels.keys() | other.labels.keys()
+        return replace(
+            self,
+            longest=max(self.longest, other.longest),
+            labels={k: self.labels.get(k, set()) | other.labels.get(k, set()) for k in keys},
+            has_names=self.has_names or other.has_names,
+            numbers=self.numbers | other.numbers,
+            largest=max(self.largest, other.largest),
+        )
+
     def finish(self, sample: pa.Table) -> LogSpec:
         """Return the spec with K, vocabularies and the number of actions of whole distributions."""
         spec = self.spec
