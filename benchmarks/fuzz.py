@@ -82,29 +82,6 @@ def table_targets(folder: Path) -> list[Target]:
     ]
 
 
-def vowpal_targets() -> list[Target]:
-    """Return logs of Vowpal Wabbit."""
-    outcome = {"_label_cost": -1.0, "_a": [1, 0], "_p": [0.75, 0.25]}
-    event = {
-        "c": {
-            "user": {"age": 3, "from": "AT"},
-            "_multi": [{"b_": "1"}, {"b_": "2"}],
-            "_slots": [{"s": 1}, {"s": 2}],
-        },
-        "_label_cost": -2.0,
-        "_outcomes": [outcome, outcome | {"_a": [0], "_p": [1.0]}],
-    }
-    lines = "".join(json.dumps(event) + "\n" for _ in range(4)).encode()
-    return [
-        Target(
-            f"log.{kind}",
-            lines,
-            lambda path, kind=kind: cr.read_log(path, format=kind, targets="uniform"),
-        )
-        for kind in ("vw-ccb", "vw-slates")
-    ]
-
-
 def setting_targets(folder: Path) -> list[Target]:
     """Return configuration files, trees and policies."""
     config = b"""position_weights = [1.0, 0.5, 0.25]
@@ -154,7 +131,7 @@ reward = "reward"
 
 def targets(folder: Path) -> list[Target]:
     """Return everything that reads a file."""
-    return [*table_targets(folder), *vowpal_targets(), *setting_targets(folder)]
+    return [*table_targets(folder), *setting_targets(folder)]
 
 
 def damaged(good: bytes, name: str, rng: np.random.Generator) -> bytes:

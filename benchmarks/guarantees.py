@@ -52,7 +52,7 @@ def coverage(repetitions: int) -> list[str]:
         *((f"`{name}`, t", near, alone, by(name)) for name in ("ips", "rips", "snips", "cv-rips", "auto")),
         ("`rips`, t, target far from the logger", far, heavy, by("rips")),
         ("`auto`, t, target far from the logger", far, heavy, by("auto")),
-        ("`ips`, t, ten rows a unit", clustered, units, by("ips")),
+        ("`ips`, t, ten rows per unit", clustered, units, by("ips")),
         ("*wrong:* units ignored", clustered, units, without_units),
         ("*wrong:* `snips` with a fixed normaliser", near, alone, fixed_normaliser),
         ("*biased here:* `iips`, t", far, heavy, by("iips")),

@@ -136,7 +136,7 @@ def main(repetitions: int = 1000) -> None:
         exploration=0.9
     )  # near the logger, so that the units and not the weights make the error
     table(
-        "Ten rows a unit",
+        "Ten rows per unit",
         clustered,
         (1000, 5000),
         repetitions=repetitions,

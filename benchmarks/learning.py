@@ -114,7 +114,8 @@ def one(cell: str, run: int, draws: str, model: str) -> Row:
     found = learned.certificate
     row: Row = {"cell": cell, "run": run, "cpu": time.process_time() - began, "m": found.m}
     low_t = (
-        found.value - critical_value(2 * found.level - 1, found.rows["certify"] - 1) * found.stderr
+        found.value
+        - critical_value(2 * found.lift.level - 1, found.rows["certify"] - 1) * found.stderr
     )
     if found.rows["certify"] < settings.MANY:
         low_t = -np.inf  # refused at this grade

@@ -235,9 +235,8 @@ def evaluated_rails(found: cr.Evaluation, texts: list[str]) -> list[tuple[str, s
 
 def _covers(found: cr.Evaluation, name: str, lift: float) -> tuple[bool, bool]:
     metric = found.metric(name)
-    joint, own = metric.joint_of("new"), metric.estimate("new").lift
-    assert joint is not None
-    return joint.adjusted_low <= lift <= joint.adjusted_high, own.low <= lift <= own.high
+    own = metric.estimate("new").lift
+    return own.adjusted_low <= lift <= own.adjusted_high, own.low <= lift <= own.high
 
 
 def judge(logs: int, rows: int, estimators: str) -> list[dict[str, Any]]:

@@ -73,19 +73,15 @@ def classic(drawn: SimulatedLog, log: RankingLog, ratios: Ratios) -> Estimates:
     return {name: mean_value(log, weight) for name, weight in weights.items()}
 
 
-def trees(env: Environment, fresh: RankingLog) -> dict[str, BehaviorTree]:
+def trees(env: Environment) -> dict[str, BehaviorTree]:
     six = [Candidate(n, m) for n, m in zip(env.behavior_names, env.masks, strict=True)]
     some = candidates(env.K)
-    out = {
-        "oracle, six": BehaviorTree(candidates=six, mse=Oracle(true_value(env).by_position, fresh))
-    }
+    out = {"oracle, six": BehaviorTree(candidates=six, mse=Oracle(true_value(env).by_position))}
     for label, models in (("six", six), ("default", some)):
         for name in FEASIBLE:
             out[f"{name}, {label}"] = BehaviorTree(candidates=models, mse=name)
         plain = BehaviorTree(candidates=models)
         out[f"pairs, {label}, no tree"] = replace(plain, limits=TreeLimits(max_depth=0))
-        out[f"pairs, {label}, one c(x)"] = replace(plain, per_position=False)
-        out[f"pairs, {label}, unconfirmed"] = replace(plain, limits=TreeLimits(prune=0.0))
     return out
 
 
@@ -95,9 +91,8 @@ def one_run(
     drawn = env.draw(n, np.random.default_rng([seed, 7]))
     log = drawn.to_log()
     ratios = ratios_of(log, "new")
-    fresh = env.draw(10 * n, np.random.default_rng([seed, 8])).to_log()
     out = classic(drawn, log, ratios)
-    for name, tree in trees(env, fresh).items():
+    for name, tree in trees(env).items():
         if only and name.split(",")[0] not in (*only, "oracle"):
             continue
         start = time.process_time()

@@ -191,7 +191,7 @@ _LEARNABLE = {
     ],
     "shape": ["K 3", "K 1", "ragged", "K 8", "C = K"],
     "ids": ["integers", "from one", "strings", "huge integers"],
-    "reward": ["clicks", "booleans", "one a page", "rare", "amounts"],
+    "reward": ["clicks", "booleans", "one per page", "rare", "amounts"],
     "features": ["numbers", "categories", "NaN in some", "constant"],
 }
 #: Logs with scores; a plan fits models and draws pages, which takes seconds a log.
@@ -219,7 +219,7 @@ SEVERAL: dict[str, Any] = {
 #: Logs in which metrics vary: of others one sentence says that they do not.
 _VARIED = {
     "size": ["60", "400", "1,500"],
-    "reward": ["clicks", "booleans", "one a page", "rare", "amounts"],
+    "reward": ["clicks", "booleans", "one per page", "rare", "amounts"],
 }
 
 WAYS: dict[str, Way] = {
@@ -232,7 +232,6 @@ WAYS: dict[str, Way] = {
     "check": Way(lambda case: cr.audit_log(case.made().log())),
     "learn": Way(learned, _LEARNABLE),
     "learn, assumed": Way(lambda case: learned(case, grade="assumed", segments=["device"]), _LEARNABLE),
-    "learn, plackett-luce": Way(lambda case: learned(case, path="plackett-luce"), _LEARNABLE),
     "validate": Way(validated, _LONG),
     "abtest": Way(compared, _LONG),
     "abtest, at any time": Way(lambda case: compared(case, sequential=True, baseline="b", top_down=True), _LONG),

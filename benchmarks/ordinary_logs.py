@@ -101,7 +101,7 @@ REWARDS: dict[str, Callable[[Rng, int, int], NDArray[Any]]] = {
     "cents": lambda rng, n, K: (rng.random((n, K)) < 0.1) * rng.integers(1, 10**7, (n, K)),
     "negative": lambda rng, n, K: rng.normal(-0.5, 1, (n, K)),
     "constant": lambda rng, n, K: np.full((n, K), 2.5),
-    "one a page": _page,
+    "one per page": _page,
     "booleans": lambda rng, n, K: rng.random((n, K)) < 0.3,
     "tiny": lambda rng, n, K: rng.random((n, K)) * 1e-30,
     "huge": lambda rng, n, K: rng.random((n, K)) * 1e30,
@@ -385,12 +385,12 @@ class _Page:
         self.offered = np.ones((self.n, self.shape.C), dtype=bool)
 
     def lists(self, values: NDArray[Any]) -> list[Any]:
-        """Return a list a row, of what was shown."""
+        """Return a list per row, of what was shown."""
         rows = zip(values.tolist(), self.lengths.tolist(), strict=True)
         return [row[:length] for row, length in rows]
 
     def by_candidate(self, values: NDArray[Any]) -> list[Any]:
-        """Return a list a row, of what was offered."""
+        """Return a list per row, of what was offered."""
         return [row[keep].tolist() for row, keep in zip(values, self.offered, strict=True)]
 
     def candidates(self, ids: Callable[[Ints, Ints], NDArray[Any]]) -> list[Any]:

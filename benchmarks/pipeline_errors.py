@@ -9,15 +9,17 @@ the verdict speaks, and for healthy logs of several kinds how often one does so 
 """
 
 import argparse
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import counterrank as cr
 from counterrank.audit import Audit
-from counterrank.evaluation.verdict import of_audit
+from counterrank.evaluation.verdict import level_of, of_audit
 
 Columns = dict[str, np.ndarray]
 DAYS = np.datetime64("2026-11-01") + np.arange(14)
@@ -41,6 +43,7 @@ class Shop:
     device: float = 0.15
     logger_noise: float = 0.7
     target_noise: float = 0.5
+    sharpness: float = 1.2
     weekend: float = 0.1
     #: Clicks of an item on the first position, and how they fall.
     base: float = -1.6
@@ -56,40 +59,52 @@ class Shop:
 class World:
     """A log as columns of arrays, and what made it."""
 
-    shop: Shop
+    #: A `Shop`, or what another world is like: rows, K, items and candidates.
+    shop: Any
     columns: Columns
-    #: (n, C) candidates and both scores; (n, C) logits of a click at the first position.
+    #: (n, C) candidates and both scores.
     items: np.ndarray
     scores: np.ndarray
     new: np.ndarray
-    logit: np.ndarray
-    price: np.ndarray
     category: np.ndarray
+    #: Numbers of each item that the log has as features of candidates.
+    features: Columns
+    #: The true relative lift of each reward, and the one that is measured.
+    truths: dict[str, float]
+    measured: str = "reward"
+    logger: str = "plackett-luce"
+    policy: str = "plackett-luce"
+    #: What the logged numbers are, in a log without candidates and scores.
+    kind: str = ""
+    context: tuple[str, ...] = ("x_device", "x_country", "x_age")
+    time: str = "day"
     #: Options that the error makes the user give.
     options: dict[str, object] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         """Return the log as a table with list columns."""
-        lists = {"candidates": self.items, "propensity_scores": self.scores, "new_scores": self.new}
-        lists |= {
-            "z_price": self.price[self.items],
-            "z_category": self.category[self.items].astype(str),
-        }
+        lists: Columns = {}
+        if not self.kind:
+            lists = {
+                "candidates": self.items,
+                "propensity_scores": self.scores,
+                "new_scores": self.new,
+            }
+            lists |= {f"z_{name}": values[self.items] for name, values in self.features.items()}
+            lists["z_category"] = self.category[self.items].astype(str)
         found: dict[str, pa.Array] = {}
         for name, values in {**self.columns, **lists}.items():
-            if isinstance(values, np.ndarray) and values.ndim == 2:
-                found[name] = pa.array(values.tolist())
-            else:
-                found[name] = pa.array(values)
+            found[name] = pa.array(values.tolist() if values.ndim == 2 else values)
         return pa.table(found)
 
     def log(self) -> cr.RankingLog:
         """Return the log as a user would read it."""
-        unit = {} if "independent_rows" in self.options else {"columns": {"unit": "user"}}
-        return cr.RankingLog.from_frame(
-            self.table(), logger="plackett-luce", policies={"new": "top" if self.shop.sharp else "plackett-luce"},
-            context=["x_device", "x_country", "x_age"], **unit,
-        )  # fmt: skip
+        given: dict[str, Any] = {"propensity_kind": self.kind}
+        if not self.kind:
+            given = {"logger": self.logger, "policies": {"new": self.policy}}
+        if "independent_rows" not in self.options:
+            given["columns"] = {"unit": self.options.get("unit", "user")}
+        return cr.RankingLog.from_frame(self.table(), context=[*self.context], **given)
 
     def changed(self, **columns: np.ndarray) -> "World":
         return replace(self, columns={**self.columns, **columns})
@@ -98,11 +113,57 @@ class World:
         """Return the world of some rows, in this order."""
         return replace(
             self, columns={name: values[kept] for name, values in self.columns.items()},
-            items=self.items[kept], scores=self.scores[kept], new=self.new[kept], logit=self.logit[kept],
+            items=self.items[kept], scores=self.scores[kept], new=self.new[kept],
         )  # fmt: skip
 
 
-def shop_world(shop: Shop, seed: int) -> World:
+def drawn(policy: str, scores: np.ndarray, K: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the places (n, K) among the candidates that a policy of the scores shows."""
+    kind, _, option = policy.partition(":")
+    n, C = scores.shape
+    if kind == "softmax":
+        keys = scores[:, None, :] + rng.gumbel(size=(n, K, C))
+        return keys.argmax(axis=2)
+    if kind == "top":
+        keys = scores
+    elif kind == "plackett-luce":
+        keys = scores + rng.gumbel(size=(n, C))
+    else:
+        return _slot_by_slot(scores, K, float(option.partition("=")[2]), rng)
+    return np.argsort(-keys, axis=1)[:, :K]
+
+
+def _slot_by_slot(
+    scores: np.ndarray, K: int, epsilon: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Return draws of the best place left, or of any place left with probability epsilon."""
+    n, C = scores.shape
+    left = scores.copy()
+    found = np.zeros((n, K), np.int64)
+    for k in range(K):
+        any_left = np.where(np.isfinite(left), rng.random((n, C)), -1.0).argmax(axis=1)
+        found[:, k] = np.where(rng.random(n) < epsilon, any_left, left.argmax(axis=1))
+        left[np.arange(n), found[:, k]] = -np.inf
+    return found
+
+
+Worth = Callable[[np.ndarray], dict[str, np.ndarray]]
+
+
+def true_lifts(
+    world: World, worth: Worth, rng: np.random.Generator, draws: int = 12
+) -> dict[str, float]:
+    """Return the relative lift of each reward, from draws of both policies for every row."""
+    policies = (world.policy, world.new), (world.logger, world.scores)
+    totals: list[dict[str, float]] = [{}, {}]
+    for total, (policy, scores) in zip(totals, policies, strict=True):
+        for _ in range(draws):
+            for name, values in worth(drawn(policy, scores, world.shop.K, rng)).items():
+                total[name] = total.get(name, 0.0) + float(values.sum())
+    return {name: totals[0][name] / totals[1][name] - 1 for name in totals[0]}
+
+
+def shop_world(shop: Shop, seed: int, *, with_truth: bool = False) -> World:
     """Return a healthy log of a shop."""
     rng = np.random.default_rng(seed)
     n, C, K, A = shop.rows, shop.candidates, shop.K, shop.items
@@ -128,10 +189,17 @@ def shop_world(shop: Shop, seed: int) -> World:
     logit = logit + (shop.base + by_device[device[user]] + by_country[country[user]])[:, None]
     logit = logit + (shop.weekend * (day % 7 >= 5))[:, None]
     scores = shop.scale * (relevance + shop.logger_noise * rng.normal(size=(n, C)))
-    new = 1.2 * shop.scale * (relevance + shop.target_noise * rng.normal(size=(n, C)))
+    new = shop.sharpness * shop.scale * (relevance + shop.target_noise * rng.normal(size=(n, C)))
     new = new + shop.trend * rising[items]
-    order = np.argsort(-(scores + rng.gumbel(size=(n, C))), axis=1)[:, :K]
     seen = shop.decay ** np.arange(K)
+    order = drawn("plackett-luce", scores, K, rng)
+
+    def worth(order: np.ndarray) -> Columns:
+        chance = seen / (1 + np.exp(-np.take_along_axis(logit, order, axis=1)))
+        paid = 0.4 * price[np.take_along_axis(items, order, axis=1)]
+        last = slice(4 * n // 5, None) if shop.trend else slice(None)
+        return {"reward": chance[last].sum(axis=1), "revenue": (chance * paid)[last].sum(axis=1)}
+
     chance = seen / (1 + np.exp(-np.take_along_axis(logit, order, axis=1)))
     click = (rng.random((n, K)) < chance).astype(float)
     bought = click * (rng.random((n, K)) < 0.4)
@@ -141,7 +209,11 @@ def shop_world(shop: Shop, seed: int) -> World:
         "x_device": DEVICES[device[user]], "x_country": COUNTRIES[country[user]], "x_age": age[user],
         "action": action, "reward": click, "revenue": bought * price[action],
     }  # fmt: skip
-    return World(shop, columns, items, scores, new, logit, price, category)
+    policy = "top" if shop.sharp else "plackett-luce"
+    world = World(shop, columns, items, scores, new, category, {"price": price}, {}, policy=policy)
+    if not with_truth:
+        return world
+    return replace(world, truths=true_lifts(world, worth, np.random.default_rng(seed)))
 
 
 def previous_request(world: World, rng: np.random.Generator, share: float = 1.0) -> World:
@@ -211,17 +283,19 @@ def filled(world: World, rng: np.random.Generator, share: float = 0.2) -> World:
 
 
 def as_revenue(world: World) -> World:
-    return world.changed(reward=world.columns["revenue"])
+    return replace(world, measured="revenue").changed(reward=world.columns["revenue"])
 
 
 def capped(world: World, rng: np.random.Generator) -> World:
     reward = world.columns["revenue"]
-    return world.changed(reward=np.minimum(reward, np.quantile(reward[reward > 0], 0.8)))
+    return replace(world, measured="revenue").changed(
+        reward=np.minimum(reward, np.quantile(reward[reward > 0], 0.8))
+    )
 
 
 def other_units(world: World, rng: np.random.Generator, cells: np.ndarray, factor: float) -> World:
     reward = world.columns["revenue"]
-    return world.changed(reward=np.where(cells, factor, 1.0) * reward)
+    return replace(world, measured="revenue").changed(reward=np.where(cells, factor, 1.0) * reward)
 
 
 def fewer_pages(world: World, rng: np.random.Generator) -> World:
@@ -235,7 +309,7 @@ def fewer_candidates(world: World, rng: np.random.Generator) -> World:
     shown = (world.items[:, :, None] == world.columns["action"][:, None, :]).any(axis=2)
     keys = np.where(shown, -1.0, rng.random(world.items.shape))
     kept = np.sort(np.argsort(keys, axis=1)[:, : K + (C - K) // 2], axis=1)
-    names = ("items", "scores", "new", "logit")
+    names = ("items", "scores", "new")
     parts = {name: np.take_along_axis(getattr(world, name), kept, axis=1) for name in names}
     return replace(world, **parts)
 
@@ -305,12 +379,115 @@ HEALTHY: dict[str, Shop] = {
 
 def audited(world: World) -> Audit:
     """Return the audit of a world's log."""
-    return cr.audit_log(world.log(), ["new"], time="day")
+    return cr.audit_log(world.log(), ["new"], time=world.time)
 
 
 def limiting(audit: Audit) -> list[str]:
     """Return the codes of findings with which no verdict is reliable."""
     return sorted({one.code for one in of_audit(audit, "new")})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the whole product says of one log."""
+
+    level: str
+    #: The level without the findings of the audit.
+    otherwise: str
+    contains: bool
+    codes: tuple[str, ...]
+    #: Distance of the estimate from the truth, relative to the logger's value.
+    off: float
+
+
+def judged(world: World) -> Judged:
+    """Evaluate the target of a world's log, as users do, and compare it with the truth."""
+    options = {"independent_rows": True} if "independent_rows" in world.options else {}
+    found = cr.evaluate(
+        world.log(), ["new"], time=world.time, target_is_fresh=True, **options
+    )  # fmt: skip
+    blamed = {(one.code, one.text) for one in of_audit(found.audit, "new")}
+    own = [one for one in found.verdict.reasons if (one.code, one.text) not in blamed]
+    lift, truth = found.estimate("new").lift, world.truths[world.measured]
+    return Judged(
+        found.verdict.level, level_of(own), lift.relative_low <= truth <= lift.relative_high,
+        tuple(sorted({code for code, _ in blamed})), lift.relative - truth,
+    )  # fmt: skip
+
+
+def _table(
+    title: str, names: Iterable[str], logs: Callable[[str], Iterator[World]]
+) -> list[Judged]:
+    """Print a line for each name and return all that was judged."""
+    print(f"{title:42} logs limited reliable missed   bias  checks")
+    every = []
+    for name in names:
+        found = [judged(world) for world in logs(name)]
+        every += found
+        codes = Counter(code for one in found for code in one.codes)
+        print(
+            f"{name:42} {len(found):4} {sum(bool(one.codes) for one in found):7} "
+            f"{sum(one.level == RELIABLE for one in found):8} {sum(map(_missed, found)):6} "
+            f"{100 * float(np.mean([one.off for one in found])):+6.1f}  "
+            + ", ".join(f"{code} {times}" for code, times in codes.most_common(4)),
+            flush=True,
+        )
+    return every
+
+
+RELIABLE = "reliable"
+
+
+def _missed(one: Judged) -> bool:
+    return one.level == RELIABLE and not one.contains
+
+
+def _shops(name: str, rows: int, seeds: Iterable[int]) -> Iterator[World]:
+    """Yield shops with an error, or healthy ones of a kind."""
+    for seed in seeds:
+        shop = replace(SHOPS.get(name) or HEALTHY.get(name) or Shop(), rows=rows, **PRECISE)
+        # Healthy kinds share no draws.
+        seed += 10_000 * [*HEALTHY].index(name) if name in HEALTHY else 0
+        world = shop_world(shop, seed, with_truth=True)
+        yield ERRORS[name](world, np.random.default_rng(seed + 1)) if name in ERRORS else world
+
+
+def judge(given: argparse.Namespace, names: list[str]) -> None:
+    """Print how the whole product judges broken and healthy logs of one or both worlds."""
+    from benchmarks import front_page
+
+    def chosen(every: Iterable[str]) -> list[str]:
+        return [one for one in every if not names or any(name in one for name in names)]
+
+    seeds = range(given.first, given.first + given.seeds)
+    fresh = range(5000 + given.first, 5000 + given.first + given.healthy)
+    broken: list[Judged] = []
+    healthy: list[Judged] = []
+    for world in given.judge.split(","):
+        if world == "shop":
+            errors, kinds, logs = [*ERRORS, *SHOPS], HEALTHY, _shops
+        else:
+            errors, kinds = [*front_page.ERRORS, *front_page.PAGES], front_page.HEALTHY
+            logs = front_page.pages
+        if given.seeds:
+            broken += _table(world, chosen(errors), lambda name: logs(name, given.rows, seeds))  # noqa: B023
+        if given.healthy:
+            of_kind = lambda name: logs(name, given.rows, fresh)  # noqa: B023, E731
+            healthy += _table(f"{world}, healthy", chosen(kinds), of_kind)
+    if broken:
+        reliable, missed = sum(one.level == RELIABLE for one in broken), sum(map(_missed, broken))
+        print(f"\n{len(broken)} broken logs: {reliable} reliable, {missed} of these missed "
+              f"({100 * missed / len(broken):.1f} % of broken logs)")  # fmt: skip
+    could = [one for one in healthy if one.otherwise == RELIABLE]
+    if could:
+        lost = sum(one.level != RELIABLE for one in could)
+        print(f"{len(healthy)} healthy logs: {len(could)} would be reliable without the audit, {lost} of these lose it "
+              f"({100 * lost / len(could):.1f} %); {sum(bool(one.codes) for one in healthy)} have a finding that "
+              f"limits; {sum(map(_missed, healthy))} reliable intervals missed")  # fmt: skip
+
+
+#: Shops in which a healthy log of some thousand rows is reliable: more clicks, and a target that knows more.
+PRECISE = {"base": -0.3, "logger_noise": 1.0, "sharpness": 1.6}
 
 
 def main() -> None:
@@ -323,8 +500,14 @@ def main() -> None:
     parser.add_argument("--healthy", type=int, default=2)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument(
+        "--judge", default="", help="page, shop or page,shop: evaluate, with known truth"
+    )
     given = parser.parse_args()
     names = [one for one in given.only.split(",") if one]
+    if given.judge:
+        judge(given, names)
+        return
     print(f"{'error':45} seen  checks")
     for name in [*ERRORS, *SHOPS]:
         if names and not any(one in name for one in names):

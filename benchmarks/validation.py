@@ -67,7 +67,7 @@ def one(world: str, rows: int, seed: int, estimator: str) -> dict[str, Any]:
         cr.validate(history(world, rows, seed), "arm", estimators=estimator),
     )
     said = result.agreement
-    inside = [pair.estimate.low <= truth[pair.arm] <= pair.estimate.high for pair in result.pairs]
+    inside = [pair.low <= truth[pair.to] <= pair.high for pair in result.pairs]
     found = said["bias_low"] > 0 or said["bias_high"] < 0
     signs = [pair.sign_right for pair in result.pairs]
     return {"world": world, "seed": seed, "stated": said["coverage"], "true": float(np.mean(inside)),

@@ -33,14 +33,16 @@ Every other key of a [job file](job-file.md) can be given as `--config KEY=VALUE
 _JOB_FILE = """\
 # Job files
 
-A job is a TOML file: `counterrank run JOB.toml` runs it, and every command reads it with `--config JOB.toml`; what is
-said on the command line goes before it, and `--columns` adds to `[columns]`. A file stands for `evaluate`, or for the
-command whose table it has (`[learn]`, `[abtest]`, `[plan]`, `[validate]`, `[check]`, `[curve]`); how the log is read is
-said outside of that table. With `--config`, keys of other commands are left aside, and files are written only for the
-command that the file stands for.
+A job is a TOML file. `counterrank run JOB.toml` runs it, and every command reads it with `--config JOB.toml`; options
+on the command line override its keys, and `--columns` adds to `[columns]`. A file describes a run of `evaluate`, or
+of the command whose table it has (`[learn]`, `[abtest]`, `[plan]`, `[validate]`, `[check]`, `[curve]`); keys about
+reading the log stand outside that table. With `--config`, keys of other commands are ignored, and output files of the
+job are written only by the command that the file describes.
 
 `log` names the log. Paths are relative to the file. `{today}`, `{yesterday}` and `{today-7}` in paths and in `where`
-are days like 2026-01-31 (UTC). Keys may be written with `-` or `_`.
+become days such as 2026-01-31 (UTC). Keys may be written with `-` or `_`.
+
+These keys are for job files and Python; on the command line give them as `--config KEY=VALUE`.
 """
 
 
@@ -55,21 +57,30 @@ def command_line() -> str:
         first = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
         lines += ["", f"## `{name}`", "", " ".join(first.split()), "", "```text"]
         lines += [f"counterrank {name} {usage}", "```"]
-        rows = (
-            _of_table(command) if isinstance(command, TableCommand) else _of_click(command, inside)
-        )
+        table = isinstance(command, TableCommand)
+        rows, same = _of_table(command) if table else (_of_click(command, inside), [])
         if rows:
             lines += ["", "| option | |", "|---|---|", *rows]
+        if same:
+            lines += ["", f"As for `evaluate`: {', '.join(same)}."]
     return "\n".join(lines) + "\n"
 
 
-def _of_table(command: TableCommand) -> list[str]:
-    names = command.spec.on_line
-    ordered = [name for group in Group for name in names if OPTIONS[name].group is group]
-    return [
-        f"| `{_cell(OPTIONS[name].spelled + _value(name))}` | {_cell(command.spec.help_of(name))} |"
+def _of_table(command: TableCommand) -> tuple[list[str], list[str]]:
+    """Return the rows of a command's options, and the options that mean what `evaluate` says."""
+    spec, first = command.spec, COMMANDS["evaluate"]
+    ordered = [name for group in Group for name in spec.on_line if OPTIONS[name].group is group]
+    same = [
+        name
         for name in ordered
+        if spec is not first and name in first.on_line and spec.help_of(name) == first.help_of(name)
     ]
+    rows = [
+        f"| `{_cell(OPTIONS[name].spelled + _value(name))}` | {_cell(spec.help_of(name))} |"
+        for name in ordered
+        if name not in same
+    ]
+    return rows, [f"`{OPTIONS[name].spelled}`" for name in same]
 
 
 def _of_click(command: click.Command, context: click.Context) -> list[str]:
@@ -94,6 +105,7 @@ def _cell(text: str) -> str:
 def job_file() -> str:
     """Return the page of job files."""
     lines = [_JOB_FILE, "| key | value | commands | |", "|---|---|---|---|"]
+    options: dict[str, list[str]] = {}
     for name, option in OPTIONS.items():
         if name == "config":
             continue
@@ -106,9 +118,15 @@ def job_file() -> str:
             kind = f"a path, or {kind}"
         if option.bare is not None:
             kind = f"true, or {kind}"
+        if any(name in spec.on_line for spec in COMMANDS.values()):
+            options.setdefault(kind, []).append(keys)
+            continue
         told = "all" if name in READING else ", ".join(takers)
-        spec = COMMANDS[takers[0]]
-        lines.append(f"| {keys} | {_cell(kind)} | {told} | {_cell(spec.help_of(name))} |")
+        text = COMMANDS[takers[0]].help_of(name)
+        lines.append(f"| {keys} | {_cell(kind)} | {told} | {_cell(text)} |")
+    lines += ["", "Every option of the [command line](command-line.md) is a key as well:", ""]
+    lines += ["| value | keys |", "|---|---|"]
+    lines += [f"| {_cell(kind)} | {', '.join(keys)} |" for kind, keys in options.items()]
     for table, keys in NESTED.items():
         rows = ", ".join(f"`{key}` (`{OPTIONS[name].spelled}`)" for key, name in keys.items())
         lines += ["", f"Keys of `[{table}]`: {rows}."]
@@ -153,10 +171,10 @@ class Schema:
 
     def made(self) -> dict[str, Any]:
         """Return the whole schema."""
-        if issubclass(self.kind, Record):
-            body = self.record(self.kind)
-        elif self.kind is Evaluation:
+        if self.kind is Evaluation:
             body = self.evaluation()
+        elif issubclass(self.kind, Record):
+            body = self.record(self.kind)
         else:
             body = _object({"audit": _array(self.findings(AUDIT))})
         body["properties"] = {"schema": {"const": self.kind.SCHEMA}, **body["properties"]}

@@ -1,6 +1,6 @@
 """Run the study: python -m benchmarks.lift --data DIR [--draws dev] [--logs 4] [--only search,shop].
 
-Results stay under --out, a file a log; run again to resume, `--again auto` estimates anew.
+Results stay under --out, a file per log; run again to resume, `--again auto` estimates anew.
 """
 
 import os
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--part", default="0/1", help="i/m: every m-th cell, for m processes")
     parser.add_argument("--out", type=Path, default=Path("out/lift"))
     parser.add_argument(
-        "--record", type=Path, help="keep here what auto summed, to try its rule anew"
+        "--record", type=Path, help="keep here what auto decided on, for benchmarks.lift.rules"
     )
     parser.add_argument("--report", action="store_true", help="only print what is there")
     given = parser.parse_args()

@@ -2,14 +2,14 @@
 
 Trees read the context, an item's features, its id where items come again, and its place; the
 page-aware ones also how strong the first model finds what stands above and on the rest of the page.
-Of one reward a page, trees read all places of the page at once. Every row is judged by trees that
+Of one reward per page, trees read all places of the page at once. Every row is judged by trees that
 have not seen it, nor another row of its unit.
 
 =============  ==================================================================
 `lgb-dm`       mean over rows of E_target q, less what the log earned
 `lgb-diff`     mean of E_target q - E_logger q: errors that both share cancel
 `lgb-dr`       E_target q + sum_k w_k (r_k - q_k) with own-position weights, those
-               of whole rankings for one reward a page, less what the log earned
+               of whole rankings for one reward per page, less what the log earned
 `lgb-page-*`   the same with page-aware trees
 =============  ==================================================================
 """

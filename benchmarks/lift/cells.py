@@ -103,7 +103,7 @@ PAGE_REWARDS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def at_last(page: Floats, K: int) -> Floats:
-    """Return one reward a page (n,) as readers put it: (n, K), at the last item, which sees all."""
+    """Return one reward per page (n,) as readers put it: (n, K), at the last item, which sees all."""
     out = np.zeros((len(page), K))
     out[:, -1] = page
     return out

@@ -1,38 +1,73 @@
-"""What `auto` summed on a log, kept so that its rule can be tried anew without fitting models."""
+"""What the rule of `auto` decided on, kept with the truth, so that rules are compared without fitting models."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lift.cells import TARGET, Case
+from benchmarks.lift.cells import Truth
 from counterrank.atomic import replacing
-from counterrank.data.source import MemorySource
-from counterrank.estimators import Auto, View, Workspace
+from counterrank.estimators.auto import rule
+from counterrank.estimators.auto.state import Summary
 
 Made = TypeVar("Made")
 
 
-def save(path: Path, case: Case) -> None:
-    """Write the sums, the members' names and the truth of a log as plain arrays (.npz)."""
-    log = case.log
-    workspace = Workspace(MemorySource(log), TARGET, by_unit=log.unit is not None)
-    plan = Auto().plan(workspace)
-    state = workspace.source.reduce(
-        lambda batch: plan.partial(View(batch, TARGET)).state, label="record"
-    )
-    arrays = dict(flat(state, "state"))
-    arrays["members"] = np.array(getattr(plan, "members", ()), dtype=np.str_)
-    arrays["modelled"] = np.array(getattr(plan, "nuisances", None) is not None)
-    arrays["unknown"] = np.array(getattr(getattr(plan, "nuisances", None), "unknown", 0.0))
-    truth = case.truth
-    arrays["truth"] = np.array([truth.lift, truth.stderr, truth.base, truth.test_half_width(log.n)])
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What `rule.decide` is given on a log, without what users set."""
+
+    summary: Summary
+    unknown: float
+    counted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """A question, the truth, and the half-width of an A/B test."""
+
+    question: Question
+    truth: Truth
+    test_half_width: float
+
+
+@contextmanager
+def questions() -> Iterator[list[Question]]:
+    """Yield a list to which every question within the block is added; questions about groups are not."""
+    asked: list[Question] = []
+
+    def decide(
+        summary: Summary,
+        allowance: float | None = None,
+        unknown: float = 0.0,
+        counted: NDArray[np.bool_] | None = None,
+        follows: rule.Decision | None = None,
+    ) -> rule.Decision:
+        if follows is None:
+            every = np.ones(len(summary.models), dtype=bool)
+            asked.append(Question(summary, unknown, every if counted is None else counted))
+        return rule.decide(summary, allowance, unknown, counted, follows)
+
+    with mock.patch("counterrank.estimators.auto.auto.decide", decide):
+        yield asked
+
+
+def save(path: Path, recorded: Recorded) -> None:
+    """Write it as plain arrays (.npz)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, temporary.open("wb") as sink:
-        np.savez_compressed(sink, **arrays)
+        np.savez_compressed(sink, **dict(flat(recorded, "log")))
+
+
+def read(path: Path) -> Recorded:
+    """Return what `save` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return rebuilt(Recorded, arrays, "log")
 
 
 def flat(value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -44,7 +79,7 @@ def flat(value: Any, name: str) -> Iterator[tuple[str, NDArray[Any]]]:
         yield name, np.asarray(value)
 
 
-def rebuilt(kind: type[Made], arrays: Any, name: str = "state") -> Made:
+def rebuilt(kind: type[Made], arrays: Any, name: str) -> Made:
     """Return a dataclass of this kind from the arrays that `flat` made of one."""
     hints = get_type_hints(kind)
     parts: dict[str, Any] = {}
@@ -52,6 +87,8 @@ def rebuilt(kind: type[Made], arrays: Any, name: str = "state") -> Made:
         inner, key = hints[item.name], f"{name}.{item.name}"
         if isinstance(inner, type) and is_dataclass(inner):
             parts[item.name] = rebuilt(inner, arrays, key)
+        elif get_origin(inner) is tuple:
+            parts[item.name] = tuple(arrays[key].tolist())
         else:
             array = arrays[key]
             parts[item.name] = array.item() if inner in (int, float, bool, str) else array

@@ -14,7 +14,7 @@ import counterrank as cr
 from benchmarks.lift import boosting
 from benchmarks.lift.boosting import Boosting
 from benchmarks.lift.cells import TARGET, Case, Cell, Z
-from benchmarks.lift.record import save
+from benchmarks.lift.record import Recorded, questions, save
 from counterrank.atomic import replacing
 from counterrank.estimators import Estimate, Lift, registry
 
@@ -120,7 +120,7 @@ def run(
 ) -> list[Row]:
     """Return all rows of a log, estimating what its file does not hold yet.
 
-    `record` is a folder for what `auto` summed; see `benchmarks/lift/record.py`.
+    `record` is a folder for what the rule of `auto` decided on; see `benchmarks/lift/record.py`.
     """
     path = path_of(folder, cell, number)
     rows = {one.estimator: one for one in read(path)}
@@ -128,10 +128,12 @@ def run(
     if wanted:
         case = cell.make(number)
         trees = Boosting(case.log)
-        rows |= {name: row(cell, number, case, name, trees) for name in wanted}
+        with questions() as asked:
+            rows |= {name: row(cell, number, case, name, trees) for name in wanted}
         write(path, rows.values())
-        if record is not None:
-            save(path_of(record, cell, number).with_suffix(".npz"), case)
+        if record is not None and asked:
+            kept = Recorded(asked[0], case.truth, case.truth.test_half_width(case.log.n))
+            save(path_of(record, cell, number).with_suffix(".npz"), kept)
         said = rows.get("auto")
         words = "" if said is None else f": auto {said.lift:+.4g}, true {said.true_lift:+.4g}"
         spent = sum(rows[name].cpu for name in wanted)

@@ -65,7 +65,7 @@ def shop(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
                 f"shop {number} {name}",
                 world,
                 kept,
-                # One reward a page varies most between shops.
+                # One reward per page varies most between shops.
                 sweep=number == 0 or (number == 1 and world.reward not in ("clicks", "revenue")),
             )
             for name, world in variants.items()

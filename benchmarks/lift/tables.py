@@ -1,4 +1,4 @@
-"""The tables: a line a cell, a line a population."""
+"""The tables: a line per cell, a line a population."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ def cells_of(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def table(rows: Sequence[Row], name: str) -> str:
-    """Return a line a cell, and after each population a line about it."""
+    """Return a line per cell, and after each population a line about it."""
     lines = [
         f"### {name}",
         "",

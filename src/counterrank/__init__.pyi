@@ -19,7 +19,6 @@ from counterrank.estimators import Auto as Auto
 from counterrank.estimators import CascadeDR as CascadeDR
 from counterrank.estimators import Clipped as Clipped
 from counterrank.estimators import Estimate as Estimate
-from counterrank.estimators import Marginalised as Marginalised
 from counterrank.estimators import OrderIPS as OrderIPS
 from counterrank.estimators import PseudoInverse as PseudoInverse
 from counterrank.estimators import Shrunk as Shrunk

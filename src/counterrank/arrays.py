@@ -1,4 +1,8 @@
-"""Array types; docstrings give the shapes."""
+"""Array types, whose shapes docstrings give, and records of arrays that add."""
+
+from collections.abc import Mapping
+from dataclasses import Field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,3 +10,36 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+class Summed:
+    """A dataclass of sums over some rows: `one + other` are those over the rows of both.
+
+    Numbers, arrays and records add; tuples add entry by entry and mappings key by key. What one of
+    them does not have is None: a sum over some of the rows would pass for one over all.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Count(Summed):
+    ...     n: int
+    ...     by_label: dict
+    >>> Count(1, {"a": 1}) + Count(2, {"a": 1, "b": 1})
+    Count(n=3, by_label={'a': 2, 'b': 1})
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __add__(self, other: Self) -> Self:
+        names = (one.name for one in fields(self))
+        return type(self)(*(_added(getattr(self, name), getattr(other, name)) for name in names))
+
+
+def _added(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return None
+    if isinstance(one, tuple):
+        return tuple(map(_added, one, other))
+    if isinstance(one, Mapping):
+        return {**one, **{k: _added(one[k], v) if k in one else v for k, v in other.items()}}
+    return one + other

@@ -18,24 +18,10 @@ _FOR_THREADS = 20_000
 
 def regressor(seed: int) -> Any:
     """Return an unfitted regressor of scikit-learn."""
-    return _histogram("Regressor", max_iter=100, learning_rate=0.1, random_state=seed)
-
-
-def classifier(seed: int) -> Any:
-    """Return an unfitted classifier of scikit-learn: shallow trees, whose defaults are nearly calibrated."""
-    return _histogram(
-        "Classifier",
-        max_iter=60,
-        learning_rate=0.1,
-        max_leaf_nodes=8,
-        l2_regularization=1.0,
-        random_state=seed,
-    )
-
-
-def _histogram(kind: str, **options: Any) -> Any:
     ensemble = require("sklearn.ensemble", extra="models")
-    return getattr(ensemble, f"HistGradientBoosting{kind}")(**options)
+    return ensemble.HistGradientBoostingRegressor(
+        max_iter=100, learning_rate=0.1, random_state=seed
+    )
 
 
 def threads_for(rows: int) -> Any:

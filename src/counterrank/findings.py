@@ -288,11 +288,7 @@ TITLES: dict[str, str] = {
     "sample-ratio-by-group": "The arms have the same shares in every group",
     "units-in-several-arms": "Each unit is in one arm",
     "visits-differ": "Units of all arms return equally often",
-    "arms-differ": "The arms have similar contexts",
     "weights-only": "Pages of the arms can be drawn",
-    "interleaved": "Pages come from one ranker",
-    "candidates-differ": "All arms can show the same items",
-    "candidates-by-arm": "Rows of all arms list the same items",
     "not-top-down": "Items further down do not change a reward",
     "no-common-pages": "The arms have pages in common",
 }

@@ -126,10 +126,28 @@ MISSING_PROPENSITY = Message(
 )
 REWARD_PER_RANKING = Message(
     "reward-per-ranking",
-    "There is one reward a ranking: it is weighed and modelled by whole rankings and has no "
+    "There is one reward per ranking: it is weighed and modelled by whole rankings and has no "
     "positions.",
 )
-MISSING_REWARD_ZERO = Message("missing-reward-zero", "Missing rewards were read as 0, as asked.")
+MISSING_REWARD_ZERO = "missing-reward-zero"
+
+
+def missing_rewards(filled: int, cells: int) -> Message:
+    """Return that missing rewards were read as 0, and how many of how many."""
+    text = f"Missing rewards were read as 0, as asked: {filled} of {cells}."
+    return Message(MISSING_REWARD_ZERO, text)
+
+
+def rewards_missing(notes: Iterable[str]) -> tuple[int, int]:
+    """Return how many rewards of how many were missing and read as 0, as `missing_rewards` wrote it.
+
+    >>> rewards_missing([missing_rewards(3, 1200), missing_rewards(1, 800)])
+    (4, 2000)
+    """
+    said = [str(note).split() for note in notes if code_of(note) == MISSING_REWARD_ZERO]
+    return sum(int(words[-3]) for words in said), sum(int(words[-1][:-1]) for words in said)
+
+
 SINGLE_POSITION = Message(
     "single-position-rows",
     "Each row is one item at one position; values are per item shown, not per page.",
@@ -137,10 +155,6 @@ SINGLE_POSITION = Message(
 STANDARD_DROPPED = Message(
     "standard-rows-dropped",
     "Rows of the standard policy have no propensities and were left out.",
-)
-BY_INDEX = Message(
-    "actions-by-index",
-    "Actions are known only by their index in each event: good for weights, not for reward models.",
 )
 TIES_DROPPED = Message(
     "tied-rows-dropped",

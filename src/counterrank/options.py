@@ -169,7 +169,7 @@ _TABLE = (
     ),
     Option(
         "position_curve",
-        "How often each position is looked at, for pbm, click-model and interpol: numbers in a file, "
+        "How often each position is looked at, for pbm and click-model: numbers in a file, "
         "or estimated.",
         _FILE,
         metavar="FILE|estimate",
@@ -186,15 +186,9 @@ _TABLE = (
     ),
     Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif|su"),
     Option(
-        "item_groups",
-        "Columns of --items whose values make groups; weights then compare groups of items.",
-        _LIST,
-        metavar="COLUMN,...",
-    ),
-    Option(
         "estimate_propensity",
         "Estimate missing propensities: plackett-luce (from scores or features of candidates), "
-        "logistic, boosting, frequency:COLUMNS or by-list:COLUMNS (default: what fits the log).",
+        "logistic or by-list:COLUMNS (default: what fits the log).",
         metavar="[METHOD]",
         bare="auto",
     ),
@@ -279,13 +273,6 @@ _TABLE = (
         words=("linear", "boosting"),
     ),
     Option(
-        "path",
-        "best-of: the best of m rankings of today's policy. plackett-luce: today's scores plus the "
-        "learned one; needs no sampler of today's policy, and many more rows.",
-        default="best-of",
-        words=("best-of", "plackett-luce"),
-    ),
-    Option(
         "grade",
         "free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
         default="free",
@@ -302,12 +289,6 @@ _TABLE = (
         "Go on although the audit of the log has failed.",
         _SWITCH,
         default=False,
-    ),
-    Option(
-        "resume",
-        "Keep draws in this folder, and go on from them after an interruption.",
-        _FILE,
-        metavar="FOLDER",
     ),
     # How a log is read.
     Option(
@@ -442,14 +423,14 @@ _TABLE = (
     ),
     Option(
         "format",
-        "parquet, arrow, csv or jsonl (default: found out), or vw-ccb, vw-slates, ubi, ga4, metarank, "
+        "parquet, arrow, csv or jsonl (default: found out), or ubi, ga4, metarank, "
         "open-bandit, kuairand.",
         metavar="NAME",
         group=_LOG,
     ),
     Option(
         "version",
-        "Version of a Delta table, or snapshot of an Iceberg one (default: the newest).",
+        "Version of a Delta table (default: the newest).",
         Kind.WHOLE,
         metavar="N",
         group=_LOG,
@@ -632,7 +613,7 @@ COMMANDS: Final = {
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
         "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
         "events join event within event_time",
-        "sequential practical item_groups target_lists audit weights_out reward_name ranking_name",
+        "sequential practical target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
         "targets segments time columns context unit propensity_kind logger policies where format "
@@ -655,6 +636,7 @@ COMMANDS: Final = {
         keys="top_down seed",
         required=("arm",),
         words={
+            "arm": "Column that says which arm served a row; COLUMN:a=60,b=40 says the planned shares too.",
             "baseline": "The arm that others are compared with (default: the first by name).",
             "sequential": "Intervals that hold at every look at a growing test; shortest at about ROWS "
             "rankings (10000).",
@@ -677,7 +659,7 @@ COMMANDS: Final = {
         "model grade rewards guardrails segments independent_rows columns logger unit where config "
         "out json html",
         "primary level items seed quiet",
-        "path reward_range despite_audit resume",
+        "reward_range despite_audit",
         required=("out",),
         words={
             "out": "JSON file for the certified policy.",

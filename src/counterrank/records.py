@@ -73,7 +73,7 @@ class Record:
         return {
             _key(one): _written(one, value)
             for one in fields(self)
-            if (value := getattr(self, one.name)) or not one.metadata.get("optional")
+            if not _left_out(one, value := getattr(self, one.name))
         }
 
     @classmethod
@@ -148,7 +148,7 @@ class Result:
         """Return what the result says as blocks, from which page, terminal and notebook are made."""
 
     def summary(self) -> str:
-        """Return what the result says in a few sentences, one a line."""
+        """Return what the result says in a few sentences, one per line."""
         return "\n".join(self.document().sentences())
 
     @property
@@ -233,14 +233,14 @@ class RecordResult(Result, Record):
         return super().from_dict(found)
 
 
-def printed(result: object) -> str:
-    """Return what a terminal of 110 columns shows of a result, without colours."""
+def printed(result: object, width: int = 110) -> str:
+    """Return what a terminal of so many columns shows of a result, without colours."""
     import io
 
     from rich.console import Console
 
     stream = io.StringIO()
-    Console(file=stream, width=110, color_system=None).print(result)
+    Console(file=stream, width=width, color_system=None).print(result)
     return stream.getvalue()
 
 
@@ -279,6 +279,10 @@ def _written(one: Field[Any], value: Any) -> Any:
     return plain(value) if rows is None else rows.write(value)
 
 
+def _left_out(one: Field[Any], value: Any) -> bool:
+    return bool(one.metadata.get("optional")) and not value and not isinstance(value, float)
+
+
 def _key(one: Field[Any]) -> str:
     """Return what JSON calls a field: its name, unless Python does not allow that."""
     return str(one.metadata.get("key", one.name))
@@ -300,9 +304,12 @@ def _record(kind: Any, found: Any, where: str) -> Any:
         given, hint = found.get(_key(one)), hints[one.name]
         if (rows := one.metadata.get("rows")) and isinstance(given, list):
             given = rows.read(given)
-        if given is not None or hint in (float, object, Any):
+        needed = one.default is MISSING and one.default_factory is MISSING
+        # A number that is written as null is not known; one that is not written has its default.
+        unknown = hint in (float, object, Any) and (needed or _key(one) in found)
+        if given is not None or unknown:
             read[one.name] = value_of(hint, given, place)
-        elif one.default is MISSING and one.default_factory is MISSING:
+        elif needed:
             origin: Any = get_origin(hint)
             if origin not in _UNIONS:
                 raise _damaged(place, "there")
@@ -339,6 +346,10 @@ def value_of(hint: Any, given: Any, where: str) -> Any:
         return {key: value_of(inner[1], one, f"{where}.{key}") for key, one in whole.items()}
     if isinstance(hint, type) and issubclass(hint, Record):
         return _record(hint, given, where)
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        # A class of its own for a list of records.
+        of_list: Any = hint
+        return of_list(value_of(of_list.__orig_bases__[0], given, where))
     return _scalar(hint, given, where)
 
 

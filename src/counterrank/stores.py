@@ -316,14 +316,6 @@ def read_bytes(path: PathLike) -> bytes:
         return bytes(source.read())
 
 
-def write_bytes(url: str, data: bytes) -> None:
-    """Write an object; stores show it whole or not at all."""
-    system, inside = store_of(url)
-    with clear_errors(url, writing=True):
-        with system.open_output_stream(inside) as out:
-            out.write(data)
-
-
 def upload(source: PathLike, url: str) -> None:
     """Copy a file of this machine to an address."""
     system, inside = store_of(url)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import counterrank as cr
@@ -14,6 +15,7 @@ from counterrank.audit.propensities import MEANING, REPLACEMENT, items_seen, sho
 from counterrank.audit.rows import REWARDS
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
+from counterrank.evaluation.verdict import of_audit
 
 
 def padded(actions: int, seed: int = 0) -> cr.RankingLog:
@@ -239,3 +241,21 @@ def test_a_share_of_the_rows_is_rounded_up_and_an_eighth_where_their_number_is_n
     part = Subject(known, n=None).stretch(known, 10)
     assert part is not None and part.n == 60  # one stretch begins here
     assert Subject(known, n=None).stretch(replace(known, start=60), 10) is None
+
+
+@pytest.mark.parametrize("zeros_too", [False, True])
+def test_missing_rewards_are_counted_and_limit_beside_zeros_of_their_own(zeros_too):
+    """Where clicks alone are logged, a missing one is a zero; beside zeros it is something else."""
+    rng = np.random.default_rng(0)
+    reward = (rng.random((400, 2)) < 0.3).astype(float)
+    missing = (reward == 0) & (rng.random((400, 2)) < 0.2) if zeros_too else reward == 0
+    table = pa.table({
+        "action": rng.integers(3, size=(400, 2)).tolist(),
+        "reward": [[None if m else r for r, m in zip(*row, strict=True)] for row in zip(reward, missing, strict=True)],
+        "propensity": np.full((400, 2), 1 / 3).tolist(),
+    })  # fmt: skip
+    log = cr.RankingLog.from_frame(table, missing_reward="zero")
+    (found,) = [one for one in cr.audit_log(log) if one.code == "rewards"]
+    assert found.status == ("warned" if zeros_too else "passed")
+    assert f"{100 * missing.mean():.1f}" in found.text
+    assert len([one for one in of_audit([found], "new")]) == zeros_too

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.audit.amounts import AMOUNTS
 from counterrank.audit.auditor import audit
+from counterrank.audit.reward_rates import REWARD_RATES
 from counterrank.audit.rewards import LOST_REWARDS
 from counterrank.data.source import MemorySource
 
-CHECKS = ("position", "stretch", "item", "neighbour", "magnitude", "page")
+CHECKS = (LOST_REWARDS, REWARD_RATES, AMOUNTS)
 
 
 def made(seed, n=6000, K=5, A=30, rate=0.15, spread=1.0, amounts=None):
@@ -29,8 +31,7 @@ def made(seed, n=6000, K=5, A=30, rate=0.15, spread=1.0, amounts=None):
 
 def failed(action, reward, **more):
     log = cr.RankingLog(action=action, reward=reward, propensity=np.full(action.shape, 0.2), **more)
-    found = audit(MemorySource(log, threads=1), (), checks=(LOST_REWARDS,))
-    assert [one.check for one in found] == [f"rewards-by-{name}" for name in CHECKS]
+    found = audit(MemorySource(log, threads=1), (), checks=CHECKS)
     return {one.check.removeprefix("rewards-by-") for one in found if one.status == "failed"}
 
 
@@ -155,11 +156,14 @@ def test_batches_of_any_size_count_the_same():
     log = cr.RankingLog(action=action, reward=reward, propensity=np.full(action.shape, 0.2))
     from counterrank.audit.findings import Subject
 
-    subject, check = Subject(log.take(slice(0, 1000)), n=log.n), LOST_REWARDS
-    whole = check.partial(log, subject)
-    pieces = [check.partial(part, subject) for part in log.chunks(700)]
-    joined = sum(pieces[1:], pieces[0])
-    for one, other in ((whole.sums, joined.sums), (whole.parts, joined.parts)):
-        assert one and one.keys() == other.keys()
+    subject = Subject(log.take(slice(0, 1000)), n=log.n)
+    pairs = []
+    for check in (LOST_REWARDS, REWARD_RATES):
+        whole = check.partial(log, subject)
+        pieces = [check.partial(part, subject) for part in log.chunks(700)]
+        joined = sum(pieces[1:], pieces[0])
+        pairs += [(whole.sums, joined.sums), (whole.parts, joined.parts)]
+    for one, other in pairs:
+        assert one.keys() == other.keys()
         for name in one:
             np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-9)

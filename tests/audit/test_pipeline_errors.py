@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import front_page
 from benchmarks.pipeline_errors import ERRORS, SHOPS, Shop, audited, limiting, shop_world
 
 import counterrank as cr
@@ -46,6 +47,37 @@ def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
 )
 def test_an_error_that_the_log_shows_limits_the_verdict(name, code):
     assert code in found_in(name, seed=0)
+
+
+@pytest.mark.parametrize(
+    "name, code",
+    [
+        ("clicks of the row before", "rewards-by-visit"),
+        ("clicks in another order of rows", "rewards-by-visit"),
+        ("below the fold of the app lost", "rewards-by-position"),
+        ("only the first position tracked", "rewards-by-position"),
+        ("app clicks counted twice", "rewards-counted-twice"),
+        ("nights without clicks", "rewards-by-level"),
+        ("robots that click everything, 4 %", "robots"),
+        ("a visit as the unit", "user-column"),
+        ("new scores in another order", "target-scores"),
+        ("tastes drift towards the target", "lift-by-halves"),
+    ],
+)
+def test_errors_of_a_front_page_limit_the_verdict(name, code):
+    (world,) = front_page.pages(name, 8000, [0])
+    assert code in limiting(audited(world))
+
+
+def test_another_temperature_of_a_softmax_is_seen():
+    (world,) = front_page.pages("another temperature", 8000, [1])
+    assert world.logger == "softmax" and "scores" in limiting(audited(world))
+
+
+@pytest.mark.parametrize("kind", front_page.LOGGERS)
+def test_a_healthy_front_page_keeps_its_verdict(kind):
+    page = replace(front_page.FrontPage(rows=6000, K=4, candidates=8), logger=kind)
+    assert limiting(audited(front_page.page_world(page, 3))) == []
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -1,8 +1,6 @@
 """The estimate between the tree's models and the pairs."""
 
-from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +30,7 @@ def test_the_expectation_lies_between_the_two_by_the_share(share, triples):
     ratios = ratios_of(log, "new")
     own = ratios.prefix()
     plain = PairEstimate(np.zeros(LENGTH), 1.0, triples)
-    blend = Blend(share, replace(plain, centre=rng.normal(size=LENGTH)))
+    blend = Blend(share, triples, tuple(rng.normal(size=LENGTH)))
     y, w = blend.contributions(ratios, own, reward)
     expected = (1 - share) * (own * reward).mean(axis=0)
     expected += share * plain.contributions(ratios).mean(axis=0)
@@ -153,12 +151,12 @@ def test_a_saved_tree_keeps_its_share(tmp_path):
         cr.BehaviorTree.load(tmp_path / "tree.json")
 
 
-def test_contributions_are_the_shares_of_both_estimates():
+def test_contributions_are_the_shares_of_both_estimates(monkeypatch):
     """share (m + w (r - m)) + (1 - share) own r, and the same mixture of the weights."""
     w, own, reward = np.array([[2.0, 0.5]]), np.array([[3.0, 4.0]]), np.array([[1.0, 6.0]])
-    pairs = SimpleNamespace(weights=lambda ratios: w.copy(), centre=np.array([2.0, 5.0]))
-    y, weights = Blend(0.25, pairs).contributions(None, own, reward)
-    centre = pairs.centre
+    monkeypatch.setattr(PairEstimate, "weights", lambda self, ratios: w.copy())
+    y, weights = Blend(0.25, 0.0, (2.0, 5.0)).contributions(None, own, reward)
+    centre = np.array([2.0, 5.0])
     np.testing.assert_allclose(y, 0.25 * (centre + w * (reward - centre)) + 0.75 * own * reward)
     np.testing.assert_allclose(weights, 0.25 * w + 0.75 * own)
 

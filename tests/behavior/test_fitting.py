@@ -31,17 +31,8 @@ def test_fitting_a_log_and_its_source_is_the_same(log):
 
 def test_grown_on_a_sample_applied_to_all(log):
     model = fit_source(MemorySource(log), "new", seed=0, rows=2000)
-    assert model.fitted.n_grown == 2000
+    assert model.fitted.rows == 2000
     assert model.weights(log, ratios_of(log, "new")).shape == (log.n, log.K)
-
-
-def test_one_unit_confirms_nothing(log):
-    part = log.take(slice(0, 500))
-    alone = cr.RankingLog(
-        action=part.action, reward=part.reward, propensity=part.propensity, context=part.context,
-        targets=dict(part.targets), unit=np.zeros(500, dtype=int),
-    )  # fmt: skip
-    assert np.isfinite(cr.AIPS().estimate(alone, "new").value)
 
 
 def test_a_tree_that_is_not_fitted_is_fitted_by_the_estimate(log):
@@ -63,12 +54,12 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     ratios = ratios_of(log, "new")
     own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
     blend = tree.fitted.blend
-    pairs = blend.pairs.contributions(ratios).sum(axis=1)
+    pairs = blend.estimate.contributions(ratios).sum(axis=1)
     totals = own + blend.share * (pairs - own)
     assert 0 < blend.share < 1
     assert found.value == pytest.approx(totals.mean(), rel=1e-12)
     rows = pair_rows(ratios, excess(log, "new", ratios))
-    spread = rows.stretched(blend.pairs.triples).sum(axis=1).std()
+    spread = rows.stretched(blend.triples).sum(axis=1).std()
     error = max(totals.std(ddof=1), spread) / np.sqrt(log.n)
     more = rows.triples.sum(axis=1)
     gap = abs(totals.mean() - pairs.mean())

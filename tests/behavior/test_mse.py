@@ -6,9 +6,10 @@ import pytest
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, DirectBias, Oracle, TreeLimits
 from counterrank.behavior.estimates import FEASIBLE, mse_estimate
-from counterrank.behavior.growing import rows_of
-from counterrank.behavior.pasif import odds_scale
+from counterrank.behavior.growing import TreeRows
+from counterrank.behavior.pasif import log_of, odds_scale
 from counterrank.behavior.settings import ORACLE_NOISE_STREAM
+from counterrank.behavior.training import Position
 from counterrank.errors import BehaviorError
 from counterrank.research.simulate import random, true_value
 from counterrank.weights.ratios import ratios_of
@@ -30,16 +31,15 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     data, _ = plan.training_set(log, "new", seed=0)
     tree = log.K - 1
     data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
-    position = data.position(tree, data.is_logged() > 0, n_apply=log.n, seed=0)
+    position = Position.of(data, tree, n_apply=log.n, seed=0)
     objective = mse_estimate(mse).objective(position)
     y = data.y[tree]
-    rows = rows_of(objective, y, data.is_logged(), data.codes)
-    node = np.concatenate([choice, np.zeros(len(y) - len(choice))])
-    places = [np.flatnonzero(node == m) for m in range(len(y[0]))]
-    sums = np.stack([rows._replace(chosen=place).totals() for place in places])
-    channels = objective.goal.channels(sums)
+    rows = TreeRows.of(objective, y, data.codes)
+    places = [np.flatnonzero(choice == m) for m in range(len(y[0]))]
+    sums = np.stack([rows._replace(chosen=place).histogram(99)[0].sum(axis=0) for place in places])
+    channels = objective.channels(sums)
     total = sum(channels[m, m] for m in range(len(y[0])))  # the rows of node m get model m
-    value = objective.goal.score(total)
+    value = objective.score(total)
     return y, float(value), position
 
 
@@ -56,7 +56,7 @@ def own(y, choice):
 def test_pairs(log, choice):
     y, score, position = scored(log, "pairs", choice)
     v = own(y, choice)
-    by_pairs = position.memory.data.by_pairs[:, 2].mean()
+    by_pairs = position.data.pairs.contributions(position.data.ratios)[:, 2].mean()
     assert score == pytest.approx(v.var() / log.n + (v.mean() - by_pairs) ** 2, rel=1e-9)
 
 
@@ -77,15 +77,6 @@ def test_known_values(env, log, choice):
     v = own(y, choice)
     var = v.var() / log.n
     assert score == pytest.approx(var + max(0.0, (v.mean() - truth[2]) ** 2 - var), rel=1e-9)
-
-
-def test_oracle_with_fresh_rows_uses_them_for_the_bias_only(env, log, choice):
-    truth = true_value(env).by_position
-    fresh = env.draw(4000, np.random.default_rng(1)).to_log()
-    y, score, _ = scored(log, Oracle(truth, fresh), choice)
-    v = own(y[: log.n], choice)
-    bias = y[log.n :, 0].mean() - truth[2]  # `scored` puts fresh rows under model 0
-    assert score == pytest.approx(v.var() / log.n + bias**2, rel=1e-9)
 
 
 def test_oracle_noise_scales_the_bias(env, log, choice):
@@ -110,9 +101,9 @@ def test_pasif(log, choice):
 
 def test_pasif_has_the_share_asked_for():
     w = np.random.default_rng(0).lognormal(0, 1, 4000)
-    odds = np.exp(odds_scale(w, 0.15)) * w
+    odds = np.exp(odds_scale(np.log(w), 0.15)) * w
     assert np.mean(odds / (1 + odds)) == pytest.approx(0.15, rel=1e-9)
-    assert odds_scale(np.zeros(4), 0.15) < -50  # no ranking of the target at all
+    assert odds_scale(log_of(np.zeros(4)), 0.15) < -50  # no ranking of the target at all
 
 
 def test_tail_correction_is_the_exact_second_moment(env):

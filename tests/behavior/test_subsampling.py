@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import BehaviorTree, PasIf
+from counterrank.behavior import PasIf
 from counterrank.behavior.pasif import chance, odds_given_part, part_weights
+from counterrank.weights.ratios import ratios_of
 
 TARGET = np.array([0.15, 0.25, 0.6])
 MODELS = cr.candidates(3, ["S", "C", "I"])
@@ -29,19 +30,13 @@ def every_ranking():
     )
 
 
-def rows_of(log):
-    data, _ = BehaviorTree(candidates=MODELS).training_set(log, "new", seed=0)
-    assert [c.name for c in data.candidates] == ["S", "C", "I"]
-    return data.position(0, np.ones(log.n, dtype=bool), n_apply=log.n, seed=0).memory
-
-
 def divided(log, estimate):
     """Return the exact rho (n,) and the weights (K, M, n), without drawing anything."""
-    rows = rows_of(log)
-    scale, odds = estimate.log_odds(rows)
-    return chance(odds), part_weights(
-        scale, rows.ratios, rows.candidates, odds, np.ones(log.n, dtype=bool)
-    )
+    ratios = ratios_of(log, "new")
+    scale, odds = estimate.log_odds(ratios)
+    found = part_weights(scale, ratios, tuple(MODELS), odds)
+    weights = [[found[model.mask[k].tobytes()] for model in MODELS] for k in range(log.K)]
+    return chance(odds), np.array(weights)
 
 
 def means(rho, weight, reward):
@@ -79,14 +74,14 @@ def test_sparse_models_do_the_same_where_they_are_right(every_ranking, estimate)
 
 def test_odds_given_a_part_against_the_average_written_out():
     rng = np.random.default_rng(4)
-    own, rest, out = rng.normal(-2, 2, 300), rng.normal(0, 1.5, 80), np.empty(300)
-    odds_given_part(own, rest, out)
+    own, rest = rng.normal(-2, 2, 300), rng.normal(0, 1.5, 80)
+    out = odds_given_part(own, rest)
     p = chance(own[:, None] + rest)
     np.testing.assert_allclose(out, p.mean(axis=1) / (1 - p).mean(axis=1), rtol=1e-3)
-    odds_given_part(own, np.zeros(5), out)
+    out = odds_given_part(own, np.zeros(5))
     np.testing.assert_allclose(out, np.exp(own), rtol=1e-13)
-    odds_given_part(np.full(3, -1.0), rest, out[:3])  # one value: a table without width
-    assert np.ptp(out[:3]) == 0 and out[0] == pytest.approx(
+    out = odds_given_part(np.full(3, -1.0), rest)  # one value: a table without width
+    assert np.ptp(out) == 0 and out[0] == pytest.approx(
         chance(rest - 1).mean() / (1 - chance(rest - 1)).mean()
     )
 

@@ -5,13 +5,13 @@ import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree
+from counterrank.behavior.forest import SCHEMA, Forest, Node, StoredModel
 from counterrank.behavior.settings import TreeLimits
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.weights.ratios import ratios_of
 
 MODELS = ["S", "I"]
-#: Every split that lowers the objective is kept: what is planted is there to be found.
-SEARCH = {"limits": TreeLimits(prune=0.0, max_depth=3)}
+SEARCH = {"limits": TreeLimits(max_depth=3)}
 
 
 def tree_on(log, **options):
@@ -24,19 +24,12 @@ def test_planted_groups_are_found(make_log):
     log = make_log(60_000, 0)
     tree = tree_on(log, **SEARCH)
     forest = tree.fitted
-    assert (forest.nodes[forest.roots, 0] == 0).all()
-    assert 0.15 < np.median(forest.threshold[forest.roots]) < 0.45
+    roots = [forest.nodes[at] for at in forest.roots]
+    assert all(root.feature == 0 for root in roots)
+    assert 0.15 < np.median([root.threshold for root in roots]) < 0.45
     far = np.abs(log.context[:, 0] - 0.3) > 0.25
     expected = np.where(log.context[:, 0] <= 0.3, 1, 0)
     assert (tree.assign(log.context) == expected[:, None])[far].mean() > 0.9
-
-
-def test_one_model_for_all_positions(make_log):
-    log = make_log(60_000, 1)
-    tree = tree_on(log, per_position=False, **SEARCH)
-    assert tree.assign(log.context).shape == (log.n,)
-    assert tree.fitted.nodes[0, 0] == 0
-    assert 0.2 < tree.fitted.threshold[0] < 0.55
 
 
 def test_missing_values_choose_their_own_side(make_log):
@@ -50,7 +43,7 @@ def test_missing_values_choose_their_own_side(make_log):
 def test_categories_are_found_and_named(make_log):
     # Of 18 other trees 16 found the set.
     log = make_log(60_000, 203, categorical=True)
-    tree = tree_on(log, limits=TreeLimits(prune=0.0, max_depth=2, min_gain=0.0))
+    tree = tree_on(log, limits=TreeLimits(max_depth=2, min_gain=0.0))
     codes = np.zeros((6, 3))
     codes[:, 0] = np.arange(6)
     assert (tree.assign(codes)[:, 0] == [0, 1, 0, 0, 1, 0]).all()
@@ -60,12 +53,27 @@ def test_categories_are_found_and_named(make_log):
     assert tree.assign(np.array([[99.0, 0, 0], [-3.0, 0, 0]])).shape == (2, 3)
 
 
+def test_categories_beyond_those_on_the_left_go_right():
+    """Only codes that no category has go the way of missing values."""
+    split = Node(0, feature=0, left=1, right=2, missing_left=True, left_categories=(0, 1))
+    forest = Forest(
+        SCHEMA, "pairs", 1, ("kind",), (StoredModel("I", ("1",)),) * 2, (0,), (split, Node(0), Node(1)),
+        categories={"kind": ("a", "b", "c", "d")},
+    )  # fmt: skip
+    assert forest.assign([[0.0], [1.0], [2.0], [3.0], [4.0], [np.nan]]).ravel().tolist() == [
+        0, 0, 1, 1, 0, 0,
+    ]  # fmt: skip
+
+
 def test_row_order_does_not_matter(make_log):
     log = make_log(6_000, 4, unit=True)
     order = np.random.default_rng(0).permutation(log.n)
     first, second = tree_on(log), tree_on(log.take(order))
-    np.testing.assert_array_equal(first.fitted.nodes, second.fitted.nodes)
-    np.testing.assert_allclose(first.fitted.threshold, second.fitted.threshold, equal_nan=True)
+    for one, other in zip(first.fitted.nodes, second.fitted.nodes, strict=True):
+        assert (one.feature, one.left, one.right, one.model) == (
+            (other.feature, other.left, other.right, other.model)
+        )
+        np.testing.assert_allclose(one.threshold, other.threshold, equal_nan=True)
     np.testing.assert_array_equal(first.assign(log.context), second.assign(log.context))
 
 
@@ -98,7 +106,7 @@ def test_weights_are_those_of_the_assigned_models(make_log):
     tree = BehaviorTree(candidates=cr.candidates(3, ["S", "C", "I"])).fit(log, "new")
     ratios = ratios_of(log, "new")
     choice = tree.assign(log.context)
-    every = [ratios.masked(c.mask) for c in tree.fitted.candidates]
+    every = [ratios.masked(mask) for mask in tree.fitted.masks]
     expected = np.choose(choice, every)
     np.testing.assert_allclose(tree.weights(log, ratios), expected, rtol=1e-13)
 

@@ -1,20 +1,19 @@
 """Trees in words, tables and pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank.behavior import BehaviorTree, People
-from counterrank.behavior.forest import Forest
-from counterrank.behavior.settings import TreeLimits
+from counterrank.behavior.forest import SCHEMA, Forest, Node, StoredModel
 
 
 @pytest.fixture
 def tree(make_log):
     log = make_log(6_000, 0)
-    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=TreeLimits(prune=0.0)).fit(
-        log, "new"
-    )
+    return BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(log, "new")
 
 
 def test_groups_partition_the_rankings(tree):
@@ -57,33 +56,44 @@ def test_importance_names_the_planted_feature(tree):
     assert sum(importance.values()) == pytest.approx(1)
 
 
+def test_splits_of_a_shuffled_context_are_no_groups(make_log):
+    """The tree may split on it to mix models; the words name no kinds of people."""
+    log = make_log(6_000, 0)
+    rng = np.random.default_rng(0)
+    splits = clear = 0
+    for _ in range(10):
+        mixed = replace(log, context=log.context[rng.permutation(log.n)])
+        tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(mixed, "new")
+        chances = [node.chance for node in tree.fitted.nodes if not node.leaf]
+        splits, clear = splits + len(chances), clear + sum(one <= 0.05 for one in chances)
+        if chances and min(chances) > 0.05:
+            found = tree.describe()
+            assert [one.rule for one in found.people] == ["all rankings"]
+            assert set(found.importance.values()) == {0.0}
+            assert found.notes[-1].startswith(f"groups: 0 of {len(chances)} splits")
+            assert found.notes[-1] in str(tree)
+    assert splits >= 10 and clear <= 0.1 * splits
+
+
 def test_text(tree):
     assert "x_0 <=" in str(tree)
     assert "not fitted" in str(BehaviorTree())
 
 
-def chain(names, splits, sets=()):
-    """Return a forest of one tree whose every right child is split again: (feature, threshold, row
-    of sets + 1).
-    """
-    depth = len(splits)
-    nodes = np.full((2 * depth + 1, 4), -1)
-    nodes[:, 3] = 0
-    threshold = np.full(2 * depth + 1, np.nan)
-    for i, (feature, cut, row) in enumerate(splits):
-        nodes[2 * i] = feature, 2 * i + 1, 2 * i + 2, row
-        threshold[2 * i] = cut
-    model = np.zeros(len(nodes), dtype=np.int64)
+def chain(names, splits):
+    """Return a forest of one tree whose every right child is split again: (feature, threshold, categories)."""
+    nodes = []
+    for i, (feature, cut, categories) in enumerate(splits):
+        split = Node(0, feature=feature, left=2 * i + 1, right=2 * i + 2, threshold=cut)
+        nodes += [replace(split, left_categories=categories), Node(0)]
     return Forest(
-        candidates=tuple(cr.candidates(1, ["I"])), context_names=names, categories={"kind": tuple("abcdef")},
-        roots=np.array([0]), nodes=nodes, threshold=threshold, missing_left=np.zeros(len(nodes), dtype=bool),
-        sets=np.array(sets, dtype=bool).reshape(len(sets), 6), model=model, facts=np.full((len(nodes), 5), np.nan),
-        mse="gl", n_grown=1,
+        SCHEMA, "gl", 1, names, (StoredModel("I", ("1",)),), (0,), (*nodes, Node(0)),
+        categories={"kind": tuple("abcdef")},
     )  # fmt: skip
 
 
 def test_a_feature_that_is_split_again_has_one_interval():
-    tree = BehaviorTree(forest=chain(("x_0", "x_1"), [(0, 0.1, 0), (1, 2.0, 0), (0, 0.4, 0)]))
+    tree = BehaviorTree(forest=chain(("x_0", "x_1"), [(0, 0.1, ()), (1, 2.0, ()), (0, 0.4, ())]))
     rules = [list(group["rules"]) for group in tree.describe()["positions"][0]["groups"]]
     assert rules == [
         ["x_0 <= 0.1"],
@@ -94,8 +104,8 @@ def test_a_feature_that_is_split_again_has_one_interval():
 
 
 def test_a_category_that_is_split_again_has_one_set():
-    sets = [[1, 0, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0]]
-    tree = BehaviorTree(forest=chain(("kind",), [(0, np.nan, 1), (0, np.nan, 2)], sets))
+    splits = [(0, np.nan, (0, 3)), (0, np.nan, (1, 3))]
+    tree = BehaviorTree(forest=chain(("kind",), splits))
     rules = [group["rule"] for group in tree.describe()["positions"][0]["groups"]]
     assert rules == ["kind in {a, d}", "kind in {b}", "kind not in {a, b, d}"]
 
@@ -120,9 +130,7 @@ def test_without_a_split_people_are_all_rankings(make_log):
 
 def test_people_turn_sets_of_categories_the_same_way(make_log):
     log = make_log(60_000, 203, categorical=True)
-    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"]), limits=TreeLimits(prune=0.0)).fit(
-        log, "new"
-    )
+    tree = BehaviorTree(candidates=cr.candidates(3, ["S", "I"])).fit(log, "new")
     sides = {kind["rule"]: np.array(kind["sees"]) for kind in tree.describe()["people"]}
     off = ~np.eye(3, dtype=bool)
     alone = [

@@ -76,7 +76,7 @@ def test_charts_are_drawn_without_a_word_or_a_request(
     shown = show(model)
     # Marks with a size, not just elements: two targets, every kind of chart.
     sizes = shown.page.eval_on_selector_all(
-        ".dot, .curve, .band, .matrix path",
+        ".dot, .curve, .band, .matrix rect",
         "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
     )
     assert len(sizes) > 100
@@ -88,7 +88,6 @@ def test_charts_are_drawn_without_a_word_or_a_request(
         "segments",
         "behavior",
         "weights",
-        "planning",
     ):
         assert shown.page.locator(f"#{name} svg").count() >= 1, name
     assert shown.complaints == [] and shown.requests == []
@@ -267,7 +266,7 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
-    assert page.locator("#planning .plot-area").first.is_visible()
+    assert page.locator("#order .plot-area").first.is_visible()
     whole = page.pdf(format="A4")
     page.eval_on_selector_all("details.more", "all => all.forEach(one => { one.open = false; })")
     summary = page.pdf(format="A4")

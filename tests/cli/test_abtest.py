@@ -76,7 +76,7 @@ def test_results_are_listed_with_their_page(counterrank, written, tmp_path):
     "arguments, said",
     [
         (("--arm=variant",), "say how it ranks by them"),
-        (("--arm=reward", *POLICIES), "one value a ranking"),
+        (("--arm=reward", *POLICIES), "one value per ranking"),
         (("--arm=arm", *POLICIES), "there is no column 'arm'"),
         (("--arm=variant", "--baseline=none", *POLICIES), "no arm 'none' to compare with"),
         (("--arm=variant", "--policy=old=plackett-luce", "--policy=new=top"), "arm 'new' gives"),

@@ -69,14 +69,3 @@ def test_bad_candidates_are_one_message(counterrank, simulated, tmp_path, conten
 def test_an_unknown_objective_is_one_message(counterrank, simulated):
     done = counterrank("evaluate", simulated, "--target", "new", "--behavior-mse", "gl")
     assert done.code == 2 and "there is no MSE estimate 'gl'" in done.err
-
-
-def test_groups_of_items(counterrank, simulated, tmp_path):
-    (tmp_path / "items.csv").write_text("item,kind\n0,a\n1,b\n2,b\n")
-    found = evaluated(
-        counterrank, simulated, "--items", "items.csv", "--config", "item_groups=kind"
-    )
-    assert any("groups of items" in flag for flag in found["estimates"][0]["flags"])
-    assert found["provenance"]["options"]["item_groups"] == ["kind"]
-    done = counterrank("evaluate", simulated, "--target", "new", "--config", "item_groups=kind")
-    assert done.code == 2 and "give it with --items FILE" in done.err

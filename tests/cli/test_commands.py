@@ -289,7 +289,7 @@ def test_advice_is_given_in_the_words_of_the_command_line(counterrank, tmp_path)
 
 def test_the_help_of_evaluate_tells_of_the_long_format(counterrank):
     told = " ".join(counterrank("evaluate", "--help").out.split())
-    assert "the long format, one row a position with columns ranking and position" in told
+    assert "the long format, one row per position with columns ranking and position" in told
 
 
 def test_check_advises_in_options_not_in_python(counterrank, tmp_path: Path):

@@ -125,15 +125,6 @@ def test_an_onnx_name_is_refused_before_the_work(counterrank, logs, tmp_path):
     assert len(result.err.strip().splitlines()) == 1 and list(tmp_path.iterdir()) == []
 
 
-def test_the_plackett_luce_path_reads_probabilities_alone(counterrank, logs, tmp_path):
-    result = counterrank(
-        "learn", "--independent-rows", logs / "bare.parquet", "--out", "p.json", "--json", "l.json",
-        "--config", "path=plackett-luce", "--config", "propensity_kind=prefix",
-    )  # fmt: skip
-    assert result.code in (0, 1), result.err
-    assert json.loads((tmp_path / "l.json").read_text())["kind"] == "plackett-luce"
-
-
 def test_without_units_nothing_is_certified_and_the_remedy_is_named(counterrank, logs):
     found = counterrank(
         "learn", logs / "good.parquet", "--out", "p.json", "--json", "l.json", "--quiet"

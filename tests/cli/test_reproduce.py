@@ -7,14 +7,14 @@ import pytest
     ("line", "told"),
     [
         (["toy", "--estimators", "ips"], "figure 'toy' has no estimators to choose from"),
-        (["data-size", "--estimators", "aips (oracle, split on length)"], "'length' is no column"),
+        (["data-size", "--estimators", "aips (oracle, large)"], "there is no MSE estimate"),
         (["data-size", "--estimators", "nothing"], "there is no estimator 'nothing'"),
         (["data-size", "--with", "json:dumps"], "'json:dumps' is a function, not a counterrank"),
         (["data-size", "--with", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
         (["data-size", "--behavior-mse", "best"], "there is no MSE estimate 'best'"),
         (["data-size", "--behavior-candidates", "no.json"], "neither a set (default"),
-        (["real-world", "--log", "no.csv"], "neither the columns of search"),
-        (["real-world", "--log", "gone.csv"], "cannot be read as CSV"),
+        (["real-world", "--log", "no.csv"], "--log goes with the figure real-world, twice"),
+        (["real-world", "--log", "no.csv", "--log", "no.csv"], "no.csv"),
         (["toy", "--log", "no.csv"], "--log goes with the figure real-world"),
     ],
 )

@@ -52,6 +52,22 @@ def test_a_log_without_context_has_no_columns():
     assert context_columns(log).shape == (3, 0)
 
 
+def test_the_loggers_distributions_of_few_items_stand_for_a_missing_context():
+    even = cr.Propensity("factored", np.full((2, 1), 0.5))
+    whole = np.array([[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]])
+    log = cr.RankingLog(
+        action=np.zeros((2, 1), int), reward=np.ones((2, 1)), propensity=even, dists={"propensity": whole}
+    )  # fmt: skip
+    expected = [np.log([0.5, 0.5]), np.log([4.0, 1e-6 / 0.2])]
+    np.testing.assert_allclose(context_columns(log), expected)
+    by_position = log.changed(dists={"propensity": np.stack([whole, whole[:, [0, 2, 1]]], axis=1)})
+    assert context_columns(by_position)[1].tolist() == [np.log(2.0), np.log(2.0)]
+    many = np.full((2, MOST_LABELS + 1), 1 / (MOST_LABELS + 1))
+    assert context_columns(log.changed(dists={"propensity": many})).shape == (2, 0)
+    known = log.changed(context=np.zeros((2, 1)), context_names=("x",))
+    assert context_columns(known).tolist() == [[0.0], [0.0]]
+
+
 def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
     def log(x):
         half = np.full((len(x), 1), 0.5)

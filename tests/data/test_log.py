@@ -76,7 +76,7 @@ def test_bad_values_name_row_position_value_and_remedy(change, words):
         ),
         ({"reward": [["a"] * 3] * 3}, "reward must hold numbers"),
         ({"propensity": [[0.5, 0.5]] * 3}, r"shape \(3, 2\), the log needs \(3, 3\)"),
-        ({"action": [0, 1, 2]}, r"one row a ranking; got an array of shape \(3,\)"),
+        ({"action": [0, 1, 2]}, r"one row per ranking; got an array of shape \(3,\)"),
         ({"action": np.empty((0, 3))}, "the log is empty"),
         ({"action": [["x", "y", "z"]] * 3}, "action must hold integer ids"),
         ({"context": [[1.0], [2.0]]}, r"context must be \(3, d\)"),

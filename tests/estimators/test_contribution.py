@@ -8,8 +8,7 @@ from tests.estimators.dozen_rows import ACTION, ALPHA, LOG, P0, P1, REWARD, RHO,
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.clip import _Rows as Rows
-from counterrank.estimators.clip import rows_of
+from counterrank.estimators.clip import limit_for
 from counterrank.estimators.doubly_robust import DM
 
 
@@ -82,5 +81,6 @@ def test_rows_are_counted_where_they_are_not_known():
     class Unknown(MemorySource):
         n = None
 
-    assert rows_of(Unknown(LOG, threads=1)) == N == rows_of(MemorySource(LOG, threads=1))
-    assert (Rows(2) + Rows(3)).count == 5
+    known = MemorySource(LOG, threads=1)
+    assert limit_for(Unknown(LOG, threads=1), None) == N**0.5 == limit_for(known, None)
+    assert limit_for(known, 2.0) == 2.0

@@ -131,7 +131,11 @@ class Paid(AmountModel):
 
 
 def test_the_volume_of_amounts_is_clicks_at_the_mean_amount_of_their_place(log):
-    paid = Paid(Sum(1.0), lambda rankings, fold: np.full(rankings.item.shape, 7.0))
+    class Seven:
+        def expected(self, rankings, fold):
+            return np.full(rankings.item.shape, 7.0)
+
+    paid = Paid(Sum(1.0), Seven())
     drawn = Predictions((paid,), np.ones(1), draws=2, seed=0, worth=np.array([2.0, 5.0]))
     look = drawn.predict(View(log, "new"))
     # The first place goes from item 0 to 2, which is two clicks more; the second stays.

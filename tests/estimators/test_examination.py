@@ -9,16 +9,14 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, CounterrankError, EstimatorError, PropensityError
+from counterrank.errors import ConfigError, EstimatorError, PropensityError
 from counterrank.estimators import (
     ClickHistory,
-    Interpolated,
     PositionBased,
-    View,
     Workspace,
     read_position_curve,
 )
-from counterrank.estimators.examination import Examined, curve_error, position_based
+from counterrank.estimators.examination import Examined, curve_error, drawn, position_based
 from counterrank.policies import (
     Candidates,
     Deterministic,
@@ -101,8 +99,8 @@ def test_the_target_shows_rankings_as_long_as_the_logged_ones():
     for estimator in (PositionBased(), ClickHistory()):
         found = estimator.estimate(log, "new")
         assert abs(found.value - reward.sum(axis=1).mean()) < 4 * found.stderr
-        plan = estimator.plan(Workspace(MemorySource(log, threads=1), "new"))
-        assert ((plan.drawn(log) >= 0).sum(axis=2) == log.lengths[:, None]).all()
+        workspace = Workspace(MemorySource(log, threads=1), "new")
+        assert ((drawn(workspace, log) >= 0).sum(axis=2) == log.lengths[:, None]).all()
 
 
 def test_a_given_curve_is_used_and_read_from_files(tmp_path):
@@ -232,46 +230,11 @@ def test_position_matrix_agrees_with_enumeration():
     assert (position_matrix(policy, short)[:, 2] == 0).all()
 
 
-@pytest.mark.parametrize("width", [1, 2, 3])
-def test_windows_are_exact_where_examination_holds_within_them(width):
-    """Every ranking in proportion to its probability: the weighted mean of contributions is the
-    value.
-    """
-    rng = np.random.default_rng(9)
-    items, logger, joint = all_rankings(rng.normal(size=4), 3)
-    target = PlackettLuce(np.tile(rng.normal(size=4), (len(items), 1)))
-    theta, window = np.array([1.0, 0.5, 0.3]), np.arange(3) // width
-    relevance = rng.random((4, int(window.max()) + 1))  # any by window, common within it
-    reward = theta * relevance[items, window]
-    log = cr.RankingLog(action=items, reward=reward, propensity=logger, targets={"new": target})
-    estimator = Interpolated(width=width, position_curve=theta)
-    plan = estimator.plan(Workspace(MemorySource(log), "new"))
-    plan.curve = theta
-    y, w = plan.contributions(View(log, "new"))
-    value = np.exp(target.prefix_log_prob(items)[:, -1]) @ reward
-    np.testing.assert_allclose(joint @ y, value, rtol=1e-9)
-    if width == 1:
-        np.testing.assert_allclose(
-            y.sum(axis=1).mean(), cr.IIPS().estimate(log, "new").value, rtol=1e-9
-        )
-
-
-def test_windows_need_marginals_of_both():
-    items, logger, _ = all_rankings(np.zeros(3), 2)
-    log = cr.RankingLog(
-        action=items, reward=np.ones((6, 2)), propensity=logger, targets={"new": logger}
-    )
-    with pytest.raises(ConfigError, match="at least one position"):
-        Interpolated(width=0).estimate(log, "new")
-    with pytest.raises(CounterrankError, match="which target cannot give"):
-        Interpolated().estimate(log, np.full((6, 2), 0.3))
-
-
 def test_a_curve_on_the_command_line_goes_to_those_that_take_one():
     from counterrank.estimators.registry import with_position_curve
 
     assert with_position_curve("ips", None) == "ips"
-    made = with_position_curve("pbm, ips,interpol", "curve.json")
+    made = with_position_curve("pbm, ips,click-model", "curve.json")
     assert [getattr(one, "position_curve", one) for one in made] == [
         "curve.json",
         "ips",

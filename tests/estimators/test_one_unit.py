@@ -37,7 +37,7 @@ def log_of(n: int, *, units: int | None = None, seed: int = 0) -> cr.RankingLog:
 
 
 #: They ask for the rankings a target would show, or for chances at other positions.
-NEED_SCORES = ("pbm", "click-model", "interpol")
+NEED_SCORES = ("pbm", "click-model")
 LOGS = {"one ranking": log_of(1), "one user": log_of(7, units=1)}
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError
-from counterrank.evaluation.arms import Number, Pair
+from counterrank.evaluation.arms import Pair
+from counterrank.statistics import Number, critical_value
 
 POLICIES = {"control": np.array([0.5, 0.3, 0.2]), "bold": np.array([0.2, 0.3, 0.5])}
 #: Expected reward of an item at any position.
@@ -41,17 +42,17 @@ def history(seed: int, n: int = 400, shift: float = 0.0, policies=POLICIES) -> c
 def test_every_arm_is_predicted_from_each_other_and_held_against_what_it_earned():
     log = history(1)
     result = cr.validate(log, "arm", estimators="iips")
-    assert [(pair.source, pair.arm) for pair in result.pairs] == [
+    assert [(pair.source, pair.to) for pair in result.pairs] == [
         ("bold", "control"),
         ("control", "bold"),
     ]
     for pair in result.pairs:
         own = log.where(log.columns["arm"] == pair.source)
-        alone = cr.IIPS().estimate(own, pair.arm)
-        assert pair.estimate.value == pytest.approx(alone.value, rel=1e-12)
-        totals = log.reward[log.columns["arm"] == pair.arm].sum(axis=1)
-        assert pair.earned.value == pytest.approx(totals.mean(), rel=1e-12)
-        assert pair.earned.stderr == pytest.approx(
+        alone = cr.IIPS().estimate(own, pair.to)
+        assert pair.predicted == pytest.approx(alone.value, rel=1e-12)
+        totals = log.reward[log.columns["arm"] == pair.to].sum(axis=1)
+        assert pair.earned == pytest.approx(totals.mean(), rel=1e-12)
+        assert pair.earned_stderr == pytest.approx(
             totals.std(ddof=1) / math.sqrt(len(totals)), rel=1e-12
         )
     assert "intervals contained" in result._repr_html_() and "sandbox=" in result._repr_html_()
@@ -67,8 +68,15 @@ def test_every_arm_is_predicted_from_each_other_and_held_against_what_it_earned(
         "earned_stderr",
         "covered",
     }
-    assert found["summary"]["bias"] == pytest.approx(np.mean([pair.error for pair in result.pairs]))
+    assert found["summary"]["bias"] == pytest.approx(
+        np.mean([pair.predicted - pair.earned for pair in result.pairs])
+    )
     assert json.loads(result.to_json()) == found
+
+
+def z_of(found):
+    half = (found.bias_high - found.bias_low) / 2
+    return found.bias / (half / critical_value(found.level))
 
 
 def test_the_variance_of_the_mean_error_is_that_of_repeated_histories():
@@ -76,8 +84,9 @@ def test_the_variance_of_the_mean_error_is_that_of_repeated_histories():
 
     |mean| < 4.5 / sqrt(80) and the chi-square of 80 inside its 1e-5 tails: false alarms below 3e-5.
     """
-    z = np.array([(found := cr.validate(history(seed), "arm", estimators="ips")).bias / found.bias_stderr
-                  for seed in range(80)])  # fmt: skip
+    z = np.array(
+        [z_of(cr.validate(history(seed), "arm", estimators="ips").agreement) for seed in range(80)]
+    )
     assert abs(z.mean()) < 4.5 / math.sqrt(80)
     assert 35 < (z**2).sum() < 145
 
@@ -87,17 +96,19 @@ def test_three_arms_share_rows_and_their_covariance_counts():
     move together.
     """
     three = {**POLICIES, "bolder": np.array([0.18, 0.3, 0.52])}
-    z = np.array([(found := cr.validate(history(seed, policies=three), "arm", estimators="ips")).bias
-                  / found.bias_stderr for seed in range(60)])  # fmt: skip
+    z = np.array(
+        [
+            z_of(cr.validate(history(seed, policies=three), "arm", estimators="ips").agreement)
+            for seed in range(60)
+        ]
+    )
     assert 22 < (z**2).sum() < 120
 
 
 def test_a_constant_bias_is_found():
     found = cr.validate(history(3, n=3000, shift=0.08), "arm", estimators="iips")
-    by = {pair.arm: pair for pair in found.pairs}
-    assert (
-        by["bold"].error < 0 < by["control"].error
-    )  # what helps one arm hurts its prediction of the other
+    by = {pair.to: pair.predicted - pair.earned for pair in found.pairs}
+    assert by["bold"] < 0 < by["control"]  # what helps one arm hurts its prediction of the other
     biased = history(4, n=3000)
     object.__setattr__(
         biased, "propensity", cr.Propensity("factored", biased.propensity.values * 0.9)
@@ -112,9 +123,8 @@ def test_an_outcome_that_is_noisy_widens_what_counts_as_held():
     estimate = cr.IIPS().estimate(log.where(log.columns["arm"] == "bold"), "control")
     low, high = estimate.interval()
     outside = high + 0.5 * (high - low)
-    base = Number(1.0, 0.01)
-    exact = Pair("bold", "control", estimate, Number(outside, 0.0), base, "reliable")
-    noisy = Pair("bold", "control", estimate, Number(outside, high - low), base, "reliable")
+    exact = Pair.of("bold", estimate, Number(outside, 0.0), 1.0, "reliable")
+    noisy = Pair.of("bold", estimate, Number(outside, high - low), 1.0, "reliable")
     assert exact.covered is False and noisy.covered is True
 
 
@@ -132,7 +142,7 @@ def test_units_count_in_what_was_earned():
     )
     once, often = (cr.validate(one, "arm", estimators="iips") for one in (log, repeated))
     for a, b in zip(once.pairs, often.pairs, strict=True):
-        assert b.earned.stderr == pytest.approx(a.earned.stderr, rel=0.2)  # 1,024 buckets of units
+        assert b.earned_stderr == pytest.approx(a.earned_stderr, rel=0.2)  # 1,024 buckets of units
 
 
 @pytest.mark.parametrize(

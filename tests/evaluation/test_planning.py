@@ -2,18 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.data.log import LOGGING
-from counterrank.estimators import parse
-from counterrank.evaluation.exploration import (
-    combined,
-    detectable,
-    plan_for,
-    second_moments,
-    stderr_ratios,
-)
+from counterrank.evaluation.exploration import detectable, plan_for
 from counterrank.statistics import bias_aware_half
 
 
@@ -107,75 +98,6 @@ def test_a_log_that_earned_nothing_has_no_relative_plan():
     assert plan.ab_rows is None and plan.rows_for == () and np.isnan(plan.detectable_relative)
 
 
-@pytest.mark.parametrize("name", ["ips", "rips", "iips", "order-2", "order-3"])
-def test_second_moments_of_weights_are_exact(name):
-    """E[w_k^2] by enumeration of all rankings of 3 positions and 3 items, to 1e-12."""
-    rng = np.random.default_rng(2)
-    p0, p1 = (rng.dirichlet(np.ones(3), size=3) for _ in range(2))  # (K, A)
-    grid = np.stack(np.meshgrid(*[np.arange(3)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    chance = np.prod([p0[k, grid[:, k]] for k in range(3)], axis=0)
-    rho = np.stack([p1[k, grid[:, k]] / p0[k, grid[:, k]] for k in range(3)], axis=1)
-    v = rho - 1
-    others = [[1, 2], [0, 2], [0, 1]]
-    second = [rho[:, k] * (1 + v[:, o].sum(axis=1)) for k, o in enumerate(others)]
-    weights = {
-        "ips": [rho.prod(axis=1)] * 3,
-        "rips": [rho[:, : k + 1].prod(axis=1) for k in range(3)],
-        "iips": [rho[:, k] for k in range(3)],
-        "order-2": second,
-        "order-3": [second[k] + rho[:, k] * v[:, o].prod(axis=1) for k, o in enumerate(others)],
-    }[name]
-    s = (p1**2 / p0).sum(axis=1)[None]  # (1, K)
-    expected = [float(chance @ w**2) for w in weights]
-    np.testing.assert_allclose(combined(s, name, parse(name).order)[0], expected, rtol=1e-12)
-
-
-def test_logged_numbers_alone_give_the_same_moments_on_average():
-    """Importance weighting replaces the sum over items; 20,000 rows agree within 4 standard errors."""
-    log = gentle_log(20_000, shift=1.0)
-    bare = cr.RankingLog(
-        action=log.action, reward=log.reward, propensity=log.propensity, targets=log.targets
-    )
-    for epsilon in (0.0, 0.2):
-        exact, sampled = second_moments(log, "new", epsilon), second_moments(bare, "new", epsilon)
-        assert exact is not None and sampled is not None
-        error = (sampled - exact).std(axis=0) / np.sqrt(log.n)
-        assert (np.abs((sampled - exact).mean(axis=0)) < 4 * error).all()
-
-
-def test_predicted_gain_of_exploration_comes_true():
-    """A peaked logger, then the same mixed with uniform choice: the stderr falls as predicted,
-    within 15 %.
-    """
-    rng = np.random.default_rng(3)
-    n, K = 40_000, 3
-    p0, p1 = np.array([0.9, 0.08, 0.02]), np.array([0.2, 0.3, 0.5])
-
-    def stderr(b):
-        action = rng.choice(3, size=(n, K), p=b)
-        log = cr.RankingLog(
-            action=action, reward=np.ones((n, K)) + 0.1 * rng.normal(size=(n, K)), propensity=b[action],
-            targets={"new": cr.Propensity("factored", p1[action])},
-            dists={LOGGING: np.tile(b, (n, 1)), "new": np.tile(p1, (n, 1))},
-        )  # fmt: skip
-        return cr.IIPS().estimate(log, "new").stderr, stderr_ratios(log, "new", "iips")
-
-    today, curve = stderr(p0)
-    mixed, _ = stderr(0.8 * p0 + 0.2 / 3)
-    predicted = next(row["stderr_ratio"] for row in curve if row["epsilon"] == 0.2)
-    assert predicted < 0.7
-    assert mixed / today == pytest.approx(predicted, rel=0.15)
-
-
-def test_a_ranking_policy_has_no_exploration_curve():
-    log = gentle_log(50)
-    joint = cr.RankingLog(
-        action=log.action, reward=log.reward, propensity=cr.Propensity("joint", np.full(50, 0.1)),
-        targets={"new": cr.Propensity("joint", np.full(50, 0.1))},
-    )  # fmt: skip
-    assert stderr_ratios(joint, "new", "ips") == ()
-
-
 def test_the_plan_is_that_of_the_recommended_interval(gentle):
     result = cr.evaluate(gentle, estimators=["auto"], audit=False)
     found, plan = result.estimate("new"), result.planning["new"]
@@ -196,9 +118,7 @@ def test_planning_is_part_of_the_result(gentle):
         "ab_rows",
         "rows_for",
         "allowance_relative",
-        "exploration",
     } == set(result)
-    assert result["exploration"][0] == {"epsilon": 0.0, "stderr_ratio": 1.0}
 
 
 def test_plans_name_no_absurd_numbers():

@@ -169,7 +169,7 @@ def test_what_fits_to_rows_is_refused():
     for call in (
         lambda: cr.validate(log, "device"),
         lambda: cr.learn(log),
-        lambda: cr.evaluate(log, estimators=["ips"], estimate_propensity="frequency:device"),
+        lambda: cr.evaluate(log, estimators=["ips"], estimate_propensity="by-list:device"),
     ):
         with pytest.raises(CounterrankError, match="weights of rows"):
             call()

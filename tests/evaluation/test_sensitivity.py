@@ -100,7 +100,7 @@ def test_the_cut_at_the_bound_itself_is_the_best_of_all(negative: bool) -> None:
         weight = rng.exponential(size=40) - (0.2 if negative else 0.0)
         found = cuts(weight, rng.integers(0, 6, 40) - 2.0)
         for gamma in (1.0, 1.1, 1.5, 2.0):
-            if float(found.total[0, 0] / gamma + gamma * found.total[1, 0]) <= 0:
+            if found.positive / gamma + gamma * found.negative <= 0:
                 assert found.bound(gamma, upper=True) == np.inf == -found.bound(gamma, upper=False)
                 continue
             above = gamma * found.enlarged + found.shrunk / gamma

@@ -165,8 +165,7 @@ def test_a_narrow_terminal_shows_the_targets_that_count_and_cuts_no_number(plan,
 def test_the_chart_of_a_plan_is_in_per_cent_and_says_what_it_leaves_out(plan):
     (figure,) = plan.document().figures("plan")
     drawn = figure.drawing
-    assert all("%" in name for _, name in drawn.frame.named_x_ticks())
-    assert all("%" in name for name in drawn.frame.y_names(drawn.frame.y.ticks()))
+    assert all("%" in name for axis in (drawn.x, drawn.y) for _, name in axis.named_ticks())
     said = "are in the table only"
     assert (said in plan.to_html()) == any(one.cost.value <= 0 for one in plan.options)
     gains = replace(plan.choice, cost=replace(plan.choice.cost, value=-0.01))

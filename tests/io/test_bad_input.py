@@ -131,7 +131,7 @@ CASES = {
     "list as context": (
         {**GOOD, "tags": [["a"], ["b"], ["c"]]},
         {"context": "tags"},
-        ["'tags'", "one value a ranking"],
+        ["'tags'", "one value per ranking"],
     ),
     "missing unit value": ({**GOOD, "unit": ["a", None, "b"]}, {}, ["unit", "row 1"]),
     "gap in numbered": (
@@ -169,12 +169,12 @@ CASES = {
     "context within a ranking": (
         {**LONG, "x_a": [1, 2, 3, 3]},
         {},
-        ["row 1", "'x_a' is 2", "one value a ranking"],
+        ["row 1", "'x_a' is 2", "one value per ranking"],
     ),
     "joint that differs": (
         {**GOOD},
         {"propensity_kind": "joint"},
-        ["row 1", "one number a ranking"],
+        ["row 1", "one number per ranking"],
     ),
     "dist sums": (
         {**GOOD, "propensity_dist": [[0.5, 0.5], [0.5, 0.4], [1, 0]]},

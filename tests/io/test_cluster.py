@@ -1,10 +1,21 @@
 """What a worker does with a partition, without a cluster."""
 
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
-from counterrank.io import ReadOptions, Survey, resolve
-from counterrank.io.cluster import ROWS_OF_A_PARTITION, _sum_of_frame, frame_batches
+from counterrank.io import ReadOptions, Survey, resolve, scan_log
+from counterrank.io.cluster import (
+    ROWS_OF_A_PARTITION,
+    Work,
+    _sum_of_frame,
+    _sum_of_part,
+    frame_batches,
+    outcome_of,
+)
 
 
 def test_rows_of_a_partition_are_numbered_from_its_own_start():
@@ -30,3 +41,12 @@ def test_rows_of_a_partition_are_numbered_from_its_own_start():
     assert not np.array_equal(other.bucket, again.bucket)
     pieces = iter([table.slice(0, 3), table.slice(3)])
     assert _sum_of_frame(spec, lambda batch: batch.n, 2, pieces) == (5, 5)
+
+
+def test_a_worker_that_does_not_reach_what_was_made_of_a_file_says_so(kit, tmp_path):
+    files = scan_log(kit.write(kit.make(n=5), tmp_path / "log.csv"), targets="new")
+    work = Work(partial(_sum_of_part, files, attrgetter("n")))
+    assert outcome_of(work, 0, iter(())).rows == 5
+    Path(files.parts[0].file.path).unlink()
+    problem = outcome_of(work, 0, iter(())).problem
+    assert "this worker does not reach" in problem and "log.csv" in problem and "TMPDIR" in problem

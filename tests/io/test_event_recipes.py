@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from counterrank.cli.main import main
 
-PAGE = Path(__file__).parents[2] / "docs/howto/events.md"
-JOBS = re.findall(r"## (\w+)\n.*?```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs/howto/get-data-in.md"
+JOBS = re.findall(r"\*\*(\w+)\.\*\* .*?```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 
 
 def snowplow(folder):

@@ -26,7 +26,7 @@ def _load():
 
 
 fuzz = _load()
-NAMES = ["log.parquet", "plain.parquet", "log.feather", "log.csv", "log.jsonl", "log.vw-ccb", "log.vw-slates",
+NAMES = ["log.parquet", "plain.parquet", "log.feather", "log.csv", "log.jsonl",
          "command.toml", "tree.json", "luce.npz", "mixture.npz"]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def test_deeply_nested_json_is_refused_and_does_not_crash(tmp_path, opening, clo
     good = b'{"action": [0], "reward": [1], "propensity": [0.5]}\n'
     path.write_bytes(good + b'{"action": ' + opening * 100_000 + b"1" + closing * 100_000 + b"}\n")
     for read in (read_log, scan_log):
-        with pytest.raises(LogError, match=r"deep.jsonl, line 2: .* nested more than 64 deep"):
+        with pytest.raises(LogError, match=r"deep.jsonl is not valid JSON Lines: .*depth"):
             read(path)
 
 
@@ -225,12 +225,10 @@ def test_thousands_of_unused_columns_are_not_read(tmp_path, monkeypatch):
     width = 3000
     more = {f"f{j}_1": pa.array([0.1, 0.2]) for j in range(width)}
     pq.write_table(pa.table({**GOOD, **more, "device": ["a", "b"]}), tmp_path / "log.parquet")
-    seen = []
+    seen, original = [], tables.read_table
     monkeypatch.setattr(
-        tables, "_parquet", lambda file, columns: seen.append(columns) or original(file, columns)
+        tables, "read_table", lambda file, columns: seen.append(columns) or original(file, columns)
     )
-    original = tables._READ["parquet"]
-    monkeypatch.setitem(tables._READ, "parquet", tables._parquet)
     log = read_log(tmp_path / "log.parquet", targets=(), keep="device")
     assert len(seen[0]) == 3 + 100 + 1 and log.columns["device"].tolist() == ["a", "b"]
     assert scan_log(tmp_path / "log.parquet").spec.columns == ("action", "reward", "propensity")
@@ -304,19 +302,20 @@ def test_an_object_of_many_keys_is_refused_before_it_is_parsed(tmp_path):
 
 
 def test_lines_of_many_different_keys_end(tmp_path):
-    """Arrow's parser takes lines x keys of time: 60,000 of each took more than ten minutes."""
+    """A parser may take lines x keys of time: 60,000 of each took more than ten minutes."""
     row = {"action": [0], "reward": [1.0], "propensity": [0.5]}
     path = tmp_path / "sparse.jsonl"
 
     def write(count, more):
         path.write_text("".join(json.dumps(row | more(i)) + "\n" for i in range(count)))
 
-    for more in (lambda i: {f"k{i}": 1}, lambda i: {"by_id": {f"k{i}": 1}}):
-        write(20_500, more)
-        for read in (read_log, scan_log):
-            with pytest.raises(LogError, match="its objects have more than 20,000 different keys"):
-                read(path)
-    # Fewer are read, some lines at a time; what only looks like keys in a text is none.
+    write(20_500, lambda i: {f"k{i}": 1})
+    for read in (read_log, scan_log):
+        with pytest.raises(LogError, match="its objects have more than 20,000 different keys"):
+            read(path)
+    # Fewer are read; keys inside an object are a map, and what only looks like keys in a text is none.
+    write(20_500, lambda i: {"by_id": {f"k{i}": 1}})
+    assert both(path).n == 20_500
     write(4_000, lambda i: {f"k{i}": 1})
     assert read_log(path, segments=["k7"]).n == 4_000
     write(21_000, lambda i: {"text": json.dumps({f"k{i}": 1})})

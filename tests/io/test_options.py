@@ -69,7 +69,7 @@ def test_mapped_distributions():
         ({"columns": {"action": 3}}, "must be a column name"),
         ({"columns": [1]}, "must map names"),
         ({"context": 3}, "must be column names"),
-        ({"position_weights": 3}, "one number a position"),
+        ({"position_weights": 3}, "one number per position"),
         ({"missing_reward": "drop"}, "'error' or 'zero'"),
         ({"require_propensity": "yes"}, "true or false"),
         ({"propensity_kind": 3}, "must be a text"),

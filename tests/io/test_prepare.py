@@ -1,4 +1,4 @@
-"""Tables in any order, of any format and in many files become one row a ranking."""
+"""Tables in any order, of any format and in many files become one row per ranking."""
 
 import tempfile
 

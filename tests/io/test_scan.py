@@ -287,7 +287,7 @@ def test_position_weights(kit, tmp_path):
 
 def test_adapters_do_not_stream(tmp_path):
     with pytest.raises(ConfigError, match="read whole"):
-        scan_log(tmp_path / "x", format="vw-ccb")
+        scan_log(tmp_path / "x", format="ubi")
 
 
 def test_few_batches_are_alive_at_a_time(many_parts):
@@ -327,7 +327,7 @@ def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
 
 
 def test_samples_of_wide_rankings_are_bounded():
-    """129 features of 200 candidates are 26,000 numbers a ranking: 2,400 of them are half a GB."""
+    """129 features of 200 candidates are 26,000 numbers per ranking: 2,400 of them are half a GB."""
     features = tuple(Field((f"z_{j}",), "list") for j in range(129))
     wide = CandidateSpec(items=Field(("candidates",), "list"), features=features, count=200)
     narrow = LogSpec(layout="list", fields={"action": Field(("action",), "list")}, K=10)

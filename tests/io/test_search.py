@@ -297,10 +297,10 @@ def test_lists_beside_ids_and_streams(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("x", 1, "a"), ("x", 3, "b")], "row 1: rank 3 of the query 'x' leaves a gap"),
-        ([("x", 1, "a"), ("x", 1, "b")], "row 1: rank 1 of the query 'x' leaves a gap or stands twice"),
-        ([("x", 2, "a"), ("x", 3, "b")], "row 0: rank 2 of the query 'x'"),
-        ([("x", 1, "a"), ("x", 2, "a")], "row 1: the document a stands twice in one list"),
+        ([("x", 1, "a"), ("x", 3, "b")], "ranking 'x' has position 3 but not 2 .row 1"),
+        ([("x", 1, "a"), ("x", 1, "b")], "ranking 'x' has position 1 twice .rows 0 and 1"),
+        ([("x", 2, "a"), ("x", 3, "b")], "ranking 'x' has position 2 but not 1 .row 0"),
+        ([("x", 1, "a"), ("x", 2, "a")], "the document a stands twice in the list of the query 'x'"),
         ([("x", 1, "a"), ("x", 2, None)], "row 1: the document is missing"),
     ],
 )  # fmt: skip

@@ -150,19 +150,19 @@ def test_a_segment_of_one_user_has_no_interval(learned):
     assert rows["new"].stderr == pytest.approx(np.sqrt(2 * (away**2).sum() / 9), rel=1e-12)
     alone = segments_of(log, gains, None, ["device"], 0.95)
     assert alone[1].stderr == pytest.approx(gains[:2].std(ddof=1) / np.sqrt(2), rel=1e-12)
-    told = replace(learned, segments=tuple(rows.values()))
-    assert "lose for certain" not in told.to_html() + str(told)
+    told = replace(learned.certificate, segments=tuple(rows.values()))
+    assert "These segments lose" not in told.to_html() + told.summary()
 
 
 def test_segments_and_exposure_tell_who_and_what_moves(learned):
-    assert {(row["column"], row["label"]) for row in learned.segments} == {
+    assert {(row["column"], row["label"]) for row in learned.certificate.segments} == {
         ("device", "phone"),
         ("device", "desk"),
     }
-    for row in learned.segments:
+    for row in learned.certificate.segments:
         assert row["low"] < row["value"] < row["high"]
-    before = sum(row["before"] for row in learned.exposure)
-    after = {row["group"]: row["after"] - row["before"] for row in learned.exposure}
+    before = sum(row["before"] for row in learned.certificate.exposure)
+    after = {row["group"]: row["after"] - row["before"] for row in learned.certificate.exposure}
     assert before == pytest.approx(1.0) and after["5"] > 0 > after["0"]
 
 
@@ -402,8 +402,11 @@ def test_the_plain_sort_stands_beside_it_uncertified():
     log = clicks_log(1, 6000)
     learned = learn(log)
     gain = truth(replace(learned.policy, kind="top").bind(log), log) - truth(log.propensity, log)
-    assert learned.sort == pytest.approx(gain, rel=0.1)
-    assert learned.to_dict()["sort"] == {"value": learned.sort, "certified": False}
+    assert learned.certificate.sort.value == pytest.approx(gain, rel=0.1)
+    assert learned.to_dict()["sort"] == {
+        "value": learned.certificate.sort.value,
+        "certified": False,
+    }
     assert "not certified" in learned.to_html()
 
 
@@ -438,43 +441,6 @@ def test_learning_rows_that_show_no_gain_certify_nothing(log, monkeypatch):
     assert "cannot be told from chance" in str(found) and found.more_rows > 0
 
 
-def test_an_interrupted_run_goes_on_where_it_was(log, tmp_path, monkeypatch):
-    """Killed between two groups of rows: what was drawn is found again, and nothing differs."""
-    from counterrank.learning import paths as drawn
-
-    whole = learn(log).to_json()
-    monkeypatch.setattr(drawn, "_GROUP", 2)
-    pieces = learn(log, resume=tmp_path / "whole").to_json()
-    calls, made = [], drawn._drawn
-
-    def counted(*args):
-        calls.append(len(args[3]))
-        if len(calls) == limit:
-            raise KeyboardInterrupt
-        return made(*args)
-
-    monkeypatch.setattr(drawn, "_drawn", counted)
-    limit = 4
-    with pytest.raises(KeyboardInterrupt):
-        learn(log, resume=tmp_path / "part")
-    assert len(list((tmp_path / "part").iterdir())) == 1
-    calls, limit = [], 10**9
-    assert learn(log, resume=tmp_path / "part").to_json() == pieces
-    first = sum(calls)
-    calls = []
-    assert learn(log, resume=tmp_path / "part").to_json() == pieces and not calls
-    assert first < log.n + 600 and json.loads(whole)["certified"]
-
-
-def test_draws_of_other_rows_or_damaged_ones_are_not_taken(log, tmp_path):
-    once = learn(log, resume=tmp_path).to_json()
-    for path in tmp_path.iterdir():
-        path.write_bytes(path.read_bytes()[:200])
-    assert learn(log, resume=tmp_path).to_json() == once
-    backwards = log.take(np.arange(log.n)[::-1].copy())
-    assert learn(backwards, resume=tmp_path).to_json() == learn(backwards).to_json()
-
-
 def test_features_of_items_are_looked_up_as_the_log_does():
     """Encoded once for the catalogue: labels, gaps, padding and unknown items included."""
     from counterrank.learning.learner import _table_lookup
@@ -487,48 +453,3 @@ def test_features_of_items_are_looked_up_as_the_log_does():
     )  # fmt: skip
     items = np.array([[[0, 1, 2, -1]], [[2, 2, 7, 0]]])
     np.testing.assert_array_equal(_table_lookup(log)(items), rankings_of(log).lookup(items))
-
-
-def test_draws_are_kept_in_files_of_our_own(log, tmp_path):
-    """A link, or a file that someone else called so, is never replaced."""
-    learn(log, resume=tmp_path)
-    for path in sorted(tmp_path.iterdir()):
-        kept = path.read_bytes()
-        other = tmp_path.parent / f"{tmp_path.name}-log.parquet"
-        other.write_bytes(kept)
-        path.unlink()
-        path.symlink_to(other)
-        with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
-            learn(log, resume=tmp_path)
-        assert path.is_symlink() and other.read_bytes() == kept
-        path.unlink()
-        path.write_text("mine")
-        with pytest.raises(cr.CounterrankError, match="a link, or was not written by"):
-            learn(log, resume=tmp_path)
-        assert path.read_text() == "mine"
-        path.write_bytes(kept)
-
-
-@pytest.mark.parametrize(
-    ("name", "spoil"),
-    [
-        ("ordered", lambda values: np.where(values > 1, np.nan, values)),
-        ("ordered", lambda values: values[:, ::-1]),
-        ("ordered", lambda values: values.astype(str)),
-        ("below", lambda values: values + 1000),
-        ("below", lambda values: values * np.nan),
-        ("own", lambda values: np.full_like(values, np.nan)),
-    ],
-)
-def test_damaged_numbers_among_kept_draws_are_drawn_again(log, tmp_path, name, spoil):
-    import io
-
-    from counterrank.learning.paths import _MARK
-
-    once = learn(log, resume=tmp_path).to_json()
-    for path in tmp_path.iterdir():
-        data = dict(np.load(io.BytesIO(path.read_bytes()[len(_MARK) :])))
-        buffer = io.BytesIO()
-        np.savez(buffer, **{**data, name: spoil(data[name])})
-        path.write_bytes(_MARK + buffer.getvalue())
-    assert learn(log, resume=tmp_path).to_json() == once

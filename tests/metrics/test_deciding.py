@@ -7,10 +7,9 @@ from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
 from counterrank.evaluation import GuardrailResult
-from counterrank.evaluation.decision import decision, overall
-from counterrank.evaluation.several import status_of
+from counterrank.evaluation.several import decision, overall, status_of
 from counterrank.metrics import parse_guardrail
-from counterrank.statistics import correlation_of, ellipse, together
+from counterrank.statistics import correlation_of, together
 
 UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 
@@ -81,18 +80,6 @@ def test_the_level_of_each_interval_is_exact_for_two_and_within_bounds_for_more(
 def test_correlations_of_what_does_not_vary_are_zero():
     found = correlation_of(np.array([[4.0, 0.0], [0.0, 0.0]]))
     assert found.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-
-
-def test_an_ellipse_holds_its_share_of_pairs():
-    cov = np.array([[2.0, 0.8], [0.8, 1.0]])
-    draws = np.random.default_rng(1).multivariate_normal([0, 0], cov, size=20_000)
-    edge = ellipse(cov, 0.9)
-    assert np.einsum("ni,ij,nj->n", edge, np.linalg.inv(cov), edge) == pytest.approx(
-        -2 * np.log(0.1)
-    )
-    inside = np.einsum("ni,ij,nj->n", draws, np.linalg.inv(cov), draws) <= -2 * np.log(0.1)
-    # Standard error 0.002: five of them.
-    assert inside.mean() == pytest.approx(0.9, abs=0.011)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""One page for many metrics: the decision first, a row a metric, words that follow the baseline."""
+"""One page for many metrics: the decision first, a row per metric, words that follow the baseline."""
 
 import io
 import json
@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 import counterrank as cr
+from counterrank.report.document import walk
 
 NASTY = "<script>alert(1)</script>"
 
@@ -57,7 +58,9 @@ def test_every_metric_has_a_row_everywhere(result):
 
 def test_guardrails_have_a_table_and_groups_one_line(result):
     (table,) = [
-        b for b in result.document().walk() if getattr(b, "caption", "").startswith("Guardrails")
+        b
+        for b in walk(result.document().blocks)
+        if getattr(b, "caption", "").startswith("Guardrails")
     ]
     assert [row[1] for row in table.rows] == [
         "revenue",
@@ -96,7 +99,9 @@ def test_positions_and_segments_of_other_metrics_are_behind_a_click(result):
 
 def test_charts_are_figures(two):
     pytest.importorskip("matplotlib")
-    assert two.plot("metrics").axes
+    # A heading for each policy, below it a row for each metric.
+    (axes,) = two.plot("lifts").axes
+    assert len(axes.get_yticklabels()) == 2 * (1 + len(two.metrics)) > 4
 
 
 def test_a_stored_result_makes_the_same_page(result):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.evaluation import ValidationReport
+from counterrank.evaluation import Validation
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,9 @@ def log():
 def test_every_metric_is_validated_as_if_alone(log):
     asked = {"any": "any(clicks)", "per click": "revenue / clicks"}
     found = cr.validate(log, "arm", estimators="ips", rewards=asked, primary="clicks")
-    assert list(found.metrics) == ["clicks", "revenue", "any", "per click"]
+    assert [one.name for one in found.metrics] == ["clicks", "revenue", "any", "per click"]
     assert found.name == "clicks"
+    by_name = {one.name: one for one in found.metrics}
     for name in ("clicks", "revenue"):
         alone = cr.RankingLog(
             action=log.action,
@@ -42,15 +43,13 @@ def test_every_metric_is_validated_as_if_alone(log):
             columns=log.columns,
         )
         single = cr.validate(alone, "arm", estimators="ips")
-        for mine, theirs in zip(found.metrics[name].pairs, single.pairs, strict=True):
-            assert mine.estimate.value == pytest.approx(theirs.estimate.value, rel=1e-12)
+        for mine, theirs in zip(by_name[name].pairs, single.pairs, strict=True):
+            assert mine.predicted == pytest.approx(theirs.predicted, rel=1e-12)
             assert mine.earned == theirs.earned
-        assert found.metrics[name].agreement.bias_low == pytest.approx(single.agreement.bias_low)
+        assert by_name[name].agreement.bias_low == pytest.approx(single.agreement.bias_low)
     rows = log.columns["arm"] == "b"
     total = {name: log.rewards[name][rows].sum() for name in ("clicks", "revenue")}
-    assert found.metrics["per click"].pairs[0].earned.value == pytest.approx(
-        total["revenue"] / total["clicks"]
-    )
+    assert by_name["per click"].pairs[0].earned == pytest.approx(total["revenue"] / total["clicks"])
 
 
 def test_all_metrics_are_written_printed_and_read_back(log):
@@ -58,7 +57,7 @@ def test_all_metrics_are_written_printed_and_read_back(log):
     written = json.loads(found.to_json())
     assert [one["name"] for one in written["metrics"]] == ["clicks", "revenue", "any"]
     assert written["pairs"] == written["metrics"][0]["pairs"]
-    assert ValidationReport.from_dict(written).metrics[2].name == "any"
+    assert Validation.from_dict(written).metrics[2].name == "any"
     page = found.to_html()
     for name in ("clicks", "revenue", "any"):
         assert name in page

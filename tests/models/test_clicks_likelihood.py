@@ -2,25 +2,21 @@
 maximum.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from counterrank.models.clicks.fit import Climb, Slots, prepared, prior_of
-from counterrank.models.clicks.kernels.likelihood import (
-    CLICKS,
-    GAMMA,
-    NORMAL,
+from counterrank.models.clicks.competition import last_click
+from counterrank.models.clicks.fit import Climb, prepared, prior_of
+from counterrank.models.clicks.likelihood import (
+    ClickLikelihood,
     Effort,
-    LinearMap,
-    NormalPrior,
-    Observed,
-    RoughInverse,
-    adjoint,
-    derivatives,
-    likelihood,
-    linear,
+    Family,
+    MeanLikelihood,
+    Scaling,
+    Slots,
     newton,
-    slots_of,
 )
 from counterrank.models.rankings import Rankings, Variant
 
@@ -38,22 +34,25 @@ def _data(seed, n=60, fixed=False):
     click = (rng.random((n, K)) < 0.4).astype(float)
     x = np.concatenate([np.ones((n, 1)), rng.normal(size=(n, D))], axis=1)
     wide, context = rng.normal(size=(n, K, P + 1)), rng.normal(size=(n, C))
-    used = np.arange(n)
-    N = int(lengths[used].sum())
-    cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
-    slots_of(item, click, lengths, ITEMS, cell, last, own, row)
-    k = cell // (K + 1)
+    row, k = (np.ascontiguousarray(one) for one in np.nonzero(np.arange(K) < lengths[:, None]))
+    before = last_click(click)[row, k]
+    last = np.where(before > 0, item[row, before - 1], ITEMS + 1)
     size = 2 * K + 1 + K * K + ITEMS + 1 + 1 + D + ALL + 1 + (ITEMS + 1) * (1 + D)
-    read, traits = rng.normal(size=N), np.empty((0, BENT))
+    read, traits = rng.normal(size=len(row)), np.empty((0, BENT))
     if fixed:
         traits, context = rng.normal(size=(ITEMS + 1, BENT)), x[:, 1:].copy()
-        wide[row, k, AT : AT + BENT] = traits[own]
-    columns = wide[row, k].T.copy()
-    slots = LinearMap(K, ITEMS, cell, last, own, row, read, x, columns, context, AT, BENT, traits)
-    return rng, item, click, lengths, used, slots, click[row, k], rng.normal(size=size) * 0.7
+        wide[row, k, AT : AT + BENT] = traits[item[row, k]]
+    slots = Slots(
+        K, ITEMS, k * (K + 1) + before, last, item[row, k], row, click[row, k], read, wide[row, k].T.copy(), x,
+        context, AT, BENT, np.empty((0, BENT)),
+    )  # fmt: skip
+    # Known traits do not stand among the columns.
+    few = np.delete(slots.columns, slice(AT, AT + BENT), axis=0)
+    known = replace(slots, columns=few, traits=traits) if fixed else slots
+    return rng, item, click, lengths, slots, known, rng.normal(size=size) * 0.7
 
 
-def _slow(theta, item, click, lengths, used, slots):
+def _slow(theta, item, click, lengths, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
     row, read, x, columns, z = slots.row, slots.read, slots.x, slots.columns.T, slots.context
     products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
@@ -62,7 +61,7 @@ def _slow(theta, item, click, lengths, used, slots):
     position, clicked, distance, cell, after, constant, context, beta, own, slopes = parts
     slopes = slopes.reshape(ITEMS + 1, D)
     total, s = 0.0, 0
-    for i in used:
+    for i in range(len(item)):
         last = None
         for k in range(lengths[i]):
             a = item[i, k]
@@ -77,34 +76,27 @@ def _slow(theta, item, click, lengths, used, slots):
     return total
 
 
-def _value(theta, slots, click):
-    N = len(click)
-    u, v, su, sv = (np.empty(N) for _ in range(4))
-    linear(theta, slots, u, v)
-    return likelihood(u, v, click, slots.row, CLICKS, 1.0, su, sv), u, v, su, sv
+def _value(theta, slots):
+    return ClickLikelihood(slots.y).value(*slots.linear(theta))
 
 
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_likelihood_equals_its_slow_twin(seed, fixed):
-    _, item, click, lengths, used, slots, shown, theta = _data(seed, fixed=fixed)
-    assert _value(theta, slots, shown)[0] == pytest.approx(
-        _slow(theta, item, click, lengths, used, slots), rel=1e-12
+    _, item, click, lengths, plain, slots, theta = _data(seed, fixed=fixed)
+    assert _value(theta, slots) == pytest.approx(
+        _slow(theta, item, click, lengths, plain), rel=1e-12
     )
 
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_transpose_is_the_transpose(fixed):
-    rng, *_, slots, shown, theta = _data(1, fixed=fixed)
-    N = len(shown)
-    u, v, out = np.empty(N), np.empty(N), np.empty(len(theta))
-    linear(theta, slots, u, v)
-    a, b = rng.normal(size=N), rng.normal(size=N)
-    adjoint(a, b, slots, out)
+    rng, *_, plain, slots, theta = _data(1, fixed=fixed)
+    u, v = slots.linear(theta)
+    a, b = rng.normal(size=(2, len(u)))
+    out = slots.adjoint(a, b)
     assert out @ theta == pytest.approx(a @ u + b @ v, rel=1e-12)
-    plain = np.empty(len(theta))
-    adjoint(a, b, slots._replace(traits=np.empty((0, BENT))), plain)
-    np.testing.assert_allclose(out, plain, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(out, plain.adjoint(a, b), rtol=1e-10, atol=1e-10)
 
 
 def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():
@@ -117,146 +109,116 @@ def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():
 
     def traits(features):
         rankings = Rankings(item, rng.normal(size=(n, D)), features=features)
-        return prepared(CLICKS, rankings, reward, fold, 2, 0)
+        return prepared(Family.CLICKS, rankings, reward, fold, 2, 0)
 
     rows = traits(known[item])
     z = rows.encoding.features.apply(known[item])
     shown = item >= 0
-    np.testing.assert_array_equal(rows.traits[rows.numbers[shown]], z[shown])
+    numbers = rows.encoding.numbers(rows.rankings)
+    np.testing.assert_array_equal(rows.traits[numbers[shown]], z[shown])
     other = known[item]
     other[3, 1, 0] += 1.0
     assert traits(other).traits.shape == (0, 2)
 
 
 def test_slopes_and_curvature_are_those_of_finite_differences():
-    _, *_, slots, shown, theta = _data(2)
-    N, step = len(shown), 1e-5
-    _, _, _, su, sv = _value(theta, slots, shown)
-    ru, rv, huu, huv, hvv = (np.empty(N) for _ in range(5))
-    derivatives(su, sv, shown, slots.row, CLICKS, 1.0, True, ru, rv, huu, huv, hvv)
-    slope = np.empty(len(theta))
-    adjoint(ru, rv, slots, slope)
+    *_, slots, _, theta = _data(2)
+    step, clicks = 1e-5, ClickLikelihood(slots.y)
+    slopes, curvature = clicks.derivatives(*slots.linear(theta), exact=True)
+    slope = slots.adjoint(*slopes)
     direction = np.random.default_rng(0).normal(size=len(theta))
-    du, dv = np.empty(N), np.empty(N)
-    linear(direction, slots, du, dv)
-    bend = -(huu * du**2 + 2 * huv * du * dv + hvv * dv**2).sum()
-    up, here, down = (_value(theta + t * direction, slots, shown)[0] for t in (step, 0.0, -step))
+    du, dv = slots.linear(direction)
+    hu, hv = clicks.product(curvature, du, dv)
+    bend = -(du @ hu + dv @ hv)
+    up, here, down = (_value(theta + t * direction, slots) for t in (step, 0.0, -step))
     assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=1e-6)
     step = 1e-3
-    up, down = (_value(theta + t * direction, slots, shown)[0] for t in (step, -step))
+    up, down = (_value(theta + t * direction, slots) for t in (step, -step))
     assert bend == pytest.approx((up - 2 * here + down) / step**2, rel=1e-3)
     for j in range(0, len(theta), 7):
         unit = np.zeros(len(theta))
         unit[j] = 1e-5
-        up, down = (_value(theta + t * unit, slots, shown)[0] for t in (1, -1))
+        up, down = (_value(theta + t * unit, slots) for t in (1, -1))
         assert slope[j] == pytest.approx((up - down) / 2e-5, abs=1e-5)
 
 
 def test_fisher_matrix_is_the_mean_of_the_exact_one():
     rng = np.random.default_rng(4)
-    su, sv = rng.random(50), rng.random(50)
-    out = []
-    for click in (np.ones(50), np.zeros(50)):
-        parts = [np.empty(50) for _ in range(5)]
-        derivatives(su, sv, click, np.arange(50), CLICKS, 1.0, True, *parts)
-        out.append(np.array(parts[2:]))
-    parts = [np.empty(50) for _ in range(5)]
-    derivatives(su, sv, np.ones(50), np.arange(50), CLICKS, 1.0, False, *parts)
-    p = su * sv
-    np.testing.assert_allclose(
-        p * out[0] + (1 - p) * out[1], np.array(parts[2:]), rtol=1e-9, atol=1e-12
-    )
+    u, v = rng.normal(size=(2, 50))
+    exact = [
+        np.array(ClickLikelihood(np.full(50, y)).derivatives(u, v, exact=True)[1])
+        for y in (1.0, 0.0)
+    ]
+    mean = np.array(ClickLikelihood(np.ones(50)).derivatives(u, v, exact=False)[1])
+    p = 1 / (1 + np.exp(-u)) / (1 + np.exp(-v))
+    np.testing.assert_allclose(p * exact[0] + (1 - p) * exact[1], mean, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("family", [CLICKS, NORMAL, GAMMA])
+def _numbers(family, y, dispersion):
+    return MeanLikelihood(family, y, np.ones(len(y)), np.arange(len(y)), dispersion)
+
+
+@pytest.mark.parametrize("family", [Family.CLICKS, Family.NORMAL, Family.GAMMA])
 @pytest.mark.parametrize("block", [0, 4])
 def test_newton_ends_where_the_slope_is_zero(family, block):
     """Whatever inverse of whatever block scales the steps."""
-    rng, *_, slots, shown, theta = _data(3, n=400)
-    y = (
-        shown
-        if family == CLICKS
-        else rng.normal(size=len(shown))
-        if family == NORMAL
-        else rng.exponential(size=len(shown))
-    )
+    rng, *_, slots, _, theta = _data(3, n=400)
+    count = len(slots.y)
+    y = rng.normal(size=count) if family is Family.NORMAL else rng.exponential(size=count)
+    clicks = family is Family.CLICKS
+    rewards = ClickLikelihood(slots.y) if clicks else _numbers(family, y, 0.8)
     mean, precision = np.zeros(len(theta)), np.full(len(theta), 2.0)
     theta = mean.copy()
     root = rng.normal(size=(block, block))
     inverse = 0.01 * (root @ root.T + np.eye(block))
-    newton(
-        theta,
-        NormalPrior(mean, precision),
-        slots,
-        Observed(y, family, 0.8),
-        RoughInverse(np.ones(len(theta)), np.arange(block), inverse),
-        Effort(50, 400, 1e-9, near=False),
-    )
-    N = len(shown)
-    u, v, su, sv = (np.empty(N) for _ in range(4))
-    linear(theta, slots, u, v)
-    likelihood(u, v, y, slots.row, family, 0.8, su, sv)
-    parts = [np.empty(N) for _ in range(5)]
-    derivatives(su, sv, y, slots.row, family, 0.8, True, *parts)
-    slope = np.empty(len(theta))
-    adjoint(*parts[:2], slots, slope)
-    assert np.abs(slope - precision * (theta - mean)).max() < 1e-3
+    scaling = Scaling(1.0 + precision, np.arange(block), inverse)
+    newton(theta, slots, rewards, mean, precision, scaling, Effort(50, 400, 1e-9, near=False))
+    slopes, _ = rewards.derivatives(*slots.linear(theta), exact=True)
+    assert np.abs(slots.adjoint(*slopes) - precision * (theta - mean)).max() < 1e-3
     assert np.abs(theta).max() > 0.1
 
 
-@pytest.mark.parametrize("family", [NORMAL, GAMMA])
+@pytest.mark.parametrize("family", [Family.NORMAL, Family.GAMMA])
 def test_numbers_have_the_slopes_of_finite_differences(family):
     rng = np.random.default_rng(6)
     u, v, y = rng.normal(size=9), rng.normal(size=9), rng.exponential(size=9)
-    su, sv = np.empty(9), np.empty(9)
-
-    def value(t):
-        return likelihood(u + t, v, y, np.arange(9), family, 0.5, su, sv)
-
-    up, here, down = value(1e-4), value(0.0), value(-1e-4)
-    value(0.0)
-    parts = [np.empty(9) for _ in range(5)]
-    derivatives(su, sv, y, np.arange(9), family, 0.5, True, *parts)
-    assert parts[0].sum() == pytest.approx((up - down) / 2e-4, rel=1e-6)
-    assert parts[2].sum() == pytest.approx(-(up - 2 * here + down) / 1e-8, rel=1e-3)
-    np.testing.assert_array_equal(parts[2], parts[3])
+    rewards = _numbers(family, y, 0.5)
+    up, here, down = (rewards.value(u + t, v) for t in (1e-4, 0.0, -1e-4))
+    (slope, same), curvature = rewards.derivatives(u, v, exact=True)
+    assert slope.sum() == pytest.approx((up - down) / 2e-4, rel=1e-6)
+    bend = rewards.product(curvature, np.ones(9), np.zeros(9))[0].sum()
+    assert bend == pytest.approx(-(up - 2 * here + down) / 1e-8, rel=1e-3)
+    np.testing.assert_array_equal(slope, same)
 
 
-@pytest.mark.parametrize("family", [CLICKS, NORMAL])
-def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
+@pytest.mark.parametrize("family", [Family.CLICKS, Family.NORMAL])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, fixed):
     """Against the linear map applied to one parameter at a time."""
     rng = np.random.default_rng(4)
     n, d = 80, 2
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
-    rankings = Rankings(item, rng.normal(size=(n, d)), features=rng.normal(size=(n, K, 2)))
+    features = rng.normal(size=(ITEMS, 2))[item] if fixed else rng.normal(size=(n, K, 2))
+    rankings = Rankings(item, rng.normal(size=(n, d)), features=features)
     reward = (rng.random((n, K)) < 0.4).astype(float)
     rows = prepared(family, rankings, reward, np.arange(n) % 2, 2, 0)
-    slots, encoding = Slots.of(rows), rows.encoding
-    columns = encoding.columns(rows.rankings, rows.x, False)
-    x = np.concatenate([np.ones((n, 1)), encoding.slopes_of(rows.x)], axis=1)
-    p = columns.shape[2] + encoding.products
-    climb = Climb(rows, prior_of(rows, x.shape[1] - 1, encoding.widths(Variant(), p)), x, 0.7)
-    N, size = len(slots.y), len(climb.prior.mean)
-    given = climb.linear_map(slots, columns, rng.normal(size=columns.shape[:2]))
+    encoding = rows.encoding
+    columns = encoding.columns(rows.rankings, rows.x, 0)
+    slots = rows.slots(columns, rng.normal(size=columns.shape[:2]))
+    assert len(slots.traits) == (ITEMS + 1 if fixed else 0)
+    climb = Climb(rows, prior_of(rows, encoding.widths(Variant(), 0)), 0.7)
+    size = len(climb.prior.mean)
     theta = np.zeros(size)
-    assert len(climb._common(theta, slots, given, near=False)[0]) == 0
-    common, _ = climb._common(theta, slots, given, near=True)
+    common = climb.common(theta, slots)
     climb.inverse = np.zeros((0, 0))
     theta[common] = rng.normal(size=len(common)) * 0.3
-    _, inverse = climb._common(theta, slots, given, near=True)
+    climb.common(theta, slots)
+    rewards = rows.likelihood(slots, 0.7)
+    _, curvature = rewards.derivatives(*slots.linear(theta), exact=False)
 
-    def mapped(values):
-        u, v = np.empty(N), np.empty(N)
-        linear(values, given, u, v)
-        return u, v
+    def through(j):
+        return slots.adjoint(*rewards.product(curvature, *slots.linear(np.eye(size)[j])))
 
-    su, sv = np.empty(N), np.empty(N)
-    likelihood(*mapped(theta), slots.y, slots.row, family, 0.7, su, sv)
-    parts = [np.empty(N) for _ in range(5)]
-    derivatives(su, sv, slots.y, slots.row, family, 0.7, False, *parts)
-    _, _, huu, huv, hvv = parts
-    u, v = (np.array(part) for part in zip(*(mapped(np.eye(size)[j]) for j in common), strict=True))
-    cross = (u * huv) @ v.T
-    block = (u * huu) @ u.T + cross + cross.T + (v * hvv) @ v.T
+    block = np.array([through(j)[common] for j in common])
     block += np.diag(climb.prior.precision[common])
-    np.testing.assert_allclose(inverse @ block, np.eye(len(common)), atol=1e-8)
+    np.testing.assert_allclose(climb.inverse @ block, np.eye(len(common)), atol=1e-8)

@@ -16,7 +16,6 @@ from counterrank.models.clicks.amounts import (
     NumberModel,
     RewardKind,
     fit_list_models,
-    fit_numbers,
     kind_of,
 )
 from counterrank.models.clicks.fit import fit_history
@@ -290,9 +289,6 @@ def test_one_item_one_slot_constant_context():
     ("change", "message"),
     [
         ({"fold": np.zeros(4)}, "one fold"),
-        ({"fold": np.arange(4)}, "numbered 0 to 1"),
-        ({"reward": np.zeros((4, 3))}, "do not belong together"),
-        ({"reward": np.array([[0, 1], [0, np.nan], [0, 0], [1, 0]])}, "row 1 has a reward"),
         ({"item": np.full((4, 2), -1)}, "there are none"),
     ],
 )
@@ -398,7 +394,7 @@ def test_numbers_are_fitted_in_any_unit():
 
 def test_constant_numbers():
     item = np.array([[0, 1]] * 6)
-    model = fit_numbers(
+    model = fit_list_models(
         Rankings(item, np.empty((6, 0))), np.full((6, 2), 7.0), np.arange(6) % 2, folds=2
     )[0]
     np.testing.assert_allclose(
@@ -524,7 +520,7 @@ def test_relevance_may_bend_with_the_context():
 
 def test_nothing_is_below_the_last_slot_to_the_last_digit():
     """A difference of sums leaves 5e-17, which trees tell from zero."""
-    from counterrank.models.clicks.model import rivalry
+    from counterrank.models.clicks.competition import rivalry
 
     found = rivalry(np.array([[0.1, 0.2, 0.3]]), np.array([3]))
     assert found[0, :, 3].tolist() == [0.5, 0.3, 0.0]

@@ -11,24 +11,16 @@ import pytest
 from counterrank.data.encoding import Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL
+from counterrank.models.clicks.competition import last_click, reading, rivalry, skipped
 from counterrank.models.clicks.kernels.recursion import (
     Examination,
     Shown,
     backward,
-    click_expected,
     click_history,
-    competition,
     forward,
-    reading,
-    skipped,
 )
-from counterrank.models.clicks.model import (
-    ClickModel,
-    Encoding,
-    Parameters,
-    Predictor,
-    number_table,
-)
+from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
+from counterrank.models.clicks.parameters import Parameters
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
 
@@ -84,8 +76,7 @@ def _random(seed, m=40, K=4, items=6, folds=2):
         np.exp(rng.normal(size=(folds, K, K + 1))),
         np.exp(rng.normal(size=(folds, items + 1))),
     )
-    skip = np.zeros((m, K, 2))
-    skipped(np.where(item >= 0, rng.random((m, K)), 0.0), 0.05, lengths, skip)
+    skip = skipped(np.where(item >= 0, rng.random((m, K)), 0.0), lengths)
     left = skip, rng.normal(size=folds)
     return rng, lengths, item, attraction, odds, after, *left, rng.integers(0, folds, m)
 
@@ -112,7 +103,8 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     m, K = item.shape
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
-    click_expected(attraction, skip, seen, shown, one)
+    none = np.empty((0, K))
+    click_history(attraction, skip, seen, shown, none, none.astype(int), one, none)
     for i in range(m):
         forward(chances[i], lengths[i], np.zeros(K + 1), two[i])
     np.testing.assert_allclose(one, two, atol=1e-14)
@@ -121,7 +113,7 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
     first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
     again = np.zeros((m, K))
-    click_history(attraction, skip, seen, shown, gain, click, again, first)
+    click_history(attraction, skip, seen, shown, gain, last_click(click), again, first)
     np.testing.assert_array_equal(again, one)
     for i in range(m):
         ahead, state = np.zeros((K + 1, K + 1)), 0
@@ -155,8 +147,7 @@ def test_surprises_have_mean_zero_given_what_was_clicked_above():
 def test_competition_is_what_its_name_says():
     rng = np.random.default_rng(0)
     strength, lengths = rng.random((30, 5)), rng.integers(1, 6, 30)
-    out = np.zeros((30, 5, 4))
-    competition(strength, lengths, out)
+    out = rivalry(strength, lengths)
     for i in range(30):
         for k in range(5):
             s = strength[i, : lengths[i]]
@@ -182,11 +173,9 @@ def test_what_was_skipped_tells_who_has_left(stays):
     g, K, m = 1 - 1e-13, 6, 40
     strength, lengths = rng.uniform(0.0, 0.9, (m, K)), rng.integers(1, K + 1, m)
     click = (rng.random((m, K)) < 0.2).astype(float)
-    skip, read = np.zeros((m, K, 2)), np.zeros((m, K))
-    skipped(strength, 0.05, lengths, skip)
-    reading(skip, click, lengths, read)
+    read = reading(skipped(strength, lengths), click)
     for i in range(m):
-        assert not read[i, lengths[i] :].any() and read[i, 0] == 0.0
+        assert read[i, 0] == 0.0
         reads, gone, before, last = 1.0, 0.0, 0.0, -1
         for k in range(1, lengths[i]):
             if click[i, k - 1]:
@@ -219,11 +208,11 @@ def test_parameters_are_read_where_they_stand():
     for f in range(FOLDS + 1):
         for k in range(SLOTS):
             t = block["examined"][f, k]
-            assert parameters.odds[f, k, 0] == pytest.approx(np.exp(-t), rel=1e-12)
+            assert parameters.examination[f, k, 0] == pytest.approx(t, rel=1e-12)
             for last in range(k):
                 since = t + block["clicked"][f, 0] + block["distance"][f, k - last - 1]
                 since += block["cells"][f, k * SLOTS + last]
-                assert parameters.odds[f, k, 1 + last] == pytest.approx(np.exp(-since), rel=1e-12)
+                assert parameters.examination[f, k, 1 + last] == pytest.approx(since, rel=1e-12)
         slopes = block["slopes"][f].reshape(ITEMS + 1, 2)
         np.testing.assert_allclose(
             parameters.table[f],
@@ -231,7 +220,7 @@ def test_parameters_are_read_where_they_stand():
             rtol=1e-12,
         )
     np.testing.assert_array_equal(parameters.power, block["power"][:, 0])
-    np.testing.assert_allclose(parameters.after, np.exp(-block["after"]), rtol=1e-12)
+    np.testing.assert_array_equal(parameters.after, block["after"])
     np.testing.assert_array_equal(parameters.beta, block["columns"])
 
 
@@ -242,7 +231,7 @@ def _clicks_of_a_page():
     item = np.array([[5, 0, 8], [3, 8, -1], [0, 7, 3], [8, 5, 0]])
     rankings = Rankings(item, rng.normal(size=(3, 1)), row=np.array([0, 1, 2, 0]))
     context = Scaling(np.array([0.2]), np.array([1.5]))
-    encoding = Encoding(seen, number_table(seen), context, None, None, slopes=True)
+    encoding = Encoding(seen, context, None, None, slopes=True)
     first = Predictor(_parameters(rng, 1, 0)[0], encoding, Variant(), {}, np.ones(1))
     rivals = Scaling(np.full(5, 0.1), np.full(5, 0.8))
     variant = Variant(competition=True)
@@ -272,7 +261,7 @@ def _by_hand(model, rankings, numbers, fold):
             at = rich.parameters.table[fold[i], numbers[i, k]]
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
-        skipped(strong[None], SETTINGS.missed, np.array([length]), skip[i : i + 1])
+        skip[i, :length] = skipped(strong[None], np.array([length]))[0]
     read = model.seen.odds, model.seen.after, skip, model.seen.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from counterrank.models.base import ALL
+from counterrank.models.clicks.competition import alike_above
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.model import alike_above
 from counterrank.models.rankings import Rankings, Variant
 
 ITEMS, K, GROUPS = 12, 4, 3

@@ -10,9 +10,8 @@ from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.doubly_robust import DR, CascadeDR, CascadePlan
-from counterrank.estimators.marginal import Marginalised, PseudoInverse
-from counterrank.estimators.masked import IPS, OrderIPS
+from counterrank.estimators.doubly_robust import DR, CascadeDR, cascade_plan
+from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse
 from counterrank.models import RewardModel, rankings_of
 from counterrank.models.columns import Layout, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
@@ -114,7 +113,7 @@ def test_cascade_dr_is_unbiased_under_the_cascade_with_any_model():
     layout, coef = random_model(one_fold(tiny.log), slots=pair_slots(3), cross=False, squares=0)
     model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
     for given in (tiny, outside):
-        plan = CascadePlan(
+        plan = cascade_plan(
             Workspace(MemorySource(one_fold(given.log), threads=1), "new"),
             lambda view: model.cascade(view.batch, view.target),
             {},
@@ -181,7 +180,7 @@ def test_cascade_dr_of_dependent_positions(kind, sees):
     q = np.sin(np.cumsum(turned * 1.7, axis=1))
     q = q if sees == "above" else q[:, ::-1]
     mean = np.broadcast_to(wanted @ q, q.shape)
-    plan = CascadePlan(Workspace(MemorySource(log, threads=1), "new"), lambda view: (q, mean), {})
+    plan = cascade_plan(Workspace(MemorySource(log, threads=1), "new"), lambda view: (q, mean), {})
     y, _ = plan.contributions(View(log, "new"))
     off = np.abs(chance @ y - wanted @ log.reward).max()
     assert off < 1e-12 if sees == "above" else off > 0.01
@@ -232,23 +231,3 @@ def test_pseudo_inverse_is_unbiased_for_additive_totals():
     tiny, full = world(3, 3, total), world(3, 3, anything)
     np.testing.assert_allclose(tiny.expected(PseudoInverse()), tiny.value(), atol=1e-12)
     assert np.abs(full.expected(PseudoInverse()) - full.value()).max() > 0.02
-
-
-def test_marginalised_weights_are_unbiased_when_groups_tell_all():
-    groups = [0, 1, 1]
-
-    def grouped(x, a):
-        return [PAIR[x, groups[a[k]], 0, k, 0] for k in range(3)]
-
-    tiny = world(3, 3, grouped)
-    np.testing.assert_allclose(tiny.expected(Marginalised(groups=groups)), tiny.value(), atol=1e-12)
-    by_pairs = world(
-        3,
-        3,
-        lambda x, a: [
-            sum(PAIR[x, groups[a[k]], groups[a[m]], k, m] for m in range(3)) for k in range(3)
-        ],
-    )
-    np.testing.assert_allclose(
-        by_pairs.expected(Marginalised(groups=groups, weights=2)), by_pairs.value(), atol=1e-12
-    )

@@ -15,7 +15,7 @@ from counterrank.weights.kernels.weights import exact_squares, others_polynomial
 
 @pytest.fixture(scope="module")
 def log():
-    env = random(4, K=4, actions=3, d=2, context_policies=True, positional=True)
+    env = random(4, K=4, actions=3, d=2, context_policies=True)
     return env.draw(300, np.random.default_rng(0)).to_log()
 
 

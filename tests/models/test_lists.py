@@ -80,6 +80,15 @@ def test_without_repeats_there_is_no_such_model():
     assert fit_lists(rankings, rng.normal(size=(200, 4)), np.arange(200) % 5, 5) is None
 
 
+def test_a_single_item_is_a_list_only_where_several_contexts_show_it():
+    item, fold = np.arange(400)[:, None] % 4, np.arange(400) % 5
+    y = np.random.default_rng(1).normal(size=(400, 1))
+    own, shared = (item // 2 * 1.0, np.arange(400)[:, None] // 200 * 1.0)
+    assert fit_lists(Rankings(item, own), y, fold, 5) is None
+    assert fit_lists(Rankings(item, np.zeros((400, 0))), y, fold, 5) is None
+    assert fit_lists(Rankings(item, shared), y, fold, 5).details["lists"] == 8
+
+
 def test_contexts_that_never_repeat_do_not_hide_lists_that_do():
     rankings, y, fold = log()
     apart = Rankings(rankings.item, np.arange(400.0)[:, None])

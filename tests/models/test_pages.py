@@ -4,30 +4,19 @@ import numpy as np
 import pytest
 
 from counterrank.errors import EstimatorError
-from counterrank.models.clicks.amounts import fit_list_models
-from counterrank.models.clicks.fit import Climb, Slots, prepared, prior_of
-from counterrank.models.clicks.kernels.likelihood import (
+from counterrank.models.clicks.amounts import NumberModel, fit_list_models
+from counterrank.models.clicks.fit import Climb, prepared, prior_of
+from counterrank.models.clicks.likelihood import (
     Effort,
-    NormalPrior,
-    Observed,
-    RoughInverse,
-    derivatives,
-    likelihood,
-    linear,
+    Family,
+    MeanLikelihood,
+    Scaling,
     newton,
-)
-from counterrank.models.clicks.kernels.pages import (
-    CHANCE,
-    NUMBER,
-    TOTAL,
-    page_derivatives,
-    page_likelihood,
-    page_product,
     page_weights,
 )
-from counterrank.models.clicks.pages import PageRewardModel, fit_pages
 from counterrank.models.rankings import Rankings, Variant
 
+CHANCE, TOTAL, NUMBER = Family.CHANCE, Family.TOTAL, Family.NORMAL
 FAMILIES = (CHANCE, TOTAL, NUMBER)
 ROW = np.repeat(np.arange(6), [3, 1, 4, 2, 5, 3])
 LAST = np.flatnonzero(np.diff(ROW, append=6))
@@ -59,38 +48,40 @@ def _slow(u, v, y, family, dispersion):
     return total / dispersion
 
 
-def _all(u, v, y, family, dispersion=0.7, row=ROW):
-    rate, total, slope, cross = np.empty((4, len(u)))
-    value = page_likelihood(u, v, y, row, family, dispersion, rate, total)
-    page_derivatives(rate, total, y, row, family, dispersion, slope, cross)
-    return value, slope, cross, rate
+def _rewards(y, family, dispersion=0.7, row=ROW):
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    place = np.arange(len(row)) - first[np.searchsorted(first, np.arange(len(row)), "right") - 1]
+    return MeanLikelihood(
+        family, np.add.reduceat(y, first), (1.0 + place) ** -0.5, first, dispersion
+    )
 
 
-def _matrix(u, v, y, family, dispersion=0.7, row=ROW):
+def _matrix(u, v, rewards):
     """Minus the second derivatives (N, N) in h, by products with unit vectors."""
-    _, _, cross, rate = _all(u, v, y, family, dispersion, row)
-    out = []
-    for unit in np.eye(len(u)):
-        du, dv = unit.copy(), np.zeros(len(u))
-        page_product(cross, rate, row, du, dv)
-        np.testing.assert_array_equal(du, dv)
-        out.append(du)
-    return np.array(out)
+    _, curvature = rewards.derivatives(u, v, exact=True)
+    return np.array(
+        [rewards.product(curvature, unit, np.zeros(len(u)))[0] for unit in np.eye(len(u))]
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_likelihood_equals_its_slow_twin(family):
     u, v, y = _slots(family)
-    assert _all(u, v, y, family)[0] == pytest.approx(_slow(u, v, y, family, 0.7), rel=1e-12)
+    found = _rewards(y, family).value(u, v)
+    assert found == pytest.approx(_slow(u, v, y, family, 0.7), rel=1e-12)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_slopes_and_curvature_are_those_of_finite_differences(family):
     u, v, y = _slots(family, 1)
-    step = 1e-5
-    slope, matrix = _all(u, v, y, family)[1], _matrix(u, v, y, family)
+    step, rewards = 1e-5, _rewards(y, family)
+
+    def at(u):
+        return rewards.value(u, v), rewards.derivatives(u, v, exact=True)[0][0]
+
+    slope, matrix = at(u)[1], _matrix(u, v, rewards)
     for s, unit in enumerate(step * np.eye(N)):
-        up, down = _all(u + unit, v, y, family), _all(u - unit, v, y, family)
+        up, down = at(u + unit), at(u - unit)
         assert slope[s] == pytest.approx((up[0] - down[0]) / (2 * step), abs=1e-7)
         np.testing.assert_allclose(-(up[1] - down[1]) / (2 * step), matrix[s], atol=1e-7)
 
@@ -105,7 +96,7 @@ def _rows(family, n=120, seed=4):
     length, reward = (item >= 0).sum(axis=1), np.zeros((n, 4))
     page = rng.random(n) < 0.4 if family == CHANCE else rng.exponential(size=n)
     reward[np.arange(n), length - 1] = rng.normal(size=n) if family == NUMBER else page
-    return prepared(family, rankings, reward, np.arange(n) % 2, 2, 0), rng
+    return prepared(family, rankings, reward, np.arange(n) % 2, 2, 0, page=True), rng
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -114,58 +105,35 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
     the penalised likelihood is zero.
     """
     rows, rng = _rows(family)
-    slots, encoding = Slots.of(rows), rows.encoding
+    encoding = rows.encoding
     columns = encoding.columns(rows.rankings, rows.x, 0)
-    x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
-    prior = prior_of(
-        rows, x.shape[1] - 1, encoding.widths(Variant(), columns.shape[2] + encoding.products)
-    )
-    climb = Climb(rows, prior, x, 0.7)
-    count, size = len(slots.y), len(prior.mean)
-    given = climb.linear_map(slots, columns, np.zeros(columns.shape[:2]))
+    slots = rows.slots(columns, np.zeros(columns.shape[:2]))
+    prior = prior_of(rows, encoding.widths(Variant(), 0))
+    climb, size = Climb(rows, prior, 0.7), len(prior.mean)
     theta = np.zeros(size)
-    common, _ = climb._common(theta, slots, given, near=True)
+    common = climb.common(theta, slots)
     climb.inverse = np.zeros((0, 0))
     theta[common] = rng.normal(size=len(common)) * 0.2
-    _, inverse = climb._common(theta, slots, given, near=True)
+    climb.common(theta, slots)
+    rewards = rows.likelihood(slots, 0.7)
+    np.testing.assert_allclose(rewards.weight, _rewards(slots.y, family, 0.7, slots.row).weight)
 
-    def mapped(values):
-        u, v = np.empty(count), np.empty(count)
-        linear(values, given, u, v)
-        return u, v
-
-    h = [sum(mapped(np.eye(size)[j])) for j in common]
-    matrix = _matrix(*mapped(theta), slots.y, family, 0.7, slots.row)
+    h = [sum(slots.linear(np.eye(size)[j])) for j in common]
+    matrix = _matrix(*slots.linear(theta), rewards)
     block = np.array(h) @ matrix @ np.array(h).T + np.diag(prior.precision[common])
-    np.testing.assert_allclose(inverse @ block, np.eye(len(common)), atol=1e-7)
+    np.testing.assert_allclose(climb.inverse @ block, np.eye(len(common)), atol=1e-7)
 
-    newton(
-        theta,
-        NormalPrior(prior.mean, prior.precision),
-        given,
-        Observed(slots.y, family, 0.7),
-        RoughInverse(np.ones(size), common[:0], np.zeros((0, 0))),
-        Effort(60, 500, 1e-10, near=False),
-    )
-    jacobian = np.array([sum(mapped(unit)) for unit in np.eye(size)])
-    slope = jacobian @ _all(*mapped(theta), slots.y, family, 0.7, slots.row)[1]
+    scaling = Scaling(1.0 + prior.precision, common[:0], np.zeros((0, 0)))
+    effort = Effort(60, 500, 1e-10, near=False)
+    newton(theta, slots, rewards, prior.mean, prior.precision, scaling, effort)
+    jacobian = np.array([sum(slots.linear(unit)) for unit in np.eye(size)])
+    slope = jacobian @ rewards.derivatives(*slots.linear(theta), exact=True)[0][0]
     assert np.abs(slope - prior.precision * (theta - prior.mean)).max() < 1e-4
     assert np.abs(theta - prior.mean).max() > 0.05
 
 
-def test_the_families_of_pages_are_reached_through_the_one_likelihood():
-    u, v, y = _slots(TOTAL)
-    su, sv, ru, rv, huu, huv, hvv = np.empty((7, N))
-    value = likelihood(u, v, y, ROW, TOTAL, 0.7, su, sv)
-    derivatives(su, sv, y, ROW, TOTAL, 0.7, True, ru, rv, huu, huv, hvv)
-    expected = _all(u, v, y, TOTAL)
-    assert value == expected[0]
-    for found, wanted in zip((ru, rv, huv), (1, 1, 2), strict=True):
-        np.testing.assert_array_equal(found, expected[wanted])
-
-
 def _whole(n, rng, kind):
-    """One reward a page from all of its items, pages of two to four; the truth of any page."""
+    """One reward per page from all of its items, pages of two to four; the truth of any page."""
     level, K = np.linspace(-1, 1, 8), 4
     length = rng.integers(2, K + 1, n)
 
@@ -195,7 +163,7 @@ def test_one_reward_a_page_is_that_of_all_its_items(kind):
     rankings, reward, best, truth, usual = _whole(8_000, rng, kind)
     fold = np.arange(8_000) % 4
     (model,) = fit_list_models(rankings, reward, fold, folds=4, variants=(Variant(),), page=True)
-    assert isinstance(model, PageRewardModel)
+    assert isinstance(model, NumberModel) and model.page
     q = model.expected(rankings.others(best), fold)
     assert (q[np.arange(4) != rankings.lengths[:, None] - 1] == 0).all()
     assert abs(q.sum(axis=1).mean() - truth) < 0.1 * abs(truth - usual)
@@ -209,6 +177,6 @@ def test_longer_rankings_are_refused():
     item = rng.permuted(np.tile(np.arange(8), (40, 1)), axis=1)
     rankings, fold = Rankings(item[:, :3], rng.normal(size=(40, 1))), np.arange(40) % 2
     click = (rng.random((40, 3)) < 0.3) * (np.arange(3) == 2) * 1.0
-    model = fit_pages(rankings, click, fold, folds=2)[0]
+    model = fit_list_models(rankings, click, fold, folds=2, page=True)[0]
     with pytest.raises(EstimatorError, match="was fitted to 3"):
         model.expected(Rankings(item[:, :5], rankings.x), 0)

@@ -10,8 +10,6 @@ from counterrank.policies import (
     Greedy,
     Softmax,
     Uniform,
-    from_callable,
-    from_classifier,
 )
 
 
@@ -73,38 +71,3 @@ def test_zero_probability_actions_are_never_drawn():
     )
     assert (drawn[0] == 1).all()
     assert not (drawn[1] == 1).any()
-
-
-def test_callables_and_classifiers():
-    class Model:
-        classes_ = np.array([0, 2])
-
-        def predict_proba(self, context):
-            return np.column_stack([context[:, 0], 1 - context[:, 0]])
-
-    context = np.array([[0.25], [0.5]])
-    np.testing.assert_allclose(
-        from_classifier(Model(), context, 4).dist(), [[0.25, 0, 0.75, 0], [0.5, 0, 0.5, 0]]
-    )
-    assert from_classifier(Model(), context).n_actions == 3
-    np.testing.assert_allclose(
-        from_callable(Model().predict_proba, context).dist()[0], [0.25, 0.75]
-    )
-    with pytest.raises(PolicyError, match="action ids"):
-        from_classifier(Model(), context, 2)
-    Model.classes_ = np.array(["a", "b"])
-    with pytest.raises(PolicyError, match="action ids"):
-        from_classifier(Model(), context)
-
-
-def test_a_fitted_classifier_becomes_a_policy():
-    linear = pytest.importorskip("sklearn.linear_model")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = np.where(X[:, 0] > 0, 3, 1)
-    model = linear.LogisticRegression().fit(X, y)
-    policy = from_classifier(model, X, n_actions=5)
-    dist = policy.dist()
-    assert dist.shape == (60, 5)
-    assert (dist[:, [0, 2, 4]] == 0).all()
-    np.testing.assert_array_equal(dist.argmax(axis=1), model.predict(X))

@@ -13,7 +13,7 @@ from counterrank.policies.plackett_luce import SIZES, clock_rules
 def race(scores, items, skip=0, want=None):
     n, K = items.shape
     want = np.ones((1, K), bool) if want is None else want
-    return singles(scores, np.arange(n), items, np.array([skip]), want, clock_rules(K), 0)
+    return singles(scores, np.arange(n), items, np.array([skip]), want, clock_rules(K))
 
 
 def plain_race(scores, items, k):
@@ -109,37 +109,25 @@ def test_light_clocks_together_are_light_clocks_one_by_one(n, sd, k):
     mass, slot = np.exp(rng.normal(size=n) * sd), np.full(n, -1)
     slot[::7] = 0  # asked items are never among them
     latest = 25.0 / mass.sum()
-    others = np.empty(n + 4)
-    light, heavy = plackett_luce_singles.sort_by_weight(
-        mass, slot, (mass[slot < 0].sum(), latest), k, others
-    )
-    assert light >= plackett_luce_singles.MANY
-    np.testing.assert_allclose(
-        np.sort(others[: light + heavy]), np.sort(mass[slot < 0]), rtol=0, atol=0
-    )
+    limit = plackett_luce_singles.light_limit(mass, slot, latest, k)
+    rates = mass[(slot < 0) & (mass <= limit)]
+    assert len(rates) >= plackett_luce_singles.MANY
     t = np.linspace(0.02, 1, 24) * latest
-    counts = np.zeros((k + 5, 24))
-    rates = others[:light].copy()
-    plackett_luce_singles.add_light(others[:light], t, clock_rules(k + 1)[4], counts)
+    counts = np.zeros((k + 1, 24))
+    plackett_luce_singles.add_light(rates, t, clock_rules(k + 1)[4], counts)
     naive = np.zeros((k + 1, 24))
     naive[0] = 1
     for rate in rates:
         p, q = -np.expm1(-rate * t), np.exp(-rate * t)
         naive[1:], naive[0] = naive[1:] * q + naive[:-1] * p, naive[0] * q
-    np.testing.assert_allclose(counts[4:], naive, rtol=3e-13)
-    assert not counts[:4].any()
+    np.testing.assert_allclose(counts, naive, rtol=3e-13)
 
 
 def test_few_clocks_that_matter_are_never_called_light():
     """Ten of a thousand hold most of what is left: Newton's signs would cancel."""
-    mass = np.concatenate([np.full(10, 1.0), np.full(990, 1e-6)])
-    slot, others = np.full(1000, -1), np.empty(1004)
-    light, heavy = plackett_luce_singles.sort_by_weight(mass, slot, (mass.sum(), 1e-3), 9, others)
-    assert (light, heavy) == (990, 10)
-    light, heavy = plackett_luce_singles.sort_by_weight(
-        mass[:50], slot[:50], (10.0, 1e-3), 9, others
-    )
-    assert light + heavy == 50 and light <= 40
+    mass, slot = np.concatenate([np.full(10, 1.0), np.full(990, 1e-6)]), np.full(1000, -1)
+    assert 1e-6 <= plackett_luce_singles.light_limit(mass, slot, 1e-3, 9) < 1.0
+    assert plackett_luce_singles.light_limit(mass[:50], slot[:50], 1e-3, 9) == 0
 
 
 @pytest.mark.parametrize(

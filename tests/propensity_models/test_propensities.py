@@ -16,7 +16,6 @@ from counterrank.policies.enumerated import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.model import (
     ContextFeatures,
-    PropensityRecipe,
     calibrate,
     fit_logistic,
     fit_model,
@@ -48,7 +47,7 @@ def test_logistic_propensities_are_close_to_the_truth(contextual):
 
 def test_a_row_never_helps_to_predict_itself(contextual):
     """Changing the items of fold 0 leaves the fold's own probabilities of a fixed item unchanged."""
-    model = fit_model(contextual, PropensityRecipe("logistic"))
+    model = fit_model(contextual)
     zero = contextual.bucket % 2 == 0
     changed = contextual.action.copy()
     changed[zero] = (changed[zero] + 1) % 3
@@ -58,7 +57,7 @@ def test_a_row_never_helps_to_predict_itself(contextual):
         propensity=np.ones(changed.shape),
         context=contextual.context,
     )
-    again = fit_model(other, PropensityRecipe("logistic"))
+    again = fit_model(other)
     for k in range(contextual.K):
         ours, theirs = (m.models[0][k].log_prob(m.features(contextual)) for m in (model, again))
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
@@ -66,7 +65,7 @@ def test_a_row_never_helps_to_predict_itself(contextual):
 
 def test_overconfident_probabilities_are_calibrated(contextual):
     """Scores tripled by hand: the power that makes held-out items most likely is near a third."""
-    model = fit_model(contextual, PropensityRecipe("logistic"))
+    model = fit_model(contextual)
 
     class Tripled:
         def __init__(self, inner):
@@ -95,36 +94,6 @@ def test_prefix_probabilities_leave_out_what_was_shown():
     assert np.abs(np.log(found.propensity.values / truth)).mean() < 0.1
     joint = estimate_propensities(log, kind="joint")
     np.testing.assert_allclose(joint.propensity.values, found.propensity.values.prod(axis=1))
-
-
-def test_frequencies_by_group_are_shrunk_counts():
-    rng = np.random.default_rng(2)
-    group = rng.integers(3, size=6000)
-    p = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [1 / 3, 1 / 3, 1 / 3]])
-    action = np.array([rng.choice(3, p=p[g]) for g in group])[:, None]
-    log = cr.RankingLog(
-        action=action,
-        reward=np.ones((6000, 1)),
-        propensity=np.ones((6000, 1)),
-        columns={"query": group},
-    )
-    found = estimate_propensities(log, "frequency:query")
-    assert np.abs(found.propensity.values[:, 0] - p[group, action[:, 0]]).max() < 0.05
-
-
-def test_boosting_learns_a_step():
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(3)
-    n = 800
-    x = rng.normal(size=(n, 1))
-    p = np.where(x[:, 0] > 0, 0.8, 0.2)
-    action = (rng.random(n) < p).astype(int)[:, None]
-    log = cr.RankingLog(
-        action=action, reward=np.ones((n, 1)), propensity=np.ones((n, 1)), context=x
-    )
-    found = estimate_propensities(log, "boosting").propensity.values[:, 0]
-    truth = np.where(action[:, 0] == 1, p, 1 - p)
-    assert np.abs(found - truth).mean() < 0.12
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from typing import Any
 
 from counterrank.behavior import Condition
 from counterrank.evaluation import Evaluation
+from counterrank.records import printed
 from counterrank.report import evaluation, html, terminal
 from counterrank.report.document import Document, Figure
 from counterrank.report.reading import Reading
@@ -101,15 +102,11 @@ def behavior() -> dict[str, Any]:
     ]  # fmt: skip
     split[0] = [leaf([], 1.0, "I", [1] + [0] * (K - 1))]
     positions = [{"position": k + 1, "groups": groups} for k, groups in enumerate(split)]
+    sees = [[float(c <= k) for c in range(K)] for k in range(K)]
+    mobile = Condition("x_device", "in", labels=("mobile",)).to_dict()
+    people = [{"rule": "device is mobile", "conditions": [mobile], "share": 0.6, "sees": sees}]
     return {"mse": "reference", "rows": 12_000, "per_position": True, "positions": positions,
-            "importance": {"x_device": 0.9, "x_hour": 0.1}, "notes": ["a note"]}  # fmt: skip
-
-
-#: Near items are seen best, and those above better than those below.
-SEEN = [
-    [0.0 if m == k else 1.6 / abs(k - m) * (1.0 if m < k else 0.7) for m in range(6)]
-    for k in range(6)
-]
+            "people": people, "importance": {"x_device": 0.9, "x_hour": 0.1}, "notes": ["a note"]}  # fmt: skip
 
 
 def model(today: float = 1.2) -> dict[str, Any]:
@@ -130,7 +127,7 @@ def model(today: float = 1.2) -> dict[str, Any]:
             "auto",
             1.30,
             0.010,
-            details={"order_path": path, "regression": {"visibility": SEEN}},
+            details={"order_path": path, "regression": {"model": "linear"}},
         ),
         estimate("personalised", "ips", 1.29, 0.03),
         estimate("personalised", "rips", 1.28, 0.015),
@@ -229,7 +226,8 @@ def page(given: dict[str, Any] | None = None) -> str:
 
 def shown(given: dict[str, Any] | None = None, width: int = 120, *, verbose: bool = False) -> str:
     """Return what a terminal shows."""
-    return terminal.printed(terminal.renderables(document(given), verbose=verbose), width)
+    blocks = terminal.renderables(document(given), verbose=verbose)
+    return "".join(printed(one, width) for one in blocks)
 
 
 def figures(given: dict[str, Any] | None, kind: str) -> list[Figure]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.report import sample
 
-from counterrank.evaluation import Comparison, OrderPoint, ValidationReport
+from counterrank.evaluation import Comparison, OrderPoint, Validation
 from counterrank.report import answer
 from counterrank.report.document import Scorecard
 from counterrank.report.estimates import agreement_in_words, path_in_words
@@ -144,7 +144,7 @@ def test_comparison_puts_the_better_one_first(model):
 def test_level_is_written_as_asked(model):
     for row in model["estimates"]:
         row["level"] = 0.995
-    assert answer.level(sample.reading(model)) == "99.5\u202f%"
+    assert sample.reading(model).level_words == "99.5\u202f%"
 
 
 def test_one_is_singular(model):
@@ -232,17 +232,6 @@ def test_huge_numbers_stay_short():
     assert percent(1e13, sign=True).startswith("+1.00e+15")
 
 
-@pytest.mark.parametrize(
-    ("flags", "name"),
-    [([], "with a reward model"), (["weights-only"], "with mean-zero controls")],
-)
-def test_the_second_path_is_called_what_it_is(model, flags, name):
-    best = next(e for e in model["estimates"] if e["target"] == "clickbait")
-    best["flags"], best["flag_codes"] = [f"{code}: so" for code in flags], flags
-    best["details"] = {"order_path": [{"order": k, "value": 1.0, "stderr": 0.1} for k in (1, 2)]}
-    assert any(name in one.drawing.names for one in sample.figures(model, "order-path"))
-
-
 def test_errors_that_cancel_are_not_called_none():
     """Two arms predicted from each other err in opposite ways: the mean says nothing where none was contained."""
 
@@ -250,8 +239,8 @@ def test_errors_that_cancel_are_not_called_none():
         row = {"from": "a", "to": "b"}
         pairs = [{**row, "covered": one, "sign_right": one} for one in contained]
         summary = {"pairs": 2, "bias": 0.001, "bias_low": -0.01, "bias_high": 0.012}
-        report = ValidationReport.from_dict(
-            {"schema": ValidationReport.SCHEMA, "summary": summary, "pairs": pairs}
+        report = Validation.from_dict(
+            {"schema": Validation.SCHEMA, "summary": summary, "pairs": pairs}
         )
         return " ".join(of_validation(report))
 

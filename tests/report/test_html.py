@@ -18,7 +18,7 @@ from counterrank.report import evaluation, html
 from counterrank.report.html import asset
 
 SECTIONS = (
-    "metrics segments health details reasons values estimators order positions segment-table visibility behavior "
+    "metrics segments health details reasons values estimators order positions behavior "
     "weights planning checks method"
 ).split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"

@@ -19,8 +19,8 @@ spec.loader.exec_module(tools)
 
 def test_the_page_runs():
     names = {}
-    for line, code in tools.blocks("docs/howto/bench.md", "python"):
-        tools.run_python("docs/howto/bench.md", code, line, names)
+    for line, code in tools.blocks("docs/howto/extend.md", "python"):
+        tools.run_python("docs/howto/extend.md", code, line, names)
     table, mine = names["found"].table, names["mine"].name
     assert set(table["estimator"]) == {"ips", "iips", "rips", "aips", mine}
     assert len(table) == 3 * 5 and set(table["seeds"]) == {4}
@@ -78,8 +78,8 @@ def test_an_estimator_that_refuses_has_no_value():
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ("nowhere", "neither a population"),
-        ("groups:many", "neither a population"),
+        ("nowhere", "is no population"),
+        ("groups:many", "is no population"),
         ([], "at least"),
     ],
 )

@@ -21,7 +21,7 @@ SHIFTED = {f"{how}{name}" for how in ("sn", "cv-") for name in ("ips", "iips", "
 
 
 #: Must know which rankings a policy would show, or how likely each item is everywhere.
-BY_POLICY = {"pbm", "click-model", "interpol"}
+BY_POLICY = {"pbm", "click-model"}
 
 
 @pytest.mark.parametrize("name", sorted({*registry.names(), *PATTERNS}))

@@ -40,12 +40,9 @@ def test_a_broken_estimate_is_caught():
         check_mse_estimate(Hopeful())
 
 
-@pytest.mark.parametrize("per_position", [True, False])
-def test_a_tree_survives_a_round_trip(tmp_path, per_position):
+def test_a_tree_survives_a_round_trip(tmp_path):
     log = random_log(np.random.default_rng(4), n=600)
-    tree = cr.BehaviorTree(candidates=cr.candidates(3, "generated"), per_position=per_position).fit(
-        log, "new"
-    )
+    tree = cr.BehaviorTree(candidates=cr.candidates(3, "generated")).fit(log, "new")
     tree.save(tmp_path / "tree.json")
     again = cr.BehaviorTree.load(tmp_path / "tree.json")
     assert np.array_equal(again.assign(log.context, log.n), tree.assign(log.context, log.n))

@@ -6,11 +6,18 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.audit.rewards import EXPECTED
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.texts import in_percent
 
-FINDINGS = CAPPED, UNITS = "rewards-capped", "rewards-in-other-units"
+FINDINGS = CAPPED, UNITS, MAGNITUDE = (
+    "rewards-capped",
+    "rewards-in-other-units",
+    "rewards-by-magnitude",
+)
+#: Amounts by item bin and eighth of a decade, from 1e-4 to 1e8.
+AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 #: Amounts at the maximum: so many, and this share of all.
 AT_MAXIMUM, SHARE = 10, 0.01
 #: Items with two amounts that are 10, 100 or 1,000 times apart, and items that are so far from others.
@@ -22,15 +29,17 @@ KEPT = 4096
 def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
     """Keep positive amounts with their items, and what features say of them."""
     paid = subject.used(batch) & (batch.reward > 0)
-    values = batch.reward[paid][:KEPT]
+    # Of the whole batch, evenly.
+    few = slice(None, None, 1 + int(paid.sum()) // KEPT)
+    values = batch.reward[paid][few]
     # Clicks and counts are no amounts.
     if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
         return Tally()
-    lists = {"amount": values, "item": batch.action[paid][:KEPT]}
+    lists = {"amount": values, "item": batch.action[paid][few]}
     names = batch.item_feature_names
     numbers = [n for n, name in enumerate(names) if name not in batch.categories_of_items]
     if numbers:
-        features = batch.features_of(batch.action)[paid][:KEPT]
+        features = batch.features_of(batch.action)[paid][few]
         lists |= {f"feature {names[n]}": features[:, n] for n in numbers}
     return Tally(lists=lists)
 
@@ -47,6 +56,7 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
         *_capped(amount, item),
         *_two_units(amount, item),
         *_units_of_items(amount, item, features),
+        *_magnitude(amount, item),
     ]
     return found or [Finding(CAPPED, PASSED, "amounts have no mass at the largest one")]
 
@@ -142,11 +152,68 @@ def _off_by_decades(amount: Floats, feature: Floats) -> int:
     return int(((decades != 0) & (np.abs(off - decades) < 0.02)).sum()) if fits else 0
 
 
-def _other_units(text: str) -> Finding:
+def _other_units(text: str, code: str = UNITS) -> Finding:
     return Finding(
-        UNITS,
+        code,
         FAILED,
         text,
         ("bring all amounts to one unit",),
         cause="cents in some rows and whole units in others, or two currencies",
     )
+
+
+def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
+    """Yield where amounts of one item come in two sizes that are a hundred or a thousand times apart."""
+    size = PER_DECADE * DECADES
+    decade = np.floor((np.log10(amount) - LOWEST) * PER_DECADE).astype(np.int64)
+    cells = (item % AMOUNT_BINS) * size + np.clip(decade, 0, size - 1)
+    table = (
+        np.bincount(cells, minlength=AMOUNT_BINS * size).reshape(AMOUNT_BINS, size).astype(float)
+    )
+    # A click counts 1 and a purchase 100: a few sizes are meant.
+    if (table.sum(axis=0) > 0).sum() < 6:
+        return
+    for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
+        if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
+            text = f"amounts of the same items come in two sizes, about {factor} times apart"
+            yield _other_units(text, MAGNITUDE)
+            return
+
+
+#: Distances between amounts that are looked at, in eighths of a decade.
+_LAGS = 4 * PER_DECADE
+
+
+def _distances(table: Floats) -> Floats:
+    """Return pairs of amounts of the same bin of items by their distance (lags,).
+
+    Sharp where an item has one price, however rarely it is bought.
+    """
+    size = table.shape[1]
+    return np.array(
+        [float((table[:, : size - lag] * table[:, lag:]).sum()) for lag in range(_LAGS)]
+    )
+
+
+def _above_median(table: Floats) -> Floats:
+    """Return amounts by their distance above the median of their bin of items (lags,).
+
+    Sharp where amounts vary, for items with eight or more of them.
+    """
+    counts = table.sum(axis=1)
+    often = table[counts >= 8]
+    median = (np.cumsum(often, axis=1) >= often.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
+    padded = np.pad(often, ((0, 0), (0, _LAGS)))
+    shifted = np.take_along_axis(padded, median[:, None] + np.arange(_LAGS), axis=1)
+    total: Floats = shifted.sum(axis=0)
+    return total
+
+
+def _second_peak(counts: Floats, lag: int) -> bool:
+    """Return whether counts fall off from 0 and rise again to a peak at the lag.
+
+    To twice the valley, and to a fiftieth of the start.
+    """
+    smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
+    peak, valley = smooth[lag - 1 : lag + 2].max(), smooth[PER_DECADE // 2 : lag - 1].min()
+    return bool(peak >= EXPECTED / 3 and peak > 2 * valley and peak > 0.02 * counts[0])

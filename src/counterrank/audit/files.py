@@ -35,7 +35,6 @@ from counterrank.io import (
     expand,
     from_frame,
     from_table,
-    is_iceberg,
     is_small,
     is_stream,
     numbers,
@@ -99,12 +98,8 @@ def _opened(
     log: LogLike, targets: Any, carried: list[str], given: OpenOptions
 ) -> tuple[Source, tuple[str, ...]]:
     reading: dict[str, Any] = {**given}
-    if targets is None and (is_stream(log) or is_iceberg(log)):
-        found = (
-            read_log(log, keep=carried, **reading)
-            if isinstance(log, str)
-            else from_frame(log, keep=carried, **reading)
-        )
+    if targets is None and is_stream(log):
+        found = from_frame(log, keep=carried, **reading)
         return MemorySource(found), tuple(found.targets)
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
@@ -171,7 +166,7 @@ def audit_file(
     try:
         found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
     except (LogError, PolicyError, PropensityError) as problem:
-        if not isinstance(path, (str, os.PathLike)) or is_iceberg(path):
+        if not isinstance(path, (str, os.PathLike)):
             raise
         return _dirty(path, tuple(targets), problem, segments=segments, time=time, **reading)
     return Audit([Finding("readable", PASSED, "the log can be read"), *found])

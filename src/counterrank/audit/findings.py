@@ -180,6 +180,23 @@ def stretch_names(
     ], table
 
 
+def unit_sums(batch: RankingLog, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return rows, and sums of a number of each row (n,) and of its square, by bucket of units (3, 1024)."""
+    parts = (np.ones(batch.n), values, values**2)
+    return np.stack([np.bincount(batch.bucket, one, 1024) for one in parts])
+
+
+def design_effect(units: NDArray[np.float64] | None) -> float:
+    """Return how much larger the variance of a mean is over units than over rows, at least 1."""
+    if units is None:
+        return 1.0
+    rows, first, second = units[:, units[0] > 0]
+    n, mean = rows.sum(), first.sum() / rows.sum()
+    plain = max(second.sum() - n * mean**2, 1e-300)
+    clustered = float(((first - rows * mean) ** 2).sum())
+    return max(1.0, clustered / float(plain))
+
+
 def complete(batch: RankingLog) -> bool:
     """Whether every cell holds an item: picking out those that do costs more than most checks."""
     return int(batch.lengths.min(initial=batch.K)) == batch.K

@@ -21,8 +21,10 @@ from counterrank.audit.findings import (
     Subject,
     Tally,
     complete,
+    design_effect,
     listed,
     stretch_names,
+    unit_sums,
 )
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.rows import days_of
@@ -33,10 +35,9 @@ from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.kernels.jit import jit
 from counterrank.messages import say
 from counterrank.policies import Policy
-from counterrank.statistics import clustered_variances
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.ratios import Ratios
-from counterrank.weights.thresholds import LIMITING, SIGNIFICANT, THRESHOLDS
+from counterrank.weights.thresholds import LIMITING, THRESHOLDS
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests.
@@ -195,7 +196,7 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
         parts["all", name] = np.concatenate([weight_sums(w, batch, subject), third[None]])
         peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
         if batch.unit is not None:
-            parts["units", name] = _by_unit(batch, w)
+            parts["units", name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
         for kind, labels, codes in groups:
             table = np.zeros((len(labels), 3, batch.K))
             grouped_sums(rows, batch.lengths, codes, table)
@@ -318,7 +319,7 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
             if kind == BLOCK
             else (list(groups), np.stack(list(groups.values())))
         )
-        design = _design_effect(tally, name)
+        design = design_effect(tally.parts.get(("units", name)))
         found = groups_tested(table, tally.parts["all", name], tally.peaks[name], design)
         results[name, kind] = names, table, found
     tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
@@ -429,31 +430,6 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
     return found if count[found].sum() <= count.sum() / 2 else []
 
 
-def _by_unit(batch: RankingLog, w: Floats) -> Floats:
-    """Return sums by bucket of units of each row's mean weight, its square and the rows (3, 1024)."""
-    row = w.sum(axis=1) / np.maximum(batch.lengths, 1)
-    return np.stack(
-        [
-            np.bincount(batch.bucket, weights=value, minlength=1024)
-            for value in (row, row**2, np.ones(batch.n))
-        ]
-    )
-
-
-def _design_effect(tally: Tally, name: str) -> float:
-    """Return how much larger the variance of the mean weight is over units than over rows, at least 1."""
-    found = tally.parts.get(("units", name))
-    if found is None:
-        return 1.0
-    first, second, rows = found[:, found[2] > 0]
-    n, mean = rows.sum(), first.sum() / rows.sum()
-    plain = max(second.sum() / n - mean**2, 0.0) / n
-    if len(rows) < 2 or plain <= 0:
-        return 1.0
-    clustered = float(clustered_variances(first[:, None], rows)[0])
-    return max(1.0, clustered / float(plain))
-
-
 def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     """Bonferroni over positions; material when the mean is off by 10 %."""
     known = [name for name in subject.targets if ("all", name) in tally.parts]
@@ -467,7 +443,7 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
             )
         ]
     small = too_small(tally, subject)
-    wrong = [name for name, (_, _, p) in found.items() if _family(p) <= SIGNIFICANT]
+    wrong = [name for name, (_, _, p) in found.items() if _family(p) <= LIMITING]
     return [
         _unmatched(name, subject)
         # No weight at all, where there are enough rows for one.
@@ -513,7 +489,7 @@ def _overall_finding(
             f"weights of '{name}' average 1 within chance (within {in_percent(worst)})",
         )
     worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
-    weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= SIGNIFICANT)]
+    weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= LIMITING)]
     off = float(np.abs(mean - 1)[~np.isnan(p)].max())
     text = (
         f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete, design_effect
 from counterrank.audit.groups import coded, formed_weights
-from counterrank.audit.reward_rates import design_effect
 from counterrank.audit.rewards import position_rates
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
@@ -22,8 +21,8 @@ CHANCE, CHANCE_OF_ROWS = 1e-3, 1e-5
 FEWEST = 500
 #: Logarithms of weights are cut here: heavy weights would decide alone.
 CUT = 2.0
-#: The halves differ by at least this part of their mean lift.
-MATERIAL = 0.5
+#: The halves differ by at least this part of their mean.
+MATERIAL = 0.3
 
 
 def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
@@ -62,13 +61,15 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
 
 
 def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
-    """Warn where the halves differ beyond chance."""
+    """Warn where the lift changes along the log beyond chance."""
     found: list[Finding] = []
     names = list(dict.fromkeys(key[1] for key in tally.parts))
     for name in names:
-        halves = _halves(name, tally, by_day=subject.time is not None)
+        rows = {key[2]: sums for key, sums in tally.parts.items() if key[:2] == ("by", name)}
+        order = sorted(rows, key=int if subject.time is None else str)
+        table = np.stack([rows[label] for label in order])
         chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(names))
-        found += _changed(name, halves, tally.parts.get(("units", name)), chance)
+        found += _changed(name, table, tally.parts.get(("units", name)), chance)
     if not names:
         return []
     return found or [
@@ -85,44 +86,31 @@ LIFT_BY_HALVES = Check(
 )
 
 
-def _halves(name: str, tally: Tally, *, by_day: bool) -> tuple[Floats, Floats]:
-    """Return the sums of the first and of the second half of the rows, in order of time."""
-    rows = {key[2]: sums for key, sums in tally.parts.items() if key[:2] == ("by", name)}
-    order = sorted(rows, key=str if by_day else int)
-    table = np.stack([rows[label] for label in order])
-    before = np.cumsum(table[:, 0]) - table[:, 0] / 2 < table[:, 0].sum() / 2
-    return table[before].sum(axis=0), table[~before].sum(axis=0)
-
-
-def _changed(
-    name: str, halves: tuple[Floats, Floats], units: Floats | None, chance: float
-) -> Iterator[Finding]:
-    first, second = halves
+def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> Iterator[Finding]:
+    """Yield where a statistic, as a share of the rewards, has a trend along the days or stretches (D, 6)."""
+    n = table[:, 0]
+    # The middle of each day among the rows: 0 in the middle of the log.
+    moment = (np.cumsum(n) - n / 2) / n.sum() - 0.5
+    first, second = (table[side].sum(axis=0) for side in (moment < 0, moment >= 0))
     if min(first[0], second[0]) < FEWEST or min(first[1], second[1]) <= 0:
         return
-    lifts = [float(half[2] / half[1]) for half in (first, second)]
+    total = table.sum(axis=0)
     for at in (2, 4):
-        (one, error), (two, other) = (_relative(half, at) for half in halves)
+        halves = [float(half[at] / half[1]) for half in (first, second)]
+        spread = max(total[at + 1] / total[0] - (total[at] / total[0]) ** 2, 0.0)
         # Rows of one user are alike, and count for less.
-        design = 1.0 if units is None else design_effect(units[[0, at, at + 1]])
-        p = two_sided(one - two, math.sqrt(design) * math.hypot(error, other))
-        mean = abs(one + two) / 2
-        if p <= chance and abs(one - two) > MATERIAL * mean:
+        design = design_effect(None if units is None else units[[0, at, at + 1]])
+        trend = float(moment @ (table[:, at] - table[:, 1] * total[at] / total[1]))
+        p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
+        if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:
+            lifts = [100 * float(half[2] / half[1]) for half in (first, second)]
             yield Finding(
                 LIFT_BY_HALVES.name,
                 WARNED,
                 f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
-                f"{100 * lifts[0]:+.1f} % in the first half and {100 * lifts[1]:+.1f} % in the second",
+                f"{lifts[0]:+.1f} % in the first half and {lifts[1]:+.1f} % in the second",
                 ("evaluate the latest days alone, and look again with later ones",),
                 cause="what people like changes, and the target likes what is on the rise or in decline",
                 target=name,
             )
             return
-
-
-def _relative(half: Floats, at: int) -> tuple[float, float]:
-    """Return a statistic as a share of the rewards, and its standard error."""
-    n, earned = half[0], half[1] / half[0]
-    mean = half[at] / n
-    spread = max(half[at + 1] / n - mean**2, 0.0)
-    return float(mean / earned), float(math.sqrt(spread / n) / earned)

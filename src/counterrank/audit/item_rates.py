@@ -8,6 +8,7 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
 from counterrank.audit.rewards import position_rates
+from counterrank.audit.scores import shown_scores
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.messages import REWARD_PER_RANKING
@@ -65,7 +66,7 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
 def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
     """Return a finding of each kind."""
     if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
-        return ITEM_RATES.skipped("there is one reward a page")
+        return ITEM_RATES.skipped("there is one reward per page")
     factor = _by_score(tally.sums["items"])
     found = list(_counted_twice(tally))
     # Without scores nobody knows what should be liked: in search, all results of a query that
@@ -88,17 +89,12 @@ ITEM_RATES = Check(KIND, _count_item_rates, _judge_item_rates, most=SAMPLED_ROWS
 
 def _score_groups(batch: RankingLog, subject: Subject) -> Ints:
     """Return the group of the logger's score of each shown item (n, K); 0 without scores."""
-    logger, first = batch.propensity, subject.first.propensity
-    if not isinstance(logger, Scored) or not isinstance(first, Scored):
+    first, scores = subject.first.propensity, shown_scores(batch)
+    if not isinstance(first, Scored) or scores.shape != batch.action.shape:
         return np.zeros(batch.action.shape, np.int64)
     finite = first.scores[np.isfinite(first.scores)]
     edges = np.quantile(finite, np.arange(1, DECILES) / DECILES)
-    sets = logger.candidates
-    if sets.n != batch.n:
-        return np.zeros(batch.action.shape, np.int64)
-    places = sets.locate(batch.action)
-    scores = logger.scores[np.where(places < 0, 0, sets.offsets[:-1, None] + places)]
-    return np.searchsorted(edges, scores)
+    return np.searchsorted(edges, np.where(np.isnan(scores), edges[0], scores))
 
 
 def _by(code: Ints, score: Ints, expected: Floats, hit: Bools, used: Bools, size: int) -> Floats:

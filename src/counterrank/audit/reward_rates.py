@@ -11,18 +11,30 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.audit.conditions import without, without_both
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
-from counterrank.audit.groups import coded
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Check,
+    Subject,
+    Tally,
+    design_effect,
+    listed,
+    stretch_names,
+    unit_sums,
+)
+from counterrank.audit.groups import BLOCK, coded
+from counterrank.audit.item_rates import TWICE
+from counterrank.audit.rewards import EXPECTED, HARDLY_ANY_AT, POSITION
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
-FINDINGS = LEVEL, DAY, BOTH = (
+FINDINGS = LEVEL, DAY, BOTH, STRETCH = (
     "rewards-by-level",
     "rewards-by-day",
     "rewards-by-level-and-day",
+    "rewards-by-stretch",
 )
 #: False alarms per log of each test, Bonferroni over all that is tested.
 CHANCE = 1e-4
@@ -37,27 +49,35 @@ DAY_APART, DAY_SPREADS = 1.6, 5.0
 CHANGED = 1.35
 #: Rows of a group that is looked at.
 FEWEST = 100
+#: Numbers of a group of rows before those of its positions.
+COUNTS = 5
+#: Sums of each level of each column.
+Levels = Mapping[str, Mapping[str, Floats]]
 
 
 def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
-    """Count rows and sum rewarded items and their squares, by level, by day and by both."""
-    hits = ((batch.reward != 0) & subject.used(batch)).sum(axis=1).astype(float)
-    rows = np.stack([np.ones(batch.n), hits, hits**2])
+    """Sum, for each group of each column on each day: rows, rewarded items, their squares, and more.
+
+    These are `COUNTS`, then items and rewarded items at each position. The column "" has all rows.
+    """
+    used = subject.used(batch)
+    hit = (batch.reward != 0) & used
+    hits = hit.sum(axis=1).astype(float)
+    ones, even = (
+        (hit & (batch.reward == 1)).sum(axis=1),
+        (hit & (batch.reward % 2 == 0)).sum(axis=1),
+    )
+    rows = np.stack([np.ones(batch.n), hits, hits**2, ones, even, *used.T, *hit.T]).astype(float)
+    nobody = [""], np.zeros(batch.n, np.int64)
+    days, day = nobody if subject.time is None else coded(days_of(batch, subject.time))
     parts: dict[tuple[str, ...], Floats] = {}
-    day = None if subject.time is None else coded(days_of(batch, subject.time))
-    levels = list(_levels(batch, subject))
-    for column, labels, codes in [*levels, *([("", *day)] if day else [])]:
-        table = _summed(rows, codes, len(labels))
-        for label, sums in zip(labels, table.T, strict=True):
-            if sums[0]:
-                parts[(DAY, label) if not column else (LEVEL, column, label)] = sums
-    for column, labels, codes in levels if day else ():
-        assert day is not None
-        both = _summed(rows, codes * len(day[0]) + day[1], len(labels) * len(day[0]))
+    stretches = BLOCK, *subject.stretches(batch)
+    for column, labels, codes in [("", *nobody), stretches, *_levels(batch, subject)]:
+        both = _summed(rows, codes * len(days) + day, len(labels) * len(days))
         for at in np.flatnonzero(both[0]):
-            level, on = divmod(int(at), len(day[0]))
-            parts[BOTH, column, labels[level], day[0][on]] = both[:, at]
-    return Tally(sums=_unit_sums(batch, hits), parts=parts)
+            level, on = divmod(int(at), len(days))
+            parts[column, labels[level], days[on]] = both[:, at]
+    return Tally(sums={"units": unit_sums(batch, hits)}, parts=parts)
 
 
 def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
@@ -66,24 +86,33 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     if total[1].sum() < FEWEST or subject.first.page_reward:
         return REWARD_RATES.skipped("too few rewards to compare groups of rows")
     design = design_effect(total)
+    columns: dict[str, dict[str, dict[str, Floats]]] = {}
+    for (column, label, day), sums in tally.parts.items():
+        columns.setdefault(column, {}).setdefault(label, {})[day] = sums
+    days = {day: sums[:3] for day, sums in columns.pop("")[""].items()}
+    levels = {
+        column: {label: np.sum([*by_day.values()], axis=0) for label, by_day in groups.items()}
+        for column, groups in columns.items()
+    }
+    columns.pop(BLOCK)
     found = [
-        *_apart(tally, subject, design),
-        *_on_a_day(tally, subject, design),
-        *_since_a_day(tally, subject, design),
+        *_in_stretches(levels.pop(BLOCK)),
+        *_apart(levels, subject, design),
+        *_at_positions(levels, subject),
+        *_counted_twice(levels, subject),
+        *_on_a_day(days, subject, design),
+        *_since_a_day(columns, sorted(days), subject, design),
     ]
     return found or [Finding(LEVEL, PASSED, "no group of rows and no day lost its rewards")]
 
 
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
-REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=2 * SAMPLED_ROWS)
+REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=SAMPLED_ROWS)
 
 
-def _levels(
-    batch: RankingLog, subject: Subject
-) -> Iterator[tuple[str, list[str], "np.ndarray[tuple[int], np.dtype[np.int64]]"]]:
-    """Yield columns with labels: categories of the context, and segments."""
-    cuts = [cut for cut in subject.cuts if cut.labels]
-    for cut in cuts:
+def _levels(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
+    """Yield columns of the context, cut into groups, and segments."""
+    for cut in subject.cuts:
         yield cut.column, list(cut.names), cut.codes(batch)
     for segment in subject.segments:
         if segment.column not in {cut.column for cut in subject.cuts}:
@@ -92,20 +121,6 @@ def _levels(
 
 def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
     return np.stack([np.bincount(codes, values, size) for values in rows])
-
-
-def _unit_sums(batch: RankingLog, hits: Floats) -> dict[str, Floats]:
-    sums = [np.bincount(batch.bucket, values, 1024) for values in (np.ones(batch.n), hits, hits**2)]
-    return {"units": np.stack(sums)}
-
-
-def design_effect(units: Floats) -> float:
-    """Return how much larger the variance of the mean is over units than over rows, at least 1."""
-    rows, first, second = units[:, units[0] > 0]
-    n, mean = rows.sum(), first.sum() / rows.sum()
-    plain = max(second.sum() - n * mean**2, 1e-300)
-    clustered = float(((first - rows * mean) ** 2).sum())
-    return max(1.0, clustered / float(plain))
 
 
 def _log_rate(sums: Floats, design: float) -> tuple[float, float]:
@@ -117,20 +132,16 @@ def _log_rate(sums: Floats, design: float) -> tuple[float, float]:
     return math.log(mean), design * max(second / n - mean**2, 1e-12) / (n * mean**2)
 
 
-def _apart(tally: Tally, subject: Subject, design: float) -> Iterator[Finding]:
+def _apart(levels: Levels, subject: Subject, design: float) -> Iterator[Finding]:
     """Yield the levels with hardly any reward, or far from others that are alike."""
-    columns: dict[str, dict[str, Floats]] = {}
-    for key, sums in tally.parts.items():
-        if key[0] == LEVEL and sums[0] >= FEWEST:
-            columns.setdefault(key[1], {})[key[2]] = sums
-    tests = sum(len(groups) for groups in columns.values())
-    for column, groups in columns.items():
-        if len(groups) < 2:
-            continue
+    tests = sum(len(groups) for groups in levels.values())
+    for column, every in levels.items():
+        groups = {label: sums[:3] for label, sums in every.items() if sums[0] >= FEWEST}
         for label, own in groups.items():
             others = [sums for name, sums in groups.items() if name != label]
-            ratio, lost = _stands_apart(own, others, design, tests)
-            if ratio is None:
+            ratio, lost = _stands_apart(own, others, design, tests) if others else (None, False)
+            # Rates along a number rise and fall by nature.
+            if ratio is None or not (lost or _labelled(column, subject)):
                 continue
             yield _lost(
                 LEVEL,
@@ -140,6 +151,64 @@ def _apart(tally: Tally, subject: Subject, design: float) -> Iterator[Finding]:
                 alternatives="; if people there really act so, evaluate the groups one by one",
             )
             break
+
+
+def _in_stretches(groups: Mapping[str, Floats]) -> Iterator[Finding]:
+    """Yield the stretches of consecutive rows with hardly any reward."""
+    names, table = stretch_names(groups)
+    rows, hits = table[:, 0], table[:, 1]
+    expected = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0) * rows
+    bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY * expected))
+    if len(bad):
+        yield _lost(
+            STRETCH,
+            f"{listed([names[i] for i in bad])}: hardly any reward ({int(hits[bad].sum()):,} where about "
+            f"{int(expected[bad].sum()):,} were expected); rewards had not come in yet, or rows are sorted by them",
+            "",
+            fails=True,
+        )
+
+
+def _labelled(column: str, subject: Subject) -> bool:
+    return not any(cut.column == column and not cut.labels for cut in subject.cuts)
+
+
+def _at_positions(levels: Levels, subject: Subject) -> Iterator[Finding]:
+    """Yield the level that has hardly any reward at positions at which others have many."""
+    K = subject.first.K
+    for column, groups in levels.items():
+        total = np.sum([*groups.values()], axis=0)
+        for label, own in groups.items():
+            shown, hits = own[COUNTS : COUNTS + K], own[COUNTS + K :]
+            rest, rest_hits = (total - own)[COUNTS : COUNTS + K], (total - own)[COUNTS + K :]
+            expected = shown * rest_hits / np.maximum(rest, 1.0)
+            # Where a level has fewer rewards everywhere, `_apart` tells it.
+            expected = expected * min(
+                1.0, float((hits / np.maximum(expected, 1.0)).max(initial=0.0))
+            )
+            bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY_AT * expected))
+            if len(bad):
+                where = without(column, [label], subject)
+                text = f"position {listed((bad + 1).tolist())} has hardly any reward where {column} is {label}"
+                yield _lost(POSITION, f"{text}, and many elsewhere", where, fails=True)
+                break
+
+
+def _counted_twice(levels: Levels, subject: Subject) -> Iterator[Finding]:
+    """Yield the levels of which all rewards are even numbers, where those of others are mostly one."""
+    for column, groups in levels.items():
+        table = np.stack([*groups.values()])
+        hits, ones, even = table[:, 1], table[:, 3], table[:, 4]
+        bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
+        if len(bad) and ones.sum() > 0.5 * (hits.sum() - hits[bad].sum()):
+            labels = [list(groups)[at] for at in bad]
+            text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(labels)} are even"
+            yield _lost(
+                TWICE,
+                f"{text}, those of others are not",
+                without(column, labels, subject),
+                fails=True,
+            )
 
 
 def _stands_apart(
@@ -166,11 +235,9 @@ def _stands_apart(
     return (math.exp(mine - mean), False) if same_side and alike and gap > far and told else (None, False)  # fmt: skip
 
 
-def _on_a_day(tally: Tally, subject: Subject, design: float) -> Iterator[Finding]:
+def _on_a_day(every: dict[str, Floats], subject: Subject, design: float) -> Iterator[Finding]:
     """Yield the days with hardly any reward, or far from days that are alike."""
-    days = {
-        key[1]: sums for key, sums in tally.parts.items() if key[0] == DAY and sums[0] >= FEWEST
-    }
+    days = {day: sums for day, sums in every.items() if sums[0] >= FEWEST}
     if len(days) < 4:
         return
     rates = {day: _log_rate(sums, design)[0] for day, sums in days.items()}
@@ -200,13 +267,11 @@ def _on_a_day(tally: Tally, subject: Subject, design: float) -> Iterator[Finding
     )
 
 
-def _since_a_day(tally: Tally, subject: Subject, design: float) -> Iterator[Finding]:
+def _since_a_day(
+    columns: dict[str, dict[str, dict[str, Floats]]], days: Sequence[str], subject: Subject, design: float
+) -> Iterator[Finding]:  # fmt: skip
     """Yield the level of each column that changed most against the others from one day on, or on one."""
-    by_column: dict[str, dict[str, dict[str, Floats]]] = {}
-    for key, sums in tally.parts.items():
-        if key[0] == BOTH:
-            by_column.setdefault(key[1], {}).setdefault(key[2], {})[key[3]] = sums
-    days = sorted({key[3] for key in tally.parts if key[0] == BOTH})
+    by_column = {column: rows for column, rows in columns.items() if _labelled(column, subject)}
     windows = [(at, len(days)) for at in range(1, len(days))]
     windows += [(at, at + 1) for at in range(len(days)) if len(days) > 2]
     tests = len(windows) * sum(len(levels) for levels in by_column.values())
@@ -240,7 +305,7 @@ def _since_a_day(tally: Tally, subject: Subject, design: float) -> Iterator[Find
 
 
 def _by_day(rows: Mapping[str, Floats], days: Sequence[str]) -> Floats:
-    return np.stack([rows.get(day, np.zeros(3)) for day in days])
+    return np.stack([rows[day][:3] if day in rows else np.zeros(3) for day in days])
 
 
 def _changed(own: Floats, rest: Floats, start: int, end: int, design: float) -> tuple[float, float]:

@@ -17,7 +17,6 @@ from counterrank.audit.findings import (
     Subject,
     Tally,
     listed,
-    stretch_names,
 )
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
@@ -28,6 +27,8 @@ EXPECTED = 30.0
 #: Fewer than this share of what is expected in a stretch of rows, or at a position compared with one
 #: further down, are hardly any.
 HARDLY_ANY, HARDLY_ANY_AT = 0.1, 0.02
+#: Rewards of a position relative to those of the position above it, below which they were lost.
+FADES = 0.02
 #: Items are counted in so many bins, by number; a few in one bin only blur each other.
 ITEM_BINS = 16_384
 #: Rewards expected of an item that is looked at, and of all items without any.
@@ -35,28 +36,20 @@ EXPECTED_OF_ITEM, EXPECTED_OF_ITEMS = 20.0, 200.0
 #: Items without any reward, for each that has one to three. Where rates are merely spread, even by a
 #: gamma law of shape 0.1, there are no more than about five.
 EXCESS = 5.0
-#: Positive rewards by item bin and eighth of a decade, from 1e-4 to 1e8.
-AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 
 
 def _count_lost_rewards(batch: RankingLog, subject: Subject) -> Tally:
     """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
     used = subject.used(batch)
     rewarded = (batch.reward != 0) & used
-    blocks, block = subject.stretches(batch)
-    any_reward = rewarded.any(axis=1)
-    rows = np.bincount(block, minlength=len(blocks))
-    hits = np.bincount(block, any_reward, len(blocks))
     last = np.arange(batch.K) == batch.lengths[:, None] - 1
     rate = position_rates(subject.first)
     return Tally(
-        parts={("stretch", name): np.array(pair) for name, *pair in zip(blocks, rows, hits, strict=True)},
         sums={
             "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
             "early": np.array([float((rewarded & ~last).sum())]),
             "items": _by_item(batch.action, rewarded, used, rate),
             "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
-            "amounts": _amounts(batch.action, batch.reward, used),
             "pages": _pages(rewarded, batch.lengths),
             "beside": _beside(rewarded[batch.lengths == batch.K]),
         }
@@ -65,14 +58,12 @@ def _count_lost_rewards(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_lost_rewards(tally: Tally, subject: Subject) -> list[Finding]:
     """Return a finding of each kind."""
-    # One reward a page stands at its last item: the others have none by nature.
+    # One reward per page stands at its last item: the others have none by nature.
     of_page = REWARD_PER_RANKING in subject.first.notes or not tally.sums["early"][0]
     return [
         _position(tally.sums["position"], of_page=of_page),
-        _stretch(tally),
         _items(tally.sums["items"], of_page=of_page),
         _neighbours(tally.sums["neighbours"], of_page=of_page),
-        _magnitude(tally.sums["amounts"]),
         _thinned(
             tally.sums["pages"],
             _kept_rates(tally.sums["position"]),
@@ -87,17 +78,15 @@ LOST_REWARDS = Check("lost-rewards", _count_lost_rewards, _judge_lost_rewards, m
 
 
 #: What `LostRewards` finds: it speaks of one reward, all else of the log.
-FINDINGS = POSITION, STRETCH, ITEM, NEIGHBOUR, MAGNITUDE, THINNED = (
+FINDINGS = POSITION, ITEM, NEIGHBOUR, THINNED = (
     "rewards-by-position",
-    "rewards-by-stretch",
     "rewards-by-item",
     "rewards-by-neighbour",
-    "rewards-by-magnitude",
     "rewards-by-page",
 )
 _JOIN = "check the join of rewards with rankings; leave out what was not joined"
 _COUNTING = "check how positions are counted, from 0 or from 1, on both sides of the join"
-_OF_PAGE = "there is one reward a page"
+_OF_PAGE = "there is one reward per page"
 
 
 def _lost(check: str, found: str, cause: str, remedy: str) -> Finding:
@@ -142,15 +131,6 @@ def _by_neighbour(
         for row, values in enumerate((np.ones(len(residual)), residual, residual**2)):
             table[index, row] = np.bincount(bins, values, ITEM_BINS)
     return table
-
-
-def _amounts(action: Ints, reward: Floats, used: NDArray[np.bool_]) -> Floats:
-    """Return the positive rewards by bin of items and eighth of a decade, flat."""
-    paid = used & (reward > 0)
-    size = PER_DECADE * DECADES
-    decade = np.floor((np.log10(reward[paid]) - LOWEST) * PER_DECADE).astype(np.int64)
-    cells = (action[paid] % AMOUNT_BINS) * size + np.clip(decade, 0, size - 1)
-    return np.bincount(cells, minlength=AMOUNT_BINS * size).astype(float)
 
 
 def _pages(rewarded: NDArray[np.bool_], lengths: Ints) -> Floats:
@@ -200,6 +180,16 @@ def _position(sums: Floats, *, of_page: bool) -> Finding:
         expected = float(rate[k + 1 :].max()) * shown[k]
         if expected >= EXPECTED and rewarded[k] < HARDLY_ANY_AT * expected:
             bad.append(k + 1)
+    # A fiftieth of what it was, from one position to the next, is no attention that fades.
+    drops = np.flatnonzero((rewarded[:-1] >= 10 * EXPECTED) & (rate[1:] < FADES * rate[:-1]))
+    if len(drops) and not bad:
+        return _lost(
+            POSITION,
+            f"position {int(drops[0]) + 2} has hardly any reward ({int(rewarded[drops[0] + 1]):,}), the one "
+            f"above it has {int(rewarded[drops[0]]):,}",
+            "rewards of lower positions were not tracked or not joined",
+            "leave out positions whose rewards are not known",
+        )
     if not bad:
         return Finding(POSITION, PASSED, "no position is without rewards above one that has many")
     return _lost(
@@ -208,24 +198,6 @@ def _position(sums: Floats, *, of_page: bool) -> Finding:
         f"have {int(rewarded[bad[-1] :].sum()):,}",
         "rewards of that position were not joined, or all stand one slot too low",
         _COUNTING,
-    )
-
-
-def _stretch(tally: Tally) -> Finding:
-    groups = {key[1]: sums for key, sums in tally.parts.items()}
-    names, table = stretch_names(groups)
-    rows, hits = table.T
-    others = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0)
-    expected = others * rows
-    bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY * expected))
-    if not len(bad):
-        return Finding(STRETCH, PASSED, "no stretch of rows is without rewards")
-    return _lost(
-        STRETCH,
-        f"{listed([names[i] for i in bad])}: hardly any reward ({int(hits[bad].sum()):,} rankings with "
-        f"one where about {int(expected[bad].sum()):,} were expected)",
-        "rewards had not come in yet, were not joined there, or rows are sorted by them",
-        _JOIN,
     )
 
 
@@ -335,61 +307,3 @@ def _explained(sums: Floats) -> float:
     centred = first - count * first.sum() / count.sum()
     found = float((centred**2 / count).sum()) / variance
     return (found - len(count)) / float(np.sqrt(2 * len(count)))
-
-
-def _magnitude(flat: Floats) -> Finding:
-    """Amounts of one item do not come in two sizes that are a hundred or a thousand times apart."""
-    table = flat.reshape(AMOUNT_BINS, -1)
-    if table.sum() < 200:
-        return Finding(MAGNITUDE, SKIPPED, "too few rewards to compare their sizes")
-    # A click counts 1 and a purchase 100: a few sizes are meant.
-    if (table.sum(axis=0) > 0).sum() < 6:
-        return Finding(MAGNITUDE, PASSED, "rewards have a few sizes only")
-    for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
-        if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
-            return _lost(
-                MAGNITUDE,
-                f"amounts of the same items come in two sizes, about {factor} times apart",
-                "cents in some rows and whole units in others, or two currencies",
-                "bring all amounts to one unit",
-            )
-    return Finding(MAGNITUDE, PASSED, "amounts of an item are of one size")
-
-
-#: Distances between amounts that are looked at, in eighths of a decade.
-_LAGS = 4 * PER_DECADE
-
-
-def _distances(table: Floats) -> Floats:
-    """Return pairs of amounts of the same bin of items by their distance (lags,).
-
-    Sharp where an item has one price, however rarely it is bought.
-    """
-    size = table.shape[1]
-    return np.array(
-        [float((table[:, : size - lag] * table[:, lag:]).sum()) for lag in range(_LAGS)]
-    )
-
-
-def _above_median(table: Floats) -> Floats:
-    """Return amounts by their distance above the median of their bin of items (lags,).
-
-    Sharp where amounts vary, for items with eight or more of them.
-    """
-    counts = table.sum(axis=1)
-    often = table[counts >= 8]
-    median = (np.cumsum(often, axis=1) >= often.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
-    padded = np.pad(often, ((0, 0), (0, _LAGS)))
-    shifted = np.take_along_axis(padded, median[:, None] + np.arange(_LAGS), axis=1)
-    total: Floats = shifted.sum(axis=0)
-    return total
-
-
-def _second_peak(counts: Floats, lag: int) -> bool:
-    """Return whether counts fall off from 0 and rise again to a peak at the lag.
-
-    To twice the valley, and to a fiftieth of the start.
-    """
-    smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
-    peak, valley = smooth[lag - 1 : lag + 2].max(), smooth[PER_DECADE // 2 : lag - 1].min()
-    return bool(peak >= EXPECTED / 3 and peak > 2 * valley and peak > 0.02 * counts[0])

@@ -21,7 +21,7 @@ from counterrank.data.copies import Copies, RowHashes, by_chance, distinct, page
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
-from counterrank.messages import say
+from counterrank.messages import rewards_missing, say
 from counterrank.policies import Scored
 from counterrank.texts import in_percent, listed
 
@@ -124,6 +124,10 @@ _THIN = np.uint64(16)
 _CONTEXTS = np.uint64(65_536)
 #: A share of rankings this large with a robot's context or rewards is worth a warning.
 RECURRING = 0.01
+#: Pages of a unit from which its habit is seen.
+PAGES_EACH = 3
+#: Shares of missing rewards that were read as 0, and of zeros beside them, that do not go together.
+FILLED = 0.05
 
 
 def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
@@ -242,6 +246,8 @@ def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
             "nonzero": ((batch.reward != 0) & used).sum(axis=0),
             "negative": np.array([(inside < 0).sum()]),
             "binary": np.array([((inside != 0) & (inside != 1)).sum()]),
+            "zeros": np.array([(inside == 0).sum(), inside.size]),
+            "filled": np.array(rewards_missing(batch.notes)),
         },
         peaks={
             "row": np.array([np.abs(earned).max()]),
@@ -281,10 +287,23 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
             cause="-1 codes a missing outcome",
             remedy="drop those rankings, or set the reward to what it means",
         )
+    zeros, filled = (
+        part[0] / max(part[1], 1) for part in (tally.sums["zeros"], tally.sums["filled"])
+    )
+    if min(filled, zeros - filled) > FILLED:
+        return REWARDS.finds(
+            WARNED,
+            f"{in_percent(filled)} of the rewards are missing and were read as 0, but {in_percent(zeros - filled)} "
+            "are zeros of their own: so missing means something else",
+            cause="outcomes of a part of the rows were not tracked or not joined",
+            remedy="leave rows without outcomes out; read missing rewards as 0 only where none means 0",
+        )
     empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
     text = f"rewards lie between {-low:.4g} and {high:.4g}"
     if empty:
         text += f"; none at position {', '.join(map(str, empty))}"
+    if filled:
+        text += f"; {in_percent(filled)} were missing and are read as 0"
     return REWARDS.passed(text)
 
 
@@ -369,6 +388,11 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
     for k in range(batch.K):
         rewarded += full[:, k] != 0
     sums["rewarded"] = np.bincount(rewarded, minlength=batch.K + 1)
+    if batch.unit is not None and len(full) == batch.n:
+        unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+        pages, clicked = np.bincount(unit), np.bincount(unit, rewarded)
+        share = clicked[pages >= PAGES_EACH] / (batch.K * pages[pages >= PAGES_EACH])
+        sums["greedy"] = np.array([(share == 1.0).sum(), ((share > 0.7) & (share < 1.0)).sum()])
     return Tally(sums=sums)
 
 
@@ -404,6 +428,16 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
             cause="robots that click on everything, or a page view counted as a click on each item",
             remedy="drop these rankings, or correct the rewards",
+        )
+    every, nearly = tally.sums.get("greedy", np.zeros(2))
+    # People who click on nearly everything are more than those who click on everything, on all pages.
+    if K >= 3 and every >= 5 and every > 3 * nearly:
+        found += ROBOTS.finds(
+            FAILED,
+            f"{int(every):,} units are rewarded at every position of all their pages (three or more), and "
+            f"only {int(nearly):,} at most positions",
+            cause="robots that click on everything",
+            remedy="drop the rows of these units",
         )
     return found or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 

@@ -25,7 +25,8 @@ NAMED = 3
 def _count_score_groups(batch: RankingLog, subject: Subject) -> Tally:
     """Sum rows, distances and variances by group."""
     logger = batch.propensity
-    if not isinstance(logger, Scored) or logger.spec.kind != "plackett-luce":
+    # The first item of both is drawn by the softmax of the scores.
+    if not isinstance(logger, Scored) or logger.spec.kind not in ("plackett-luce", "softmax"):
         return Tally()
     sets = logger.candidates
     if sets.n != batch.n or subject.estimated_propensities or subject.without_propensities:
@@ -58,7 +59,11 @@ def _judge_score_groups(tally: Tally, subject: Subject) -> list[Finding]:
     if not kinds:
         return []
     tests = sum(len(groups) for groups in kinds.values())
-    found = [
+    # Of Plackett-Luce, `scores` looks at every position.
+    logger = subject.first.propensity
+    whole = isinstance(logger, Scored) and logger.spec.kind == "softmax"
+    found = _of_all(np.sum([*kinds[BLOCK].values()], axis=0)) if whole else []
+    found += [
         one for kind, groups in kinds.items() for one in _otherwise(kind, groups, tests, subject)
     ]
     return found or [Finding(SCORE_GROUPS.name, PASSED, "scores are followed alike in every group")]
@@ -70,6 +75,24 @@ def _judge_score_groups(tally: Tally, subject: Subject) -> list[Finding]:
 #: mean zero and a known variance v. Sums of both give a slope, 0 where scores are those that were drawn
 #: by; no weight enters, so that heavy weights hide nothing.
 SCORE_GROUPS = Check("scores-by-group", _count_score_groups, _judge_score_groups, most=SAMPLED_ROWS)
+
+
+def _of_all(sums: Floats) -> list[Finding]:
+    """Fail where first items follow the scores of the whole log less, or more, than they should."""
+    rows, away, variance = (float(one) for one in sums)
+    slope = away / max(variance, 1e-300)
+    if rows < FEWEST or abs(slope) < LEAST / 2 or two_sided(away, math.sqrt(variance)) > LIMITING:
+        return []
+    how = "more" if slope > 0 else "less"
+    return [
+        Finding(
+            "scores",
+            FAILED,
+            f"first items follow the logger's scores {how} than their probabilities say (slope {1 + slope:.2f})",
+            ("log every candidate with the scores that were ranked by, or give the temperature that was drawn with",),
+            cause="another temperature or policy, scores of another model, or candidates that are missing",
+        )
+    ]  # fmt: skip
 
 
 def _otherwise(kind: str, groups: dict[str, Floats], tests: int, subject: Subject) -> list[Finding]:

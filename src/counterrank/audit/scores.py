@@ -63,6 +63,16 @@ def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)})
 
 
+def shown_scores(batch: RankingLog) -> Floats:
+    """Return the logger's score of each shown item (n, K); NaN where it has none, of no item without scores."""
+    logger = batch.propensity
+    if not isinstance(logger, Scored) or logger.candidates.n != batch.n:
+        return np.full((batch.n, 0), np.nan)
+    places = logger.candidates.locate(batch.action)
+    at = np.where(places < 0, 0, logger.candidates.offsets[:-1, None] + places)
+    return np.where(places < 0, np.nan, logger.scores[at])
+
+
 def _judge_scores(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
     if not tally.sums:  # most logs have no candidates, and need not be told so
@@ -124,7 +134,7 @@ def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
         f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
         cause="the export holds shown items only; then every probability of the logger is too "
         "large, and the target's too",
-        remedy="export the others too, with their scores (in a table of one row a candidate: "
+        remedy="export the others too, with their scores (in a table of one row per candidate: "
         "without a position); if pages always show all there is, all is well",
     )
 

@@ -18,6 +18,9 @@ BINS, REACH = 80, 4.0
 FEWEST = 5
 #: Rows with scores of another request, as a share, and in standard errors.
 SHARE, BEYOND = 0.08, 6.0
+#: Standard errors from the mean correlation with another row that are no correlation at all, and rows
+#: that would show one of 0.03.
+NOTHING, RANDOM_ROWS = 3.0, 2000
 #: Distance of the usual correlation from none, in widths of its distribution.
 NARROW = 3.0
 #: Scores that equal one value, as a share of all, and so many times as many as the next value has.
@@ -158,6 +161,14 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
     if table is None or table[0].sum() < 200:
         return
     own, other = table
+    # Sums of Fisher's z of rows with the same law: no better than with another row.
+    at = np.arange(BINS)
+    means = [float(one @ at) / one.sum() for one in table]
+    variance = float(own @ (at - means[0]) ** 2) / float(own.sum())
+    spread = math.sqrt(variance * (1 / own.sum() + 1 / other.sum()))
+    if own.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
+        yield _of_others(name, 1.0)
+        return
     smooth = np.convolve(own, np.full(5, 0.2), mode="same")
     mode = int(smooth.argmax())
     middle = int(np.searchsorted(np.cumsum(other), other.sum() / 2))
@@ -174,12 +185,16 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
     if mode - middle < NARROW * width:
         return
     if share > SHARE and share > BEYOND * error:
-        yield Finding(
-            TARGET_SCORES.name,
-            FAILED,
-            f"in about {in_percent(min(share, 1.0), 0)} of the rows the scores of '{name}' go no better with their "
-            "candidates than with those of another row",
-            ("join the target's scores by the id of the request and of the item",),
-            cause="scores of another request, or in another order of the candidates",
-            target=name,
-        )  # fmt: skip
+        yield _of_others(name, min(share, 1.0))
+
+
+def _of_others(name: str, share: float) -> Finding:
+    return Finding(
+        TARGET_SCORES.name,
+        FAILED,
+        f"in about {in_percent(share, 0)} of the rows the scores of '{name}' go no better with their "
+        "candidates than with those of another row",
+        ("join the target's scores by the id of the request and of the item",),
+        cause="scores of another request, or in another order of the candidates",
+        target=name,
+    )

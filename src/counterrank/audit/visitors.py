@@ -45,9 +45,9 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
                 batch.n,
                 codes.max(initial=-1) + 1,
                 len(first),
-                _agreeing(context, first, second),
-                _agreeing(context, np.arange(batch.n), shifted),
                 *_units(codes, unit),
+                *_agreeing(context, first, second),
+                *_agreeing(context, np.arange(batch.n), shifted),
             ],
             dtype=float,
         )
@@ -60,14 +60,14 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
         (sums[1], name)
         for name, sums in tally.sums.items()
         if _like_users(name, sums, subject.first.context is not None)
-        and (subject.first.unit is None or (sums[5] > SEVERAL * sums[1] and sums[6] == 0))
+        and (subject.first.unit is None or (sums[3] > SEVERAL * sums[1] and sums[4] == 0))
     ]
     if not suspects:
         return []
     values, name = min(suspects)
     rows = tally.sums[name][0]
     whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
-    agree = tally.sums[name][3] / max(tally.sums[name][2], 1.0)
+    agree = float(np.max(_within(tally.sums[name])[0], initial=0.0))
     known = (
         f", and contexts agree within it ({in_percent(agree, 0)})"
         if subject.first.context is not None
@@ -86,26 +86,35 @@ USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, most=
 
 
 def _like_users(name: str, sums: Floats, known: bool) -> bool:
-    rows, values, pairs, agree, chance = sums[:5]
+    rows, values, pairs = sums[:3]
     repeats = max(LEAST, LEAST_SHARE * rows) <= values <= MOST_SHARE * rows
     if not repeats or not pairs:
         return False
     if not known:
         return _named(name, USERS)
-    within, between = agree / pairs, chance / rows
-    least = 0.8 if _named(name, USERS) else AGREE
-    return bool(within >= least and within - between >= MORE)
+    within, between = _within(sums)
+    # What a visit changes (the hour) differs within a user, so not every column has to agree.
+    named = _named(name, USERS)
+    agree = (within >= (0.8 if named else AGREE)) & (within - between >= MORE)
+    return bool(agree.any() if named else 2 * agree.sum() > len(agree))
+
+
+def _within(sums: Floats) -> tuple[Floats, Floats]:
+    """Return how often each column of the context agrees, within one value and in any two rows."""
+    within, between = np.split(sums[5:], 2)
+    return within / max(sums[2], 1.0), between / sums[0]
 
 
 def _named(name: str, words: tuple[str, ...]) -> bool:
     return any(word in name.lower() for word in words)
 
 
-def _agreeing(context: Floats | None, first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    """Return in how many pairs of rows all columns of the context are the same."""
+def _agreeing(context: Floats | None, first: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:  # fmt: skip
+    """Return in how many pairs of rows each column of the context is the same."""
     if context is None:
-        return 0.0
-    return float((context[first] == context[second]).all(axis=1).sum())
+        return np.zeros(0)
+    found: Floats = (context[first] == context[second]).sum(axis=0).astype(float)
+    return found
 
 
 def _units(codes: NDArray[np.int64], unit: NDArray[np.int64] | None) -> tuple[int, int]:

@@ -1,14 +1,15 @@
-"""Clicks that fit another page of the same visitor better than the one they stand at."""
+"""Rewards that stand at the wrong page: at another page of the visitor, at another row, or anywhere."""
 
-import math
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
-from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, Finding
+from counterrank.audit.propensities import logged_numbers
+from counterrank.audit.scores import shown_scores
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.texts import in_percent
 
@@ -19,90 +20,152 @@ BEYOND, LEAST = 3.7, 0.1
 ALL_BEYOND = 6.0
 #: Items are counted in so many bins.
 BINS = 4096
-#: Pairs of pages of one visitor from which something can be seen.
+#: Pairs of pages from which something can be seen.
 PAIRS = 300
+#: Rewards from which something must explain them, and standard errors that are an explanation.
+REWARDS, EXPLAINED = 1000, 3.0
 
 
 def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
-    """Sum the normal equations of both regressions."""
-    if batch.unit is None or batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
-        return Tally()
-    unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
-    order = np.lexsort((np.arange(batch.n), unit))
-    same = unit[order[1:]] == unit[order[:-1]]
-    earlier, later = order[:-1][same], order[1:][same]
-    if not len(earlier):
+    """Sum the normal equations of the regressions, and what goes with rewards at all."""
+    if batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
         return Tally()
     used = subject.used(batch)
     hit = (batch.reward != 0) & used
-    off = np.where(used, hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1), 0.0)
-    effects = _item_effects(batch.action, off, used, unit)
-    sums: dict[str, Floats] = {"pairs": np.array([float(len(earlier))])}
-    for name, rows, others in (("later", earlier, later), ("earlier", later, earlier)):
-        both = used[rows] & used[others] & (batch.action[rows] != batch.action[others])
-        own = _effect(effects, batch.action[rows], unit[rows])
-        other = _effect(effects, batch.action[others], unit[rows])
-        rest = (other.sum(axis=1, keepdims=True) - other) / max(batch.K - 1, 1)
-        x = np.stack([own[both], other[both], rest[both]])
-        y = off[rows][both]
-        sums[name] = np.concatenate([(x @ x.T).reshape(-1), x @ y, [float(y @ y), float(len(y))]])
-        # Where all rewards stand at another page, none tells of its own items: effects are those
-        # of the other page's items then.
-        theirs = _item_effects(batch.action[others], off[rows], both, unit[rows])
-        alone = _effect(theirs, batch.action[others], unit[rows])[both]
-        sums[f"{name} alone"] = np.array([
-            x[0] @ x[0], x[0] @ y, alone @ alone, alone @ y, y @ y, float(len(y))
-        ])  # fmt: skip
-    return Tally(sums=sums)
+    off = (hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1)) * used
+    # Effects of items are of the other half of the visitors, or of every second pair of rows.
+    side = np.arange(batch.n) // 2 % 2
+    row = np.arange(batch.n - 1)
+    pairs = [("row below", row, row + 1), ("row above", row + 1, row)]
+    if batch.unit is not None:
+        unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+        side = unit % 2
+        order = np.argsort(unit, kind="stable")
+        same = unit[order[1:]] == unit[order[:-1]]
+        earlier, later = order[:-1][same], order[1:][same]
+        name = "page of the same visitor"
+        pairs = [(f"later {name}", earlier, later), (f"earlier {name}", later, earlier), *pairs]
+    # Each item in a bin of its side.
+    at = np.ascontiguousarray(batch.action) % BINS + BINS * side[:, None]
+    means = _effects(at, off, used)
+    parts: dict[tuple[str, ...], Floats] = {
+        ("pair", name): _sums(at, off, used, means, rows, others) for name, rows, others in pairs
+    }
+    counts = np.stack([used.sum(axis=0), hit.sum(axis=0), hit.sum(axis=0)]).astype(float)
+    page = off.sum(axis=1)
+    with_visitors = page[pairs[0][1]] * page[pairs[0][2]]
+    going = _going_with(batch, subject, off, used)
+    going |= {"items": _moments(means[at] * off), "visitors": _moments(with_visitors)}
+    return Tally(sums={**going, "positions": counts}, parts=parts)
+
+
+def _moments(values: Floats) -> Floats:
+    flat = values.reshape(-1)
+    return np.array([flat.sum(), flat @ flat])
+
+
+def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
+    """Return the mean of reward - rate of each bin of items on each side, by the rows of the other side."""
+    count = np.bincount(at.reshape(-1), used.reshape(-1), 2 * BINS)
+    total = np.bincount(at.reshape(-1), (off * used).reshape(-1), 2 * BINS)
+    # Shrunk by five cells: items that were hardly seen say nothing.
+    return np.roll(total / (count + 5.0), BINS)
+
+
+def _sums(at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints) -> Floats:
+    """Return the sums of both regressions for rows and their other pages."""
+    mine, theirs, y = at[rows], at[others], off[rows]
+    # The other page's items, on the side of the row.
+    theirs = theirs % BINS + mine - mine % BINS
+    both = used[rows] & used[others] & (mine != theirs)
+    other = means[theirs]
+    rest = (other.sum(axis=1, keepdims=True) - other) / max(at.shape[1] - 1, 1)
+    # Where all rewards stand at another page, none tells of its own items: effects are those
+    # of the other page's items then.
+    alone = _effects(theirs, y, both)[theirs]
+    x = np.stack([(one * both).reshape(-1) for one in (means[mine], other, rest, alone)])
+    y = (y * both).reshape(-1)
+    gram, moments = x @ x.T, x @ y
+    return np.concatenate(
+        [gram[:3, :3].reshape(-1), moments[:3], [y @ y, both.sum(), gram[3, 3], moments[3], len(rows)]]
+    )  # fmt: skip
+
+
+def _going_with(batch: RankingLog, subject: Subject, off: Floats, used: Bools) -> dict[str, Floats]:
+    """Return sums of what may go with rewards: of products with scores, and of pages by groups."""
+    page, found = off.sum(axis=1), {}
+    numbers = logged_numbers(batch, LOGGING)
+    known = shown_scores(batch) if numbers is None else numbers
+    if known.shape == off.shape:
+        scores = np.where(used & np.isfinite(known), known, 0.0)
+        found["scores"] = _moments(off * (scores - scores.mean(axis=0)))
+    for cut in subject.cuts:
+        codes, size = cut.codes(batch), len(cut.names)
+        found[f"context {cut.column}"] = np.stack(
+            [np.bincount(codes, one, size) for one in (np.ones(batch.n), page, page**2)]
+        )
+    return found
 
 
 def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
-    """Fail where the other page explains a part of the rewards beyond chance."""
-    if tally.count("pairs") < PAIRS:
-        return OTHER_PAGE.skipped("too few visitors come twice to compare their pages")
-    for name in ("later", "earlier"):
-        part, z = _explained(tally.sums[name])
-        own, other = _alone(tally.sums[f"{name} alone"])
+    """Fail where another page explains a part of the rewards beyond chance, warn where nothing does."""
+    if not tally.parts or tally.parts["pair", "row below"][-1] < PAIRS:
+        return OTHER_PAGE.skipped("too few pages to compare")
+    for (_, name), sums in tally.parts.items():
+        part, z = _explained(sums[:14])
+        own, other = _alone(sums)
         if other > ALL_BEYOND and own < other / 3:
             part, z = 1.0, other
-        if z > BEYOND and part > LEAST:
+        if sums[-1] >= PAIRS and z > BEYOND and part > LEAST:
             return OTHER_PAGE.finds(
                 FAILED,
-                f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} page of "
-                f"the same visitor (z = {z:.1f}), not with the one they stand at",
-                cause="clicks were joined to another request of the same user",
-                remedy="join rewards by the id of the request, not by the user and the time",
+                f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} "
+                f"(z = {z:.1f}), not with the page they stand at",
+                cause="clicks were joined to another request of the same user, or are some rows off",
+                remedy="join rewards by the id of the request, not by the user, the time or the row",
             )
+    if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
+        return OTHER_PAGE.finds(
+            WARNED,
+            "nothing in the log goes with the rewards: neither items nor scores, visitors or the context",
+            cause="rewards stand at other rows than their own, or are chance",
+            remedy="join rewards by the id of the request",
+        )
     return OTHER_PAGE.passed("rewards go with the page they stand at")
 
 
-#: Rewards go with the page they stand at, not with the visitor's page before or after it.
+#: Rewards go with the page they stand at, not with the visitor's page before or after it or another row.
 #:
 #: Item effects are estimated on one half of the visitors and used on the other. A reward, less the
 #: rate of its position, is regressed on the effect of its own item, on that of the item at the same
-#: position of the visitor's other page, and on the mean effect of that page's other positions, which
+#: position of the other page, and on the mean effect of that page's other positions, which
 #: stands for what visitors have in common with all their pages.
-OTHER_PAGE = Check("rewards-by-visit", _count_other_page, _judge_other_page, most=SAMPLED_ROWS)
+OTHER_PAGE = Check("rewards-by-visit", _count_other_page, _judge_other_page, most=SAMPLED_ROWS // 2)
 
 
-def _item_effects(
-    action: Ints, off: Floats, used: NDArray[np.bool_], unit: NDArray[np.int64]
-) -> Floats:
-    """Return the mean (2, BINS) of reward - rate of each bin of items, by the other half of the visitors."""
-    means = np.zeros((2, BINS))
-    for side in (0, 1):
-        rows = unit % 2 == side
-        cells = used[rows]
-        at = action[rows][cells] % BINS
-        count = np.bincount(at, minlength=BINS)
-        # Shrunk by five cells: items that were hardly seen say nothing.
-        means[1 - side] = np.bincount(at, off[rows][cells], BINS) / (count + 5.0)
-    return means
+def _explanations(tally: Tally) -> Iterator[bool]:
+    """Yield whether each thing goes with rewards; True where the log has nothing but items to look at.
+
+    Rewards that do not even go with the position are chance, and stand nowhere wrong.
+    """
+    seen = [name for name in tally.sums if name.startswith("context ")]
+    yield not seen or not _differ(tally.sums["positions"])
+    for name in ("items", "scores", "visitors"):
+        total, square = tally.sums.get(name, np.zeros(2))
+        yield abs(total) > EXPLAINED * np.sqrt(square)
+    yield from (_differ(tally.sums[name]) for name in seen)
 
 
-def _effect(means: Floats, action: Ints, unit: NDArray[np.int64]) -> Floats:
-    found: Floats = means[(unit % 2)[:, None], action % BINS]
-    return found
+def _differ(sums: Floats) -> bool:
+    """Return whether the means of groups, from counts and sums of y and y^2 (3, G), differ beyond chance."""
+    from scipy import special
+
+    rows, first, second = sums[:, sums[0] > 0]
+    mean = first.sum() / rows.sum()
+    variance = max(second.sum() / rows.sum() - mean**2, 1e-300)
+    spread = float(((first - rows * mean) ** 2 / rows).sum() / variance)
+    # As rare as the standard errors of the others.
+    return bool(special.chdtrc(max(len(rows) - 1, 1), spread) < 2 * special.ndtr(-EXPLAINED))
 
 
 def _explained(sums: Floats) -> tuple[float, float]:
@@ -119,8 +182,7 @@ def _explained(sums: Floats) -> tuple[float, float]:
 
 def _alone(sums: Floats) -> tuple[float, float]:
     """Return how well own items and those of the other page explain rewards, in standard errors."""
-    own, own_y, other, other_y, square, n = sums
-    scale = math.sqrt(max(float(square) / max(float(n), 1.0), 1e-300))
-    pairs = ((own, own_y), (other, other_y))
-    first, second = (float(y) / (scale * math.sqrt(x)) if x > 0 else 0.0 for x, y in pairs)
-    return first, second
+    scale = np.sqrt(max(float(sums[12]) / max(float(sums[13]), 1.0), 1e-300))
+    pairs = ((sums[0], sums[9]), (sums[14], sums[15]))
+    own, other = (float(y / (scale * np.sqrt(x))) if x > 0 else 0.0 for x, y in pairs)
+    return own, other

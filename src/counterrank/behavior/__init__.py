@@ -2,8 +2,8 @@
 
 `masks` has the models. The tree, from the inside out: `settings` (every tuned number), `training`
 (the rows trees grow on), `pairs`, `objective`, `estimates` and `pasif` (what they minimise), `growing` (one
-tree), `forest` (a tree a position), `words` and `storage` (what people see and keep),
-`behavior_tree` (the public face; large logs).
+tree), `forest` (a tree per position, and its file), `words` (what people see), `behavior_tree` (the
+public face; large logs).
 """
 
 from counterrank.behavior.behavior_tree import BehaviorTree, fit_source, planned_tree

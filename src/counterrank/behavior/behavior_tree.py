@@ -10,13 +10,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.behavior import storage, words
+from counterrank.arrays import Floats, Ints
+from counterrank.behavior import forest as forests
+from counterrank.behavior import words
 from counterrank.behavior.estimates import DEFAULT, mse_estimate
 from counterrank.behavior.forest import Forest, assemble
-from counterrank.behavior.growing import Grower, TreeRows, choose, confirm, finish, rows_of
+from counterrank.behavior.growing import Grower, TreeRows
 from counterrank.behavior.masks import SETS, Candidate, candidates
-from counterrank.behavior.objective import MSEEstimate, Objective
+from counterrank.behavior.objective import MSEEstimate
 from counterrank.behavior.settings import (
     BINNING_STREAM,
     MOST_REWARD,
@@ -24,7 +25,12 @@ from counterrank.behavior.settings import (
     SAMPLE_STREAM,
     TreeLimits,
 )
-from counterrank.behavior.training import TrainingSet, TreePart, prepare, supported
+from counterrank.behavior.training import (
+    Position,
+    TrainingSet,
+    prepare,
+    supported,
+)
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import BehaviorError
@@ -35,8 +41,8 @@ from counterrank.weights.ratios import Ratios, ratios_of
 class BehaviorTree:
     """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
 
-    `mse` names the objective or is one (docs/evidence/appendix.md); `per_position` grows one
-    tree for each position, the published form, otherwise one c(x) serves all.
+    `mse` names the objective or is one (docs/explanation/behavior.md). Every position has a tree of
+    its own, as in the published runs.
 
     >>> import counterrank as cr
     >>> half = np.full((100, 2), 0.5)
@@ -50,7 +56,6 @@ class BehaviorTree:
 
     candidates: str | Sequence[str | ArrayLike | Candidate] = "default"
     mse: str | MSEEstimate = DEFAULT
-    per_position: bool = True
     limits: TreeLimits = field(default_factory=TreeLimits)
     forest: Forest | None = None
 
@@ -77,72 +82,20 @@ class BehaviorTree:
             raise BehaviorError(
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
-        data = prepare(
-            log,
-            target,
-            usable,
-            self.limits,
-            per_position=self.per_position,
-            rng=np.random.default_rng([seed, BINNING_STREAM]),
-            fresh=getattr(mse_estimate(self.mse), "sample", None),
-        )
-        return data, notes
+        rng = np.random.default_rng([seed, BINNING_STREAM])
+        return prepare(log, target, usable, self.limits, rng), notes
 
     def grow(
         self, data: TrainingSet, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
     ) -> Forest:
-        """Return the forest grown on the log's rows of a training set."""
-        estimate = mse_estimate(self.mse)
-        growing, held = self._divide(data, data.is_logged() > 0)
-        growers = [
-            self._grow_one(data, tree, growing, held, n_apply=n_apply, seed=seed)
-            for tree in range(len(data.trees))
-        ]
+        """Return the forest grown on a training set."""
+        estimate, growers = mse_estimate(self.mse), []
+        for k, y in enumerate(data.y):
+            objective = estimate.objective(Position.of(data, k, n_apply=n_apply, seed=seed))
+            grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
+            grower.grow(TreeRows.of(objective, y, data.codes))
+            growers.append(grower)
         return assemble(growers, data, mse=estimate.name, notes=notes)
-
-    def _divide(self, data: TrainingSet, rows: Bools) -> tuple[TreePart, TreePart | None]:
-        """Return the rows that grow and those that confirm, if any."""
-        held = rows & data.held_out(self.limits.prune)
-        if not held.any() or not (rows & ~held).any():
-            return data.part(rows), None  # so few units that all of them would only confirm
-        return data.part(rows & ~held), data.part(held)
-
-    def _grow_one(
-        self,
-        data: TrainingSet,
-        tree: int,
-        growing: TreePart,
-        held: TreePart | None,
-        *,
-        n_apply: int,
-        seed: int,
-    ) -> Grower:
-        """Return one tree: grown on some of the rows, confirmed on the rest, its models chosen on all."""
-        estimate, use = mse_estimate(self.mse), data.is_logged()
-
-        def view(rows: Bools) -> Objective:
-            return estimate.objective(data.position(tree, rows, n_apply=n_apply, seed=seed))
-
-        def rows_in(part: TreePart, objective: Objective) -> TreeRows:
-            return rows_of(objective, data.y[tree], use, part.codes, part.numbers)
-
-        objective = view(growing.rows)
-        grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
-        grower.grow(rows_in(growing, objective))
-        if held is not None:
-            objective = view(held.rows)
-            sums = grower.node_sums(rows_in(held, objective))
-            confirm(grower, objective, sums)
-            both = growing.rows | held.rows
-            objective = view(both)
-            if len(objective.replicates):
-                # Their row weights differ from part to part: sums of parts do not add.
-                sums = grower.node_sums(rows_in(data.part(both), objective))
-            else:
-                sums += grower.stats[: grower.count]
-            choose(grower, objective, sums)
-        finish(grower)
-        return grower
 
     @property
     def fitted(self) -> Forest:
@@ -154,7 +107,7 @@ class BehaviorTree:
         return self.forest
 
     def assign(self, context: ArrayLike | None, n: int | None = None) -> Ints:
-        """Return model indices (n, K), or (n,) when one model serves all positions."""
+        """Return model indices (n, K)."""
         return self.fitted.assign(context, n)
 
     def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
@@ -167,18 +120,14 @@ class BehaviorTree:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted tree to a JSON file."""
-        storage.save(self.fitted, path)
+        forests.save(self.fitted, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BehaviorTree:
         """Return the fitted tree in a JSON file, after checking it."""
-        forest = storage.load(path)
-        return cls(
-            candidates=forest.candidates,
-            mse=forest.mse,
-            per_position=forest.per_position,
-            forest=forest,
-        )
+        forest = forests.load(path)
+        models = [one.candidate() for one in forest.candidates]
+        return cls(candidates=models, mse=forest.mse, forest=forest)
 
     def __str__(self) -> str:
         return (
@@ -199,9 +148,8 @@ def fit_source(
     """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log.
 
     The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
-    model depends on a few extreme rows of this very log. Two things correct for the double use:
-    splits are confirmed on units that took no part in the search, and the interval allows for the
-    choice (`Doubt`).
+    model depends on a few extreme rows of this very log. The interval allows for the choice
+    (`Doubt`).
     """
     plan = BehaviorTree() if tree is None else tree
     log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
@@ -222,7 +170,7 @@ def planned_tree(
         return None
     plan = BehaviorTree()
     if isinstance(candidates, str) and candidates not in SETS:
-        candidates = storage.load_candidates(candidates)
+        candidates = forests.load_candidates(candidates)
     if candidates is not None:
         plan = replace(plan, candidates=candidates)
     # An unknown name is an error before anything is read.

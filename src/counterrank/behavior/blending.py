@@ -23,26 +23,36 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.behavior.pairs import PairEstimate
+from counterrank.records import Record
 from counterrank.weights.ratios import Ratios
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Blend:
-    """A share of the value from `pairs` in the estimate; the rest is the chosen models'."""
+@dataclass(frozen=True, slots=True)
+class Blend(Record):
+    """A share of the value from pairs in the estimate, and what makes that value (`PairEstimate`)."""
 
     share: float
-    pairs: PairEstimate
+    triples: float
+    centre: tuple[float, ...]
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return a share that is none."""
+        for name in ("share", "triples"):
+            if not 0 <= self[name] <= 1:
+                return name, "one of the numbers from 0 to 1"
+        return None if np.isfinite(self.centre).all() else ("centre", "a list of numbers")
+
+    @property
+    def estimate(self) -> PairEstimate:
+        """The estimate from all pairs."""
+        return PairEstimate(np.array(self.centre), 1.0, self.triples)
 
     def contributions(self, ratios: Ratios, own: Floats, reward: Floats) -> tuple[Floats, Floats]:
         """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
         # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
-        weights, centre = self.pairs.weights(ratios), self.share * self.pairs.centre
-        y = weights * -centre
-        y += centre
-        weights *= self.share
-        weights += (1.0 - self.share) * own
-        y += weights * reward
-        return y, weights
+        pairs, centre = self.estimate.weights(ratios), self.share * np.array(self.centre)
+        weights: Floats = self.share * pairs + (1.0 - self.share) * own
+        return centre * (1.0 - pairs) + weights * reward, weights
 
 
 def share_of(

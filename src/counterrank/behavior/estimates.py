@@ -1,19 +1,19 @@
-"""Estimates of the MSE of an assignment of models, by name; how far each gets is in docs/evidence/appendix.md.
+"""Estimates of the MSE of an assignment of models, by name; docs/explanation/behavior.md compares them.
 
 `pairs` and `su` need the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
 """
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats
 from counterrank.behavior.objective import MSEEstimate, Objective
+from counterrank.behavior.pasif import PasIf
 from counterrank.behavior.settings import ORACLE_NOISE_STREAM, SU_DELTA
 from counterrank.behavior.training import Position
-from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
 
 
@@ -33,7 +33,7 @@ class Pairs:
 
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
-        return _against(position, position.pair_value())
+        return Objective.at(position, value=position.pair_value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,88 +51,46 @@ class DirectBias:
 
     def objective(self, position: Position) -> Objective:
         """Add the squared upper bound of the bias to the variance."""
-        rows = position.memory
-        dense = rows.y[rows.rows, position.densest]
+        dense = position.y[:, position.densest]
         logs = float(np.log(2.0 / self.delta)) / len(dense)
         bound = float(
             np.sqrt(2.0 * np.mean(dense**2) * logs) + 2.0 * np.abs(dense).max() * logs / 3.0
         )
-        return replace(_against(position, float(dense.mean())), margin=bound)
-
-
-def _against(position: Position, value: float) -> Objective:
-    return Objective(
-        models=position.models,
-        n_grow=position.n_grow,
-        n_apply=position.n_apply,
-        tails=position.tails,
-        value=value,
-        contrast=(position.densest, position.sparsest),
-    )
+        return Objective.at(position, value=float(dense.mean()), margin=bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Oracle:
     """MSE = Var(V_c) + bias^2 with the true V_k, the bias perturbed by a relative Gaussian error `noise`.
 
-    `values` (K,) are the true V_k (times the position weights, when one model serves all
-    positions). `sample` is a large log of fresh simulated rows on which the expectation of V_c is
-    taken; without it the growing rows serve, and their variance is taken off. For simulations: what
-    the paper's experiments minimise, with noise .3 (Kiyohara et al. 2023, section 4.1).
+    `values` (K,) are the true V_k; the variance of the growing rows is taken off the squared
+    difference to them. For simulations: what the paper's experiments minimise, with noise .3
+    (Kiyohara et al. 2023, section 4.1).
     """
 
-    values: Floats
-    sample: RankingLog | None = None
+    values: ArrayLike
     noise: float = 0.0
     name: str = "oracle"
 
     def objective(self, position: Position) -> Objective:
         """Hold the expectation against the truth."""
-        value = self._value_at(position)
-        rng = np.random.default_rng([position.seed, position.index + 1, ORACLE_NOISE_STREAM])
-        # b (1 + noise z) squared, divided by the square: the same minimiser.
-        weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
-        fresh = np.empty((0, 0))
-        if self.sample is not None:
-            rows = position.memory
-            fresh = np.zeros((1, len(rows.rows)))
-            fresh[0, -self.sample.n :] = 1.0 / self.sample.n
-        return Objective(
-            models=position.models,
-            n_grow=position.n_grow,
-            n_apply=position.n_apply,
-            tails=position.tails,
-            replicates=fresh,
-            value=value if self.sample is None else None,
-            kappa=1.0,
-            targets=np.array([value] if self.sample is not None else []),
-            contrast=(position.densest, position.sparsest),
-            variance_weight=weight,
-        )
-
-    def _value_at(self, position: Position) -> float:
-        """Return the value for this position; one model for all positions (index -1) is held against the sum."""
         given = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
-        if position.index < 0:
-            return float(given.sum())
         if position.index >= len(given):
             raise BehaviorError(
                 f"'{self.name}' was given {len(given)} values, but position {position.index + 1} "
-                "needs one; give one a position"
+                "needs one; give one per position"
             )
-        return float(given[position.index])
-
-
-def _pasif() -> MSEEstimate:
-    from counterrank.behavior.pasif import PasIf
-
-    return PasIf()
+        rng = np.random.default_rng([position.seed, position.index + 1, ORACLE_NOISE_STREAM])
+        # b (1 + noise z) squared, divided by the square: the same minimiser.
+        weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
+        value = float(given[position.index])
+        return Objective.at(position, value=value, kappa=1.0, variance_weight=weight)
 
 
 #: Those that work on any log. "oracle" needs values from outside and is given as an object.
 FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
     "pairs": Pairs,
-    "pasif": _pasif,
+    "pasif": PasIf,
     "su": DirectBias,
 }
 DEFAULT = "pairs"

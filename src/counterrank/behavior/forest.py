@@ -1,22 +1,30 @@
-"""The grown forest: one tree a position (or one for all) as flat arrays, that assigns a model to each row."""
+"""The grown forest: one tree per position, that assigns a behaviour model to each row; and its JSON form."""
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.atomic import write_text
 from counterrank.behavior.blending import Blend, share_of
 from counterrank.behavior.growing import Grower
-from counterrank.behavior.masks import Candidate
-from counterrank.behavior.pairs import PairEstimate
+from counterrank.behavior.masks import SETS, Candidate, as_mask
 from counterrank.behavior.training import TrainingSet
-from counterrank.errors import BehaviorError
+from counterrank.errors import BehaviorError, ConfigError
 from counterrank.records import Record
 from counterrank.weights.ratios import Ratios
+
+SCHEMA = "counterrank/behavior-tree/2"
+#: Above any code of a category; the file may come from anywhere.
+_MOST_CODES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,8 @@ class Doubt(Record):
 
 
 def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
-    """Return the doubt about the sum over trees, of which `own` (n, T) are the rows."""
-    alpha, n = data.weights_of_trees, max(data.log.n, 1)
+    """Return the doubt about the sum over positions, of which `own` (n, K) are the rows."""
+    alpha, n = data.log.position_weights, max(data.log.n, 1)
     # With the spread that the tails of pairs have: few logs hold their extreme rows.
     error = float((data.stretched @ alpha).std()) / math.sqrt(n)
     if not math.isfinite(error):
@@ -59,182 +67,198 @@ def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
     return Doubt(gap, math.sqrt(max(square, 0.0)), error)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Forest:
-    """Trees over the context, each leaf a behaviour model.
+@dataclass(frozen=True, slots=True)
+class StoredModel(Record):
+    """A candidate as plain values: its mask is K texts of 0 and 1."""
 
-    `roots` (T,) with T = K, or 1 when one model serves all positions; `nodes` (N, 4): feature (-1
-    in a leaf), left, right, row of `sets` + 1 for a categorical split; `model` (N,) index into
-    `candidates`. `facts` (N, 5) tells about each node: share of rows, objective, estimate, standard
-    error, gain; all from the rows it was grown on.
+    name: str
+    mask: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Candidate) -> "StoredModel":
+        """Return a candidate as plain values."""
+        return cls(given.name, tuple("".join("01"[int(v)] for v in row) for row in given.mask))
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the mask where it is none."""
+        good = all(len(row) == len(self.mask) and set(row) <= {"0", "1"} for row in self.mask)
+        return None if good and self.mask else ("mask", "K strings of K characters 0 or 1")
+
+    def candidate(self) -> Candidate:
+        """Return the model."""
+        return Candidate(self.name, np.array([[v == "1" for v in row] for row in self.mask]))
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Record):
+    """A node: a leaf where `feature` is -1.
+
+    A split without a threshold and without categories asks whether a value is there at all. Share of
+    rows, objective, estimate, standard error, gain and chance are of the rows that the tree was grown
+    on; `chance` is how probable so large a difference between the sides is in a shuffled context.
     """
 
-    candidates: tuple[Candidate, ...]
-    context_names: tuple[str, ...]
-    categories: Mapping[str, tuple[str, ...]]
-    roots: Ints
-    nodes: Ints
-    threshold: Floats
-    missing_left: Bools
-    sets: Bools
-    model: Ints
-    facts: Floats
+    model: int
+    share: float = np.nan
+    objective: float = np.nan
+    estimate: float = np.nan
+    stderr: float = np.nan
+    gain: float = np.nan
+    feature: int = -1
+    left: int = -1
+    right: int = -1
+    missing_left: bool = False
+    threshold: float = np.nan
+    left_categories: tuple[int, ...] = ()
+    chance: float = np.nan
+
+    @property
+    def leaf(self) -> bool:
+        """Whether it is not split."""
+        return self.feature < 0
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return categories that are none."""
+        good = all(0 <= code <= _MOST_CODES for code in self.left_categories)
+        return None if good else ("left_categories", "a list of category codes")
+
+    def goes_left(self, values: Floats, categories: int) -> Bools:
+        """Return which values (n,) go left: a number that is at most the threshold, a category of the set.
+
+        Missing ones, and codes that are none of so many `categories`, by `missing_left`.
+        """
+        left: Bools
+        if self.left_categories:
+            known = (values > -1) & (values < categories)
+            left = np.where(known, np.isin(values, self.left_categories), self.missing_left)
+        elif math.isnan(self.threshold):
+            left = np.isnan(values) == self.missing_left
+        else:
+            # A missing value compares as false.
+            left = ~(values > self.threshold) if self.missing_left else values <= self.threshold
+        return left
+
+
+@dataclass(frozen=True)
+class Forest(Record):
+    """Trees over the context, each leaf a behaviour model; the fields are those of its JSON form.
+
+    `roots` has the first node of each position; `rows` is how many rankings it was grown on;
+    `with_missing` names context columns that had missing values there; `blend` is the share of the
+    value from pairs in the estimate of `aips-pairs`.
+    """
+
+    schema: str
     mse: str
-    n_grown: int
-    #: Context columns that had missing values where the forest was grown.
+    rows: int
+    context: tuple[str, ...]
+    candidates: tuple[StoredModel, ...]
+    roots: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     with_missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubt: Doubt | None = None
-    #: The share of the value from pairs in the estimate of `aips-pairs`.
-    blend: Blend | None = None
+    blend: Blend | None = field(default=None, metadata={"key": "pairs"})
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the first part that does not fit the others."""
+        sizes = {len(c.mask) for c in self.candidates}
+        K = max(sizes, default=0)
+        checks = (
+            (
+                "schema",
+                self.schema == SCHEMA,
+                f"{SCHEMA!r}; grow a tree of an earlier version anew",
+            ),
+            ("candidates", len(sizes) == 1, "a list of models for one number of positions"),
+            ("rows", self.rows >= 0, "a number of rows"),
+            ("roots", len(self.roots) == K, f"a list of {K} node numbers"),
+            ("pairs", self.blend is None or len(self.blend.centre) == K, f"for {K} positions"),
+        )
+        flaw = next(((name, told) for name, good, told in checks if not good), None)
+        return flaw or self._node_flaw()
+
+    def _node_flaw(self) -> tuple[str, str] | None:
+        seen = list(self.roots)
+        for at, node in enumerate(self.nodes):
+            if not 0 <= node.model < len(self.candidates):
+                return f"nodes[{at}].model", f"one of {len(self.candidates)} candidates"
+            if node.leaf:
+                continue
+            if node.feature >= len(self.context):
+                return f"nodes[{at}].feature", f"one of {len(self.context)} context columns"
+            # Children stand after their parents, so no walk can run in a circle.
+            if not at < min(node.left, node.right):
+                return f"nodes[{at}]", "a split into later nodes"
+            seen += [node.left, node.right]
+        whole = sorted(seen) == list(range(len(self.nodes)))
+        return None if whole else ("nodes", "a set of trees: a node has no parent or two")
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
         """Number of positions."""
-        return len(self.candidates[0].mask)
-
-    @property
-    def per_position(self) -> bool:
-        """Whether every position has a tree of its own."""
-        return len(self.roots) > 1 or self.K == 1
-
-    def leaves(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
-        """Return each row's leaf in each tree (n, T)."""
-        every = np.arange(len(self.nodes))
-        return self._assigned(self._context(context, n), every)
-
-    def choice(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
-        """Return the model of each row and position (n, K)."""
-        chosen = self._assigned(self._context(context, n), self.model)
-        return chosen if self.per_position else np.repeat(chosen, self.K, axis=1)
-
-    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
-        """Return the model of each row and position, an index into `candidates`: (n, K), or (n,) with one tree."""
-        chosen = self._assigned(self._context(context, n), self.model)
-        return chosen if self.per_position else chosen[:, 0]
-
-    def rows_of(self, growers: Sequence[Grower], data: TrainingSet) -> Floats:
-        """Return what each row of the log contributes in each tree (n, T) under its model."""
-        column = np.concatenate([g.tree[3, : g.count] for g in growers])
-        chosen = self._assigned(data.context[: data.log.n], column)
-        out, rows = np.empty((len(growers), data.log.n)), np.arange(data.log.n)
-        for t, at in enumerate(chosen.T):
-            one = self._used[t]
-            # Where all leaves have one model there is nothing to pick.
-            out[t] = data.y[t][: data.log.n, at[0]] if len(one) == 1 else data.y[t][rows, at]
-        return out.T
-
-    def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
-        """Return w (n, K): at row i and position k the weight of the model assigned there."""
-        if ratios.kind == "policy":  # subset probabilities of all positions share their work
-            choice = self.choice(context, len(ratios.rho))
-            return ratios.by_choice(np.stack([c.mask for c in self.candidates]), choice)
-        values = self._context(context, len(ratios.rho))
-        for m in {m for used in self._used for m in used}:
-            ratios.need_model(self.candidates[m].mask, None)
-        rows = Contexts(values)
-        out, w = np.empty((self.K, rows.n)), np.empty(rows.n)
-        for tree, used in enumerate(self._used):
-            # Where all leaves have one model there is nothing to ask the context.
-            where = self._by_model(rows, int(self.roots[tree]), used[1:])
-            for k in (tree,) if self.per_position else range(self.K):
-                self._fill(out[k], k, used[0], ratios)
-                for m, some in where.items():
-                    self._fill(w, k, m, ratios)
-                    out[k][some] = w.take(some)
-        return out.T
-
-    def _by_model(self, rows: "Contexts", root: int, models: list[int]) -> dict[int, Ints]:
-        """Return the numbers of the rows that have each of some models in the tree of a root."""
-        found: dict[int, list[Bools]] = {m: [] for m in models}
-        for leaf, reached in self._reached(rows, root) if models else ():
-            if self.model[leaf] in found:
-                found[int(self.model[leaf])].append(reached)
-        # Copying by number takes a third of copying by mask, which has a branch for each row.
-        return {m: np.flatnonzero(np.logical_or.reduce(parts)) for m, parts in found.items()}
-
-    def _fill(self, out: Floats, k: int, m: int, ratios: Ratios) -> None:
-        ratios.at_position(k, self.candidates[m].mask, None, out)
+        return len(self.roots)
 
     @cached_property
-    def _used(self) -> list[list[int]]:
-        """The models at the leaves of each tree."""
-        # The nodes of a tree stand together, behind its root.
-        tree_of = np.searchsorted(np.sort(self.roots), np.arange(len(self.nodes)), side="right") - 1
-        tree_of = np.argsort(self.roots)[tree_of]
-        leaf = self.nodes[:, 0] < 0
-        return [
-            np.unique(self.model[leaf & (tree_of == t)]).tolist() for t in range(len(self.roots))
-        ]
+    def masks(self) -> Bools:
+        """The candidates' masks (M, K, K)."""
+        return np.stack([one.candidate().mask for one in self.candidates])
 
-    def _assigned(self, context: Floats, label: Ints) -> Ints:
-        """Return the label of each row's leaf in each tree (n, T)."""
-        rows = Contexts(context)
-        out = np.empty((len(self.roots), rows.n), dtype=np.int64)
-        for root, found in zip(self.roots.tolist(), out, strict=True):
-            for leaf, reached in self._reached(rows, root):
-                np.copyto(found, label[leaf], where=reached)
+    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+        """Return the model of each row and position, an index into `candidates`: (n, K)."""
+        return self.assigned(context, [node.model for node in self.nodes], n)
+
+    def assigned(
+        self, context: "ArrayLike | None", labels: Sequence[int], n: int | None = None
+    ) -> Ints:
+        """Return the label of each row's leaf at each position (n, K), from one for every node."""
+        values = self._columns(context, n)
+        out = np.empty((self.K, values.shape[1]), dtype=np.int64)
+        for root, found in zip(self.roots, out, strict=True):
+            for leaf, reached in self._reached(values, root):
+                np.copyto(found, labels[leaf], where=reached)
         return out.T
 
-    def _reached(self, rows: "Contexts", root: int) -> Iterator[tuple[int, Bools]]:
+    def _reached(self, values: Floats, root: int) -> Iterator[tuple[int, Bools]]:
         """Yield each leaf of a tree, and the rows (n,) that come to it.
 
         Node by node rather than row by row: a comparison with one threshold runs over consecutive
         rows, where a walk waits for every branch that it did not foresee.
         """
-        waiting = [(root, np.ones(rows.n, dtype=bool))]
+        waiting = [(root, np.ones(values.shape[1], dtype=bool))]
         while waiting:
             at, reached = waiting.pop()
-            if self.nodes[at, 0] < 0:
+            node = self.nodes[at]
+            if node.leaf:
                 yield at, reached
                 continue
-            left = reached & self._goes_left(at, rows)
-            waiting += [(int(self.nodes[at, 1]), left), (int(self.nodes[at, 2]), reached ^ left)]
+            known = len(self.categories.get(self.context[node.feature], ()))
+            left = reached & node.goes_left(values[node.feature], known)
+            waiting += [(node.left, left), (node.right, reached ^ left)]
 
-    def _goes_left(self, at: int, rows: "Contexts") -> Bools:
-        """Return which rows (n,) go left at a node: a number that is at most the threshold, a category in its set.
+    def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
+        """Return w (n, K): at row i and position k the weight of the model assigned there."""
+        # Only those in use: a log need not be able to weigh the others.
+        used = sorted({node.model for node in self.nodes if node.leaf})
+        labels = [used.index(node.model) if node.leaf else -1 for node in self.nodes]
+        choice = self.assigned(context, labels, len(ratios.rho))
+        return ratios.by_choice(self.masks[used], choice)
 
-        Missing and unknown ones by `missing_left`.
-        """
-        values, missing = rows.column(int(self.nodes[at, 0])), self.missing_left[at]
-        if self.nodes[at, 3] == 0:
-            # A missing value compares as false.
-            limit = self.threshold[at]
-            left: Bools = ~(values > limit) if missing else values <= limit
-            return left
-        members = self.sets[self.nodes[at, 3] - 1]
-        known = (values > -1) & (values < len(members))
-        return np.append(members, missing)[np.where(known, values, len(members)).astype(np.intp)]
-
-    def _context(self, context: "ArrayLike | None", n: int | None) -> Floats:
-        width = len(self.context_names)
+    def _columns(self, context: "ArrayLike | None", n: int | None) -> Floats:
+        """Return the context column by column (d, n)."""
+        width, names = len(self.context), ", ".join(self.context)
         if context is None:
-            if (self.nodes[:, 0] >= 0).any():
-                raise BehaviorError(
-                    f"this tree asks for context ({', '.join(self.context_names)}); none was given"
-                )
-            return np.empty((n or 0, width))
-        values = np.ascontiguousarray(context, dtype=np.float64)
+            if not all(node.leaf for node in self.nodes):
+                raise BehaviorError(f"this tree asks for context ({names}); none was given")
+            return np.empty((width, n or 0))
+        values = np.asarray(context, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != width:
             raise BehaviorError(
-                f"the tree was grown on {width} context columns ({', '.join(self.context_names)}); "
+                f"the tree was grown on {width} context columns ({names}); "
                 f"got an array of shape {values.shape}"
             )
-        return values
-
-
-class Contexts:
-    """Contexts (n, d) by column, each made contiguous once when it is asked for."""
-
-    def __init__(self, values: Floats) -> None:
-        self._values, self.n = values, len(values)
-        self._columns: dict[int, Floats] = {}
-
-    def column(self, feature: int) -> Floats:
-        """Return the values of one feature (n,)."""
-        if feature not in self._columns:
-            self._columns[feature] = np.ascontiguousarray(self._values[:, feature])
-        return self._columns[feature]
+        return np.ascontiguousarray(values.T)
 
 
 def assemble(
@@ -244,92 +268,124 @@ def assemble(
     mse: str,
     notes: tuple[str, ...] = (),
 ) -> Forest:
-    """Return the forest of trees grown for each position (or for all)."""
-    bins = data.bins
-    sizes = [g.count for g in growers]
-    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    total = int(sum(sizes))
-    nodes = np.full((total, 4), -1, dtype=np.int64)
-    nodes[:, 3] = 0
-    threshold, missing = np.full(total, np.nan), np.zeros(total, dtype=bool)
-    model, facts = np.zeros(total, dtype=np.int64), np.full((total, 5), np.nan)
-    sets: list[Bools] = []
-    for g, place, first in zip(growers, data.trees, roots, strict=True):
-        part = slice(int(first), int(first) + g.count)
-        model[part] = place.models[g.tree[3, : g.count]]
-        facts[part] = facts_of(g)
-        for node in np.flatnonzero(g.tree[0, : g.count] >= 0):
-            at, feature = int(first) + int(node), int(g.tree[0, node])
-            # All trees share one table: children are numbered from the tree's first node.
-            nodes[at, :3] = feature, first + g.tree[1, node], first + g.tree[2, node]
-            missing[at] = g.goes_left[node, 0]
-            chosen = np.flatnonzero(g.goes_left[node, 1:])
-            if bins.categorical[feature]:
-                sets.append(_category_set(bins.edges[feature][chosen]))
-                nodes[at, 3] = len(sets)
-            else:
-                threshold[at] = _threshold(bins.edges[feature], chosen)
+    """Return the forest of the trees grown for each position."""
+    nodes: list[Node] = []
+    labels: list[int] = []
+    roots = []
+    for grower, models in zip(growers, data.models, strict=True):
+        roots.append(len(nodes))
+        for at, node in _nodes_of(grower, data, models.candidates.tolist(), roots[-1]):
+            nodes.append(node)
+            labels.append(int(grower.tree[3, at]))
     forest = Forest(
-        candidates=data.candidates,
-        context_names=data.log.context_names,
-        categories=data.log.categories,
-        roots=roots,
-        nodes=nodes,
-        threshold=threshold,
-        missing_left=missing,
-        sets=_stacked(sets),
-        model=model,
-        facts=facts,
+        schema=SCHEMA,
         mse=mse,
-        n_grown=growers[0].objective.n_grow,
+        rows=growers[0].objective.n_grow,
+        context=data.log.context_names,
+        candidates=tuple(map(StoredModel.of, data.candidates)),
+        roots=tuple(roots),
+        nodes=tuple(nodes),
+        categories=dict(data.log.categories),
         with_missing=data.with_missing,
-        notes=notes,
+        notes=tuple(map(str, notes)),
     )
-    own = forest.rows_of(growers, data)
+    rows = np.arange(data.log.n)
+    chosen = forest.assigned(data.log.context, labels, data.log.n)
+    own = np.column_stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)])
     share = share_of(
         own,
         data.all_pairs - own,
         data.stretched - own,
-        data.weights_of_trees,
+        data.log.position_weights,
         growers[0].objective.n_apply,
     )
-    blend = Blend(share, PairEstimate(data.pairs.centre, 1.0, data.pairs.triples))
+    blend = Blend(share, data.pairs.triples, tuple(data.pairs.centre.tolist()))
     return replace(forest, doubt=doubt_of(own, data), blend=blend)
 
 
-def facts_of(g: Grower) -> Floats:
-    """Return share of rows, objective, estimate, standard error and gain of each node (nodes, 5).
+def _nodes_of(
+    grower: Grower, data: TrainingSet, models: list[int], first: int
+) -> Iterator[tuple[int, Node]]:
+    """Yield the nodes that can be reached with their places in the grower, parents before children.
 
-    Estimate and error are of the rows' own value in the group: mean of w r and its standard error.
+    They are numbered from `first` on. Estimate and error are of the rows' own value in the group:
+    mean of w r and its standard error.
     """
-    stats, model = g.stats[: g.count], g.tree[3, : g.count]
-    rows = np.maximum(stats[:, 0], 1)
-    every = np.arange(g.count)
-    mean = stats[every, 1 + model] / rows
-    second = stats[every, 1 + g.objective.models + model] / rows
-    # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
-    error = np.sqrt(np.maximum(second - mean**2, 0) / np.maximum(rows - 1, 1))
-    facts = np.empty((g.count, 5))
-    facts[:, 0], facts[:, 1] = stats[:, 0] / stats[0, 0], g.scores[: g.count]
-    facts[:, 2], facts[:, 3], facts[:, 4] = mean, error, g.gains[: g.count]
-    return facts
+    bins, M = data.bins, grower.objective.models
+    kept = [0]
+    for at in kept:  # grows on the way
+        feature, left, right, model = grower.tree[:, at].tolist()
+        rows, total, square = grower.stats[at][[0, 1 + model, 1 + M + model]].tolist()
+        mean = total / max(rows, 1)
+        # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
+        error = math.sqrt(max(square / max(rows, 1) - mean**2, 0.0) / max(rows - 1, 1))
+        share, score, gain = rows / grower.stats[0, 0], grower.scores[at], grower.gains[at]
+        node = Node(models[model], float(share), float(score), mean, error, float(gain))
+        if feature >= 0:
+            edges, taken = bins.edges[feature], np.flatnonzero(grower.goes_left[at, 1:])
+            split: dict[str, Any] = {
+                "missing_left": bool(grower.goes_left[at, 0]),
+                "chance": float(grower.chances[at]),
+            }
+            if bins.categorical[feature]:
+                split["left_categories"] = tuple(edges[taken].astype(int).tolist())
+            elif 0 < len(taken) <= len(edges):
+                # Bins 1..b go left: values up to edge b.
+                split["threshold"] = float(edges[len(taken) - 1])
+            a = first + len(kept)
+            node = replace(node, feature=feature, left=a, right=a + 1, **split)
+            kept += [left, right]
+        yield at, node
 
 
-def _threshold(edges: Floats, chosen: Ints) -> float:
-    """Bins 1..b go left: values up to edge b. None goes left (only missing do): -inf; all: inf."""
-    if len(chosen) == 0:
-        return -np.inf
-    return float(edges[len(chosen) - 1]) if len(chosen) <= len(edges) else np.inf
+def save(forest: Forest, path: "str | os.PathLike[str]") -> None:
+    """Write the forest to a JSON file."""
+    write_text(path, json.dumps(forest.to_dict(), indent=1, allow_nan=False) + "\n")
 
 
-def _category_set(codes: Floats) -> Bools:
-    out = np.zeros(int(codes.max(initial=0)) + 1, dtype=bool)
-    out[codes.astype(np.int64)] = True
-    return out
+def load(path: "str | os.PathLike[str]") -> Forest:
+    """Return the forest in a JSON file."""
+    given = _json(path, f"cannot read the behaviour tree {path}", f"{path} is not a behaviour tree")
+    try:
+        return Forest.from_dict(given)
+    except ConfigError as problem:
+        raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
 
 
-def _stacked(sets: list[Bools]) -> Bools:
-    out = np.zeros((len(sets), max((len(s) for s in sets), default=0)), dtype=bool)
-    for row, members in zip(out, sets, strict=True):
-        row[: len(members)] = members
-    return out
+def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
+    """Return the behaviour models in a JSON file.
+
+    The file has a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a
+    saved tree gives those it was grown with.
+    """
+    told = f"behaviour candidates '{path}' are neither a set ({', '.join(SETS)}) nor a file"
+    given = _json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
+    rows: Any = given.get("candidates") if isinstance(given, dict) else given
+    try:
+        if not (isinstance(rows, list) and rows):
+            raise BehaviorError("it is no list of models")
+        return [one if isinstance(one, str) else _model(i, one) for i, one in enumerate(rows)]
+    except (BehaviorError, ConfigError) as problem:
+        raise BehaviorError(f"{path} holds no behaviour candidates: {problem}") from problem
+
+
+def _model(i: int, one: Any) -> Candidate:
+    """Return a model given as an object with name and mask, or as a matrix without a name."""
+    if not isinstance(one, list):
+        return StoredModel.from_dict(one).candidate()
+    try:
+        matrix = np.array(one)
+    except ValueError:
+        matrix = np.empty(0)
+    if matrix.dtype.kind != "i":
+        raise BehaviorError(f"candidate {i} must be a matrix of 0 and 1")
+    return Candidate(f"model {i + 1}", as_mask(matrix, len(one)))
+
+
+def _json(path: "str | os.PathLike[str]", unread: str, broken: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise BehaviorError(f"{unread}: {problem.strerror or problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise BehaviorError(f"{broken}: not valid JSON ({problem})") from problem

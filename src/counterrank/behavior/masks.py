@@ -153,7 +153,7 @@ def as_mask(given: str | ArrayLike, length: int) -> Bools:
 
 
 def draw(matrix: Bools) -> str:
-    """Return the matrix as text, one line a position.
+    """Return the matrix as text, one line per position.
 
     >>> print(draw(cascade(3)))
     ■ · ·

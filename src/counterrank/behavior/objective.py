@@ -11,7 +11,8 @@ An MSE estimate turns a `Position` (what is known at one position of the ranking
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -81,39 +82,7 @@ class Found(NamedTuple):
     right: int
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """An objective as numbers: the channels of a leaf follow from its sums by `table` (L, M * C)."""
-
-    table: Floats
-    models: int
-    rule: Floats
-    targets: Floats
-
-    def channels(self, sums: Floats) -> Floats:
-        """Return what leaves with these sums (..., L) add under each model (..., M, C)."""
-        flat: Floats = np.clip(sums, -MOST, MOST) @ self.table
-        return flat.reshape(*sums.shape[:-1], self.models, flat.shape[-1] // self.models)
-
-    def score(self, channels: Floats) -> float:
-        """Return the score of an assignment with channels (C,)."""
-        alone = channels.reshape(1, 1, -1)
-        return self.best(alone, np.zeros_like(alone)).score
-
-    def best(
-        self, left: Floats, right: Floats, *, below: float = np.inf, different: bool = False
-    ) -> Found:
-        """Return the least score below `below` of left[i, a] + right[i, b]; see `least_score`."""
-        return Found(*least_score(left, right, self.rule, self.targets, below, different))
-
-    def best_model(self, others: Floats, channels: Floats) -> tuple[float, int]:
-        """Return the least score, and the model, of a leaf with channels (M, C) beside others (C,)."""
-        found = self.best(channels[None], others.reshape(1, 1, -1))
-        # All of them may be infinitely bad: the first model then serves as well as any.
-        return found.score, max(found.left, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Objective:
     """The sums over leaves ("channels") and the scoring rule.
 
@@ -137,14 +106,26 @@ class Objective:
     contrast: tuple[int, int] = (0, 0)
     variance_weight: float = 1.0
 
+    @classmethod
+    def at(cls, position: Position, **more: Any) -> "Objective":
+        """Return an objective for the models of a position; `more` are the fields of its rule."""
+        return cls(
+            models=position.models,
+            n_grow=position.n_grow,
+            n_apply=position.n_apply,
+            tails=position.tails,
+            contrast=(position.densest, position.sparsest),
+            **more,
+        )
+
     @property
     def width(self) -> int:
         """Length of a row's statistics."""
         return 1 + (2 + len(self.replicates)) * self.models
 
-    @property
-    def goal(self) -> Goal:
-        """The objective as numbers."""
+    @cached_property
+    def _table(self) -> Floats:
+        """What turns sums into channels (L, M * C)."""
         own, count = np.arange(self.models), len(self.replicates)
         table = np.zeros((self.width, self.models, 2 + count))
         table[1 + own, own, 0] = 1 / self.n_grow
@@ -152,9 +133,9 @@ class Objective:
         table[1 + self.models + own, own, 1] = self.tails / self.n_grow
         for b in range(count):
             table[1 + (2 + b) * self.models + own, own, 2 + b] = 1.0
-        return Goal(table.reshape(self.width, -1), self.models, self.rule, self.targets)
+        return table.reshape(self.width, -1)
 
-    @property
+    @cached_property
     def rule(self) -> Floats:
         """Numbers of the scoring rule."""
         numbers = [
@@ -167,6 +148,28 @@ class Objective:
             self.margin,
         ]
         return np.array(numbers, dtype=np.float64)
+
+    def channels(self, sums: Floats) -> Floats:
+        """Return what leaves with these sums (..., L) add under each model (..., M, C)."""
+        flat: Floats = np.clip(sums, -MOST, MOST) @ self._table
+        return flat.reshape(*sums.shape[:-1], self.models, flat.shape[-1] // self.models)
+
+    def score(self, channels: Floats) -> float:
+        """Return the score of an assignment with channels (C,)."""
+        alone = channels.reshape(1, 1, -1)
+        return self.best(alone, np.zeros_like(alone)).score
+
+    def best(
+        self, left: Floats, right: Floats, *, below: float = np.inf, different: bool = False
+    ) -> Found:
+        """Return the least score below `below` of left[i, a] + right[i, b]; see `least_score`."""
+        return Found(*least_score(left, right, self.rule, self.targets, below, different))
+
+    def best_model(self, others: Floats, channels: Floats) -> tuple[float, int]:
+        """Return the least score, and the model, of a leaf with channels (M, C) beside others (C,)."""
+        found = self.best(channels[None], others.reshape(1, 1, -1))
+        # All of them may be infinitely bad: the first model then serves as well as any.
+        return found.score, max(found.left, 0)
 
 
 class MSEEstimate(Protocol):

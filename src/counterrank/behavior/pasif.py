@@ -12,12 +12,11 @@ that of S and a rest; the rest is averaged over rows of the log, which is exact 
 independent and its distribution does not depend on the context.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
+from counterrank.arrays import Floats
 from counterrank.behavior.masks import Candidate
 from counterrank.behavior.objective import Objective
 from counterrank.behavior.settings import (
@@ -26,11 +25,8 @@ from counterrank.behavior.settings import (
     PASIF_SPLITS,
     SUBSAMPLE_STREAM,
 )
-from counterrank.behavior.training import Position, PositionRows
-from counterrank.kernels.jit import jit
+from counterrank.behavior.training import Position
 from counterrank.weights.ratios import Ratios
-
-Users = list[tuple[int, int]]
 
 #: Ratios below this are taken as this: a membership of nothing, without logarithms of zero.
 LEAST = 1e-290
@@ -55,72 +51,62 @@ class PasIf:
 
     def objective(self, position: Position) -> Objective:
         """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of D_1)^2."""
-        rows = position.memory
-        used = rows.rows
-
-        def prepared() -> tuple[Floats, Floats]:
-            scale, odds = self.log_odds(rows)
-            return chance(odds), part_weights(scale, rows.ratios, rows.candidates, odds, used)
-
-        rho, weights = rows.once(repr(self), prepared)
-        rng = np.random.default_rng(
-            [position.seed, SUBSAMPLE_STREAM]
-        )  # the same splits at every position
-        drawn = rng.random((self.splits, len(rho))) < rho
-        target, rest = drawn & used, ~drawn & used
-        return Objective(
-            models=position.models,
-            n_grow=position.n_grow,
-            n_apply=position.n_apply,
-            tails=position.tails,
-            replicates=rest / np.maximum(rest.sum(axis=1, keepdims=True), 1),
-            averaged=rows.contributed(weights),
-            targets=(target @ rows.reward) / np.maximum(target.sum(axis=1), 1),
-            contrast=(position.densest, position.sparsest),
+        data, k, key = position.data, position.index, repr(self)
+        if key not in data.shared:
+            scale, odds = self.log_odds(data.ratios)
+            rng = np.random.default_rng([position.seed, SUBSAMPLE_STREAM])
+            rho = chance(odds)
+            joins = np.stack([rng.random(len(rho)) < rho for _ in range(self.splits)]).astype(float)
+            rest, weights = 1.0 - joins, part_weights(scale, data.ratios, data.candidates, odds)
+            for part in (joins, rest):
+                part /= np.maximum(part.sum(axis=1, keepdims=True), 1.0)
+            data.shared[key] = rest, joins @ data.log.reward, weights
+        # The same splits at every position.
+        replicates, targets, weights = data.shared[key]
+        sets = [data.candidates[m].mask[k].tobytes() for m in data.models[k].candidates]
+        return Objective.at(
+            position,
+            replicates=replicates,
+            averaged=np.stack([weights[one] * data.log.reward[:, k] for one in sets]).T,
+            targets=targets[:, k].copy(),
             # The squared error against another sample has the variance of both in it: none is
             # added, and none taken off.
             variance_weight=0.0,
         )
 
-    def log_odds(self, rows: PositionRows) -> tuple[float, Floats]:
+    def log_odds(self, ratios: Ratios) -> tuple[float, Floats]:
         """Return log s and the log-odds (n,) of joining D_1."""
-        scale = odds_scale(rows.weight[rows.rows], self.share)
-        return scale, scale + log_whole(rows)
+        if "joint" not in ratios.supports:
+            whole = np.zeros(len(ratios.rho))  # weights of one where no joint probability is known
+        elif ratios.kind == "policy":
+            whole = log_of(ratios.full()[:, 0])
+        else:
+            whole = log_of(ratios.rho).sum(axis=1)
+        scale = odds_scale(whole, self.share)
+        return scale, scale + whole
 
 
-def odds_scale(weight: Floats, share: float) -> float:
-    """Return log s such that the mean of s w / (1 + s w) is `share`; less where too few weights are positive.
+def odds_scale(logs: Floats, share: float) -> float:
+    """Return log s such that s w / (1 + s w) has the mean `share`, from log w; less where few weights are positive.
 
-    >>> float(np.exp(odds_scale(np.ones(4), 0.2)))
+    >>> float(np.exp(odds_scale(np.zeros(4), 0.2)))
     0.25
     """
     from scipy.optimize import brentq
 
     # Rows of weight zero never join D_1: the share can only be asked of the others.
     # At the whole share of positive weights s would be infinite: hence the .9.
-    wanted = min(share, 0.9 * float((weight > 0).mean()))
+    wanted = min(share, 0.9 * float((logs > np.log(LEAST)).mean()))
     if wanted <= 0:
         # Odds of e^-60: nobody joins, and nothing underflows.
         return -60.0
-    logs = log_of(weight)
-
-    def excess(scale: float) -> float:
-        return float(chance(scale + logs).mean()) - wanted
-
-    return float(brentq(excess, -60, 60))
+    return float(brentq(lambda scale: float(chance(scale + logs).mean()) - wanted, -60, 60))
 
 
 def chance(log_odds: Floats) -> Floats:
     """Return 1 / (1 + exp(-z))."""
     out: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))
     return out
-
-
-def log_whole(rows: PositionRows) -> Floats:
-    """Return the log weights of whole rankings (n,), the same sum of logarithms that sets of items have."""
-    ratios = rows.ratios
-    products = "joint" in ratios.supports and ratios.kind != "policy"
-    return log_of(ratios.rho).sum(axis=1) if products else log_of(rows.weight)
 
 
 def log_of(weight: Floats) -> Floats:
@@ -130,68 +116,43 @@ def log_of(weight: Floats) -> Floats:
 
 
 def part_weights(
-    scale: float, ratios: Ratios, candidates: tuple[Candidate, ...], odds: Floats, use: Bools
-) -> Floats:
-    """Return W (K, M, n) of each candidate at each position, with mean 1 over D_0 in expectation.
+    scale: float, ratios: Ratios, candidates: tuple[Candidate, ...], odds: Floats
+) -> dict[bytes, Floats]:
+    """Return W (n,) of each set of items that a candidate has at a position, with mean 1 over D_0 in expectation.
 
-    odds (n,) are the rows' log-odds, scale + log w; use (n,) tells which rows are divided.
+    odds (n,) are the rows' log-odds, scale + log w.
     """
-    stay = np.where(use, chance(-odds), 0.0)
-    share = 1.0 - stay.sum() / max(use.sum(), 1)
-    sample = np.flatnonzero(use)
+    stay = chance(-odds)
     # The rest of a weight is averaged over a sample: it enters through a slowly varying quotient.
-    sample = sample[:: max(1, -(-len(sample) // PASIF_REST_ROWS))]
-    out = np.zeros((ratios.rho.shape[1], len(candidates), len(odds)))
-    given = np.empty(len(odds))
-    for logs, users in _sets(ratios, candidates):
-        own = scale + logs
-        odds_given_part(own, (odds - own)[sample], given)
-        for k, m in users:
-            out[k, m] = given
-    out *= (1.0 - share) / max(share, LEAST)
-    mean = out @ stay / max(stay.sum(), LEAST)  # (K, M)
-    out /= np.where(mean > 0, mean, 1.0)[:, :, None]
+    sample = slice(None, None, max(1, -(-len(odds) // PASIF_REST_ROWS)))
+    single, out = log_of(ratios.rho), {}
+    for candidate in candidates:
+        logs = (
+            log_of(ratios.masked(candidate.mask))
+            if ratios.kind == "policy"
+            else single @ candidate.mask.T  # the same logarithms as those of `odds`
+        )
+        for relevant, of_set in zip(candidate.mask, logs.T, strict=True):
+            # Sets of items that several positions and models share are averaged once.
+            key = relevant.tobytes()
+            if key not in out:
+                own = scale + of_set
+                weight = odds_given_part(own, (odds - own)[sample])
+                # The factor (1 - kappa) / kappa of W goes with the mean.
+                mean = weight @ stay / max(stay.sum(), LEAST)
+                out[key] = weight / (mean if mean > 0 else 1.0)
     return out
 
 
-def _sets(ratios: Ratios, candidates: tuple[Candidate, ...]) -> Iterator[tuple[Floats, Users]]:
-    """Yield the log weights (n,) of each set of items, and the positions and candidates that use them."""
-    users: dict[bytes, Users] = {}
-    for m, c in enumerate(candidates):
-        for k, relevant in enumerate(c.mask):
-            users.setdefault(relevant.tobytes(), []).append((k, m))
-    logs = log_of(ratios.rho)
-    policy = [log_of(ratios.masked(c.mask)) for c in candidates] if ratios.kind == "policy" else []
-    for key, places in users.items():
-        k, m = places[0]
-        chosen = np.frombuffer(key, dtype=bool)
-        yield policy[m][:, k] if policy else logs[:, chosen].sum(axis=1), places
-
-
-@jit
-def odds_given_part(own: Floats, rest: Floats, out: Floats) -> None:
-    """Fill out (n,) with E[p] / E[1 - p] where p has log-odds own_i + rest, over the sample rest (r,).
+def odds_given_part(own: Floats, rest: Floats) -> Floats:
+    """Return E[p] / E[1 - p] (n,) where p has log-odds own_i + rest, over the sample rest (r,).
 
     With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the
     quotient varies slowly, is one where the rest is zero, and is read from a table.
     """
-    low, high = np.inf, -np.inf
-    for value in own:
-        low, high = min(low, value), max(high, value)
-    low, high = min(max(low, -60.0), 60.0), min(max(high, -60.0), 60.0)
-    step = (high - low) / (GRID - 1)
-    z = np.exp(rest)
+    low, high = np.clip([own.min(), own.max()], -60.0, 60.0)
     # n rows against r of the sample would be n r quotients; the table takes 64 r.
-    table = np.empty(GRID)
-    for g in range(GRID):
-        u = np.exp(low + g * step)
-        above, below = 0.0, 0.0
-        for j in range(z.shape[0]):
-            share = 1.0 / (1.0 + u * z[j])
-            above += z[j] * share
-            below += share
-        table[g] = above / below
-    for i in range(own.shape[0]):
-        place = min(max((own[i] - low) / step, 0.0), GRID - 1.0) if step > 0 else 0.0
-        at = min(int(place), GRID - 2)
-        out[i] = np.exp(own[i]) * (table[at] + (place - at) * (table[at + 1] - table[at]))
+    grid, z = np.linspace(low, high, GRID), np.exp(rest)
+    stays = 1.0 / (1.0 + np.exp(grid)[:, None] * z)  # (GRID, r)
+    out: Floats = np.exp(own) * np.interp(own, grid, (stays @ z) / stays.sum(axis=1))
+    return out

@@ -21,11 +21,6 @@ MAX_BINS = 64
 LEAST_BINS = 16
 #: Rows: few rows cannot tell many thresholds apart.
 ROWS_PER_BIN = 400
-#: Of the growing units: a search over thousands of splits needs other rows to confirm what it
-#: found (docs/evidence/appendix.md).
-CONFIRM_SHARE = 0.5
-#: Passes over the leaves: a leaf's best model depends on the others'.
-SWEEPS = 3
 
 # rows looked at
 #: Rankings: trees of larger logs are grown on a sample and applied to all rows; half of it takes
@@ -63,11 +58,10 @@ SUBSAMPLE_STREAM = 47
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLimits:
-    """Depth, leaves, rows a leaf, bins a feature, and the gain a split must bring.
+    """Depth, leaves, rows per leaf, bins a feature, and the gain a split must bring.
 
     `min_leaf` None: 2 % of the growing rows, at least 100. `min_gain` is a share of the objective
-    at the root. `prune` is the share of the growing units kept apart to confirm each split; 0
-    confirms nothing.
+    at the root.
     """
 
     max_depth: int = MAX_DEPTH
@@ -75,7 +69,6 @@ class TreeLimits:
     min_leaf: int | None = None
     min_gain: float = MIN_GAIN
     max_bins: int = MAX_BINS
-    prune: float = CONFIRM_SHARE
 
     def __post_init__(self) -> None:
         checks = {
@@ -85,7 +78,6 @@ class TreeLimits:
             "min_gain": (self.min_gain, 0, 1),
             # Bins are bytes (`Codes`): 254 of them, and the one for missing values.
             "max_bins": (self.max_bins, 2, 254),
-            "prune": (self.prune, 0, 0.9),
         }
         for name, (value, low, high) in checks.items():
             if not low <= value <= high:

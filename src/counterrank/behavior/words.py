@@ -1,21 +1,21 @@
 """A forest for people: each group's rule, size, model and estimate as plain values and text; features that matter."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.behavior.forest import Forest
+from counterrank.behavior.forest import Forest, Node
 from counterrank.behavior.masks import draw
 from counterrank.records import Record, square
 from counterrank.texts import in_percent
 
-#: Index of each column of `Forest.facts`.
-SHARE, OBJECTIVE, ESTIMATE, STDERR, GAIN = range(5)
 #: Two-sided 95 % of the normal distribution.
 _Z = 1.959964
+#: A split tells groups apart if a shuffled context shows so large a difference less often than this.
+_CLEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +62,29 @@ class Condition(Record):
 
 
 #: How a node is reached: each split above it, and whether the way goes left there.
-Path = tuple[tuple[int, bool], ...]
+Path = tuple[tuple[Node, bool], ...]
 
 
-def paths(forest: Forest, tree: int) -> Iterator[tuple[int, Path]]:
-    """Yield the nodes of one tree with the way to each: parents first, left before right."""
-    stack: list[tuple[int, Path]] = [(int(forest.roots[tree]), ())]
+def leaves(forest: Forest, tree: int) -> Iterator[tuple[Node, Path]]:
+    """Yield the leaves of one tree with the way to each, left before right."""
+    stack: list[tuple[Node, Path]] = [(forest.nodes[forest.roots[tree]], ())]
     while stack:
-        at, path = stack.pop()
-        yield at, path
-        if forest.nodes[at, 0] >= 0:
-            stack.append((int(forest.nodes[at, 2]), (*path, (at, False))))
-            stack.append((int(forest.nodes[at, 1]), (*path, (at, True))))
+        node, path = stack.pop()
+        if node.leaf:
+            yield node, path
+        else:
+            sides = ((forest.nodes[node.right], False), (forest.nodes[node.left], True))
+            stack += [(child, (*path, (node, left))) for child, left in sides]
 
 
 def rules_of(forest: Forest, path: Path) -> tuple[Condition, ...]:
     """Return what holds along a path of (split, went left): one condition a feature, bounds merged."""
     out: list[Condition] = []
-    for feature in dict.fromkeys(int(forest.nodes[at, 0]) for at, _ in path):
-        steps = [(at, left) for at, left in path if forest.nodes[at, 0] == feature]
-        name = forest.context_names[feature]
+    for feature in dict.fromkeys(node.feature for node, _ in path):
+        steps = [(node, left) for node, left in path if node.feature == feature]
+        name = forest.context[feature]
         missing = name in forest.with_missing and all(
-            bool(forest.missing_left[at]) == left for at, left in steps
+            node.missing_left == left for node, left in steps
         )
         known = _known(forest, name, steps)
         if known is None:
@@ -93,19 +94,22 @@ def rules_of(forest: Forest, path: Path) -> tuple[Condition, ...]:
     return tuple(out)
 
 
-def _known(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Condition | None:
+def _known(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Condition | None:
     """Return the condition on a value that is there, or None when no such value gets here."""
-    if forest.nodes[steps[0][0], 3] > 0:
+    if steps[0][0].left_categories:
         return _among(forest, name, steps)
-    low = max([float(forest.threshold[at]) for at, left in steps if not left], default=-np.inf)
-    high = min([float(forest.threshold[at]) for at, left in steps if left], default=np.inf)
-    # Such a threshold only tells missing values from all others.
-    if high == -np.inf or low == np.inf:
+    # A split without a threshold only tells missing values from all others.
+    if any(math.isnan(node.threshold) and node.missing_left == left for node, left in steps):
         return None
-    if np.isinf(low) and np.isinf(high):
-        return Condition(name, "known")
-    first, last = (None if np.isinf(end) else end for end in (low, high))
-    return Condition(name, "range", first, last)
+    low = high = None
+    for node, left in steps:
+        if math.isnan(node.threshold):
+            continue
+        if left:
+            high = node.threshold if high is None else min(high, node.threshold)
+        else:
+            low = node.threshold if low is None else max(low, node.threshold)
+    return Condition(name, "known" if low is high is None else "range", low, high)
 
 
 def _bare(one: Condition) -> str:
@@ -113,39 +117,45 @@ def _bare(one: Condition) -> str:
     return f"{one.text()} or missing" if one.or_missing and one.kind != "known" else str(one)
 
 
-def _among(forest: Forest, name: str, steps: list[tuple[int, bool]]) -> Condition | None:
+def _among(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Condition | None:
     """Return the condition on a category: those that every step lets pass, or those that some step took away."""
-    within: set[int] | None = None
-    without: set[int] = set()
-    for at, left in steps:
-        codes = {int(c) for c in np.flatnonzero(forest.sets[forest.nodes[at, 3] - 1])}
-        if not left:
-            without |= codes
-        else:
-            within = codes if within is None else within & codes
-    if within is not None:
-        within -= without
-        return Condition(name, "in", labels=_labels(forest, name, within)) if within else None
-    return Condition(name, "not in", labels=_labels(forest, name, without))
-
-
-def _labels(forest: Forest, name: str, codes: set[int]) -> tuple[str, ...]:
+    passed = [set(node.left_categories) for node, left in steps if left]
+    without = {code for node, left in steps if not left for code in node.left_categories}
+    codes = set.intersection(*passed) - without if passed else without
+    if passed and not codes:
+        return None
     labels = forest.categories.get(name, ())
-    return tuple(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
+    named = tuple(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
+    return Condition(name, "in" if passed else "not in", labels=named)
+
+
+def _clear(node: Node) -> bool:
+    """Return whether a node is a split whose sides differ beyond chance; of an old tree that is not known."""
+    return not (node.leaf or node.chance > _CLEAR)
+
+
+def doubts(forest: Forest) -> list[str]:
+    """Return a line about splits whose sides may behave alike, if there are any."""
+    splits = [node for node in forest.nodes if not node.leaf]
+    clear = sum(map(_clear, splits))
+    if clear == len(splits):
+        return []
+    return [
+        f"groups: {clear} of {len(splits)} splits show a difference in behaviour beyond chance; the "
+        "others mix models, which lowers the error, and their groups may behave alike"
+    ]
 
 
 def importance(forest: Forest) -> dict[str, float]:
-    """Return each feature's share of all gains (0 for all when nothing was split)."""
-    total = {name: 0.0 for name in forest.context_names}
+    """Return each feature's share of the gains of splits beyond chance (0 for all when there are none)."""
+    total = dict.fromkeys(forest.context, 0.0)
     for root, end in zip(forest.roots, [*forest.roots[1:], len(forest.nodes)], strict=True):
         # In shares of the undivided root's score: otherwise positions of large rewards would
         # outvote the rest.
-        scale = forest.facts[root, OBJECTIVE] + forest.facts[root, GAIN]
-        for at in range(int(root), int(end)):
-            if forest.nodes[at, 0] >= 0 and np.isfinite(forest.facts[at, GAIN]):
-                total[forest.context_names[int(forest.nodes[at, 0])]] += float(
-                    forest.facts[at, GAIN] / abs(scale or 1)
-                )
+        scale = abs(forest.nodes[root].objective + forest.nodes[root].gain) or 1
+        for node in forest.nodes[root:end]:
+            if _clear(node) and math.isfinite(node.gain):
+                total[forest.context[node.feature]] += node.gain / scale
     whole = sum(total.values())
     return {name: gain / whole if whole > 0 else 0.0 for name, gain in total.items()}
 
@@ -167,9 +177,8 @@ class Leaf(Record):
     conditions: tuple[Condition, ...] = ()
     share: float = float("nan")
     model: str = ""
-    #: The items that matter: a row of the model's matrix, or all rows where one tree serves all
-    #: positions.
-    items: tuple[Any, ...] = ()
+    #: The items that matter: a row of the model's matrix.
+    items: tuple[int, ...] = ()
     estimate: float = float("nan")
     stderr: float = float("nan")
     low: float = float("nan")
@@ -178,17 +187,10 @@ class Leaf(Record):
 
 @dataclass(frozen=True, slots=True)
 class Tree(Record):
-    """The groups of one position; `position` is None where one tree serves all."""
+    """The groups of one position."""
 
-    position: int | None = None
+    position: int = 1
     groups: tuple[Leaf, ...] = ()
-
-    def flaw(self) -> tuple[str, str] | None:
-        """Return the position where it is missing: the groups have the items of one."""
-        rows = [row for leaf in self.groups for row in leaf.items]
-        if self.position is None and not all(isinstance(row, Sequence) for row in rows):
-            return "position", "a number, though the groups have the items of one position"
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ class ForestDescription(Record):
     per_position: bool = True
     models: tuple[ModelMatrix, ...] = ()
     positions: tuple[Tree, ...] = ()
-    #: Each feature's share of all gains.
+    #: Each feature's share of the gains of splits beyond chance.
     importance: dict[str, float] = field(default_factory=dict)
     people: tuple[People, ...] = ()
     notes: tuple[str, ...] = ()
@@ -233,28 +235,19 @@ def describe(forest: Forest) -> ForestDescription:
     """Return the forest in words."""
     return ForestDescription(
         mse=forest.mse,
-        rows=forest.n_grown,
-        per_position=forest.per_position,
-        models=tuple(ModelMatrix(c.name, _rows(c.mask.astype(int))) for c in forest.candidates),
+        rows=forest.rows,
+        models=tuple(
+            ModelMatrix(one.name, tuple(tuple(map(int, row)) for row in one.mask))
+            for one in forest.candidates
+        ),
         positions=tuple(
-            Tree(
-                tree + 1 if forest.per_position else None,
-                tuple(
-                    _leaf(forest, tree, at, path)
-                    for at, path in paths(forest, tree)
-                    if forest.nodes[at, 0] < 0
-                ),
-            )
-            for tree in range(len(forest.roots))
+            Tree(tree + 1, tuple(_leaf(forest, tree, *found) for found in leaves(forest, tree)))
+            for tree in range(forest.K)
         ),
         importance=importance(forest),
         people=tuple(people(forest)),
-        notes=tuple(forest.notes),
+        notes=(*forest.notes, *doubts(forest)),
     )
-
-
-def _rows(matrix: NDArray[Any]) -> tuple[Any, ...]:
-    return tuple(map(tuple, matrix.tolist()))
 
 
 def people(forest: Forest) -> list[People]:
@@ -266,81 +259,71 @@ def people(forest: Forest) -> list[People]:
     gains = importance(forest)
     best = max(gains, key=lambda name: gains[name], default="")
     if not gains.get(best):
-        return [_kind_of(forest, -1, None, ())]
-    feature = forest.context_names.index(best)
-    splits = np.flatnonzero(forest.nodes[:, 0] == feature)
-    main = int(splits[np.argmax(forest.facts[splits, GAIN])])
-    return [
-        _kind_of(forest, main, left, rules_of(forest, ((main, left),))) for left in (True, False)
-    ]
+        return [_kind_of(forest, None, True)]
+    splits = [n for n in forest.nodes if _clear(n) and n.feature == forest.context.index(best)]
+    main = max(splits, key=lambda node: node.gain)
+    return [_kind_of(forest, main, left) for left in (True, False)]
 
 
-def _kind_of(
-    forest: Forest, main: int, left: bool | None, conditions: tuple[Condition, ...]
-) -> People:
+def _kind_of(forest: Forest, main: Node | None, left: bool) -> People:
+    """Return the rankings on one side of the main split; all of them where there is none."""
     sees, shares = np.zeros((forest.K, forest.K)), []
-    for tree in range(len(forest.roots)):
-        rows = range(forest.K) if not forest.per_position else [tree]
+    for k in range(forest.K):
         whole = 0.0
-        for at, path in paths(forest, tree):
-            if forest.nodes[at, 0] >= 0 or _side(forest, path, main) not in (None, left):
+        for leaf, path in leaves(forest, k):
+            if main is not None and _side(forest, path, main) not in (None, left):
                 continue
-            share = float(np.nan_to_num(forest.facts[at, SHARE]))
+            share = float(np.nan_to_num(leaf.share))
             whole += share
-            for k in rows:
-                sees[k] += share * forest.candidates[int(forest.model[at])].mask[k]
-        sees[rows] /= whole or 1.0
+            sees[k] += share * forest.masks[leaf.model, k]
+        sees[k] /= whole or 1.0
         if whole < 1.0:
             shares.append(whole)
+    conditions = () if main is None else rules_of(forest, ((main, left),))
     rule = _bare(conditions[0]) if conditions else "all rankings"
-    return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, _rows(sees))
+    seen = tuple(map(tuple, sees.tolist()))
+    return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, seen)
 
 
-def _side(forest: Forest, path: Path, main: int) -> bool | None:
+def _side(forest: Forest, path: Path, main: Node) -> bool | None:
     """Return the side of the main split that a path goes to at its first split on its feature."""
-    for at, left in path:
-        if main >= 0 and forest.nodes[at, 0] == forest.nodes[main, 0]:
-            return left != _turned(forest, at, main)
+    for node, left in path:
+        if node.feature == main.feature:
+            apart = set(node.left_categories) ^ set(main.left_categories)
+            # The left of a split of categories may rather be the right of the main one.
+            labels = forest.categories.get(forest.context[node.feature], ())
+            return left != (2 * len(apart) > len(labels))
     return None
 
 
-def _turned(forest: Forest, at: int, main: int) -> bool:
-    """Return whether the left of a split of categories is rather the right of the main one."""
-    if forest.nodes[at, 3] == 0 or forest.nodes[main, 3] == 0:
-        return False
-    own, other = (forest.sets[forest.nodes[node, 3] - 1] for node in (at, main))
-    return bool((own == other).mean() < 0.5)
-
-
-def _leaf(forest: Forest, tree: int, at: int, path: Path) -> Leaf:
+def _leaf(forest: Forest, tree: int, leaf: Node, path: Path) -> Leaf:
     """Return a group of rankings: the rows for which all conditions of a path hold."""
-    share, _, estimate, stderr, _ = (float(v) for v in forest.facts[at])
-    candidate, conditions = forest.candidates[int(forest.model[at])], rules_of(forest, path)
-    mask, rules = candidate.mask.astype(int), tuple(map(str, conditions))
+    model, conditions = forest.candidates[leaf.model], rules_of(forest, path)
+    rules = tuple(map(str, conditions))
     return Leaf(
         rule=" and ".join(rules) or "all rankings",
         rules=rules,
         conditions=conditions,
-        share=share,
-        model=candidate.name,
-        items=tuple(mask[tree].tolist()) if forest.per_position else _rows(mask),
-        estimate=estimate,
-        stderr=stderr,
-        low=estimate - _Z * stderr,
-        high=estimate + _Z * stderr,
+        share=leaf.share,
+        model=model.name,
+        items=tuple(map(int, model.mask[tree])),
+        estimate=leaf.estimate,
+        stderr=leaf.stderr,
+        low=leaf.estimate - _Z * leaf.stderr,
+        high=leaf.estimate + _Z * leaf.stderr,
     )
 
 
 def text(forest: Forest) -> str:
     """Return the forest as lines of text: a line a group, the items that matter drawn beside it."""
-    lines = [f"behaviour tree, objective '{forest.mse}', grown on {forest.n_grown} rankings"]
+    lines = [f"behaviour tree, objective '{forest.mse}', grown on {forest.rows} rankings"]
     for tree in describe(forest).positions:
-        head = "all positions" if tree.position is None else f"position {tree.position}"
+        head = f"position {tree.position}"
         for leaf in tree.groups:
             share = in_percent(leaf.share, 0) if np.isfinite(leaf.share) else ""
-            items = "" if tree.position is None else draw(np.array([leaf.items], dtype=bool))
+            items = draw(np.array([leaf.items], dtype=bool))
             known = np.isfinite(leaf.estimate)
             value = f"{leaf.estimate:.4g} ± {_Z * leaf.stderr:.2g}" if known else ""
             lines.append(f"{head:13} {share:>5}  {leaf.model:12} {items}  {value:18} {leaf.rule}")
             head = ""
-    return "\n".join(lines)
+    return "\n".join([*lines, *doubts(forest)])

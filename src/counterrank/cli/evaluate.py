@@ -31,8 +31,8 @@ def evaluate(call: Call) -> None:
     """Estimate what each target policy would earn, how sure that is, and what would make it surer.
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
-    a ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
-    a position with columns ranking and position.
+    per ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
+    per position with columns ranking and position.
     """
     from counterrank import evaluation
     from counterrank.estimators import with_position_curve

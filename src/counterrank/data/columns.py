@@ -105,7 +105,7 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
     values = column_of(sample, name)
     if values.dtype.kind == "O":
         values = as_texts(values)
-    distinct = np.unique(values[~_missing(values)])
+    distinct = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
     if len(distinct) <= MAX_GROUPS and (values.dtype.kind != "f" or len(distinct) <= 10):
         return Segmentation(name)
     if values.dtype.kind in "iuf":
@@ -116,10 +116,6 @@ def segmentation(sample: RankingLog, name: str) -> Segmentation:
         f"column '{name}' has {len(distinct)} or more different values; segment by one with at "
         f"most {MAX_GROUPS}"
     )
-
-
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
 
 
 def _named(values: NDArray[Any]) -> NDArray[Any]:

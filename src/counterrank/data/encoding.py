@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.data.log import RankingLog
+from counterrank.arrays import Floats, Summed
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.kernels.jit import jit
 
 #: Labels of a category that have an indicator each; more share hashed columns or stay codes.
@@ -20,6 +20,8 @@ MOST_LABELS = 20
 GOLDEN = 0.6180339887498949
 #: Standard deviations: outliers of a column are moved here, since a ridge is no guard against them.
 FAR = 8.0
+#: Probabilities below this one are as good as none.
+RARE = 1e-6
 
 
 class LabelCodes(NamedTuple):
@@ -75,14 +77,24 @@ def encoded_context(
 
 
 def context_columns(batch: RankingLog) -> Floats:
-    """Return the context of a batch as numbers (n, d)."""
-    if batch.context is None:
+    """Return the context of a batch as numbers (n, d).
+
+    The logger may have known more than the log holds. Given its distribution, the shown items depend
+    on nothing else that it knew (a balancing score: Rosenbaum & Rubin 1983), so the logged
+    distributions of few items stand for a context that is missing.
+    """
+    if batch.context is not None:
+        return encoded_context(batch.context, batch.context_names, batch.categories)
+    known = batch.dists.get(LOGGING)
+    if known is None or known.shape[-1] > MOST_LABELS:
         return np.empty((batch.n, 0))
-    return encoded_context(batch.context, batch.context_names, batch.categories)
+    logs = np.log(np.maximum(known if known.ndim == 2 else known.mean(axis=1), RARE))
+    scores: Floats = logs[:, 1:] - logs[:, :1]
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
-class ContextMoments:
+class ContextMoments(Summed):
     """Additive first and second moments of the context (d,); NaN counts as missing."""
 
     count: Floats
@@ -96,11 +108,6 @@ class ContextMoments:
         known = ~np.isnan(values)
         filled = np.where(known, values, 0.0)
         return cls(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
-
-    def __add__(self, other: "ContextMoments") -> "ContextMoments":
-        return ContextMoments(
-            self.count + other.count, self.first + other.first, self.second + other.second
-        )
 
     def standardised(self, values: Floats) -> Floats:
         """Return [1, (x - mean) / sd] (n, d + 1); a missing value becomes the mean."""

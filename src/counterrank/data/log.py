@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Rows = slice | Ints
 Probabilities = Propensity | Policy
 
-#: Fields with an entry a ranking, and those that hold such arrays by name.
+#: Fields with an entry per ranking, and those that hold such arrays by name.
 _BY_ROW = (
     "action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket", "weight",
 )  # fmt: skip
@@ -37,7 +37,7 @@ class RankingLog:
     """n rankings of K positions with rewards, propensities and context.
 
     `action` (n, K) integer ids, -1 pads shorter rankings at the end; `reward` (n, K), or (n,) where
-    there is one reward a ranking (`page_reward`), or several of them by name, {"clicks": ...,
+    there is one reward per ranking (`page_reward`), or several of them by name, {"clicks": ...,
     "revenue": ...}, of which the first is `reward` and all are `rewards`; `propensity` an (n, K) array (factored), a
     `Propensity` of another kind, or a `Policy`; `context` (n, d), NaN for missing; `unit` (n,) of
     users or sessions whose rows belong together; `behavior` (n,) names of known behaviour, with
@@ -81,10 +81,10 @@ class RankingLog:
     item_features: ItemFeatures | None = None
     #: (n,) indices of the rows in the whole log, when this is a selection of them and no stretch.
     selected: Ints | None = None
-    #: Whether there is one reward a ranking (any click, success, revenue of the page): it depends on
+    #: Whether there is one reward per ranking (any click, success, revenue of the page): it depends on
     #: the page as a whole and stands at the last item only for want of a better place.
     page_reward: bool = False
-    #: Every reward by name, (n, K) or one a ranking (n,), where there are several; `reward` is the
+    #: Every reward by name, (n, K) or one per ranking (n,), where there are several; `reward` is the
     #: first of them.
     rewards: Mapping[str, Floats] = field(default_factory=dict)
     #: What became of the events that the rewards were made of.
@@ -316,7 +316,7 @@ class RankingLog:
         return self.changed(position_weights=self._weights(weights))
 
     def with_reward(self, reward: Floats, *, alpha: Floats | None = None) -> Self:
-        """Return the same log with another reward: (n, K), or (n,) for one a ranking.
+        """Return the same log with another reward: (n, K), or (n,) for one per ranking.
 
         `alpha` are the position weights of the former. Its numbers are finite, and zero in the
         padding.
@@ -415,23 +415,26 @@ class RankingLog:
             if positive:
                 validation.known_items(given, self.action, self.start)
             return validation.policy(given, self.n, name)
-        kind = "factored" if name == LOGGING else self._kind_of_numbers()
+        logger, kind = self.propensity, "factored"
+        if name != LOGGING:
+            kind = (
+                logger.kind
+                if isinstance(logger, Propensity)
+                else "factored"
+                if logger.factored
+                else "prefix"
+            )
         numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
         validation.propensities(
             numbers, self.lengths, self.action.shape, name=name, positive=positive, start=self.start
         )
         return numbers
 
-    def _kind_of_numbers(self) -> str:
-        if isinstance(self.propensity, Propensity):
-            return self.propensity.kind
-        return "factored" if self.propensity.factored else "prefix"
-
     def _weights(self, given: str | ArrayLike) -> Floats:
         weights = validation.position_weights(given, self.K)
         if self.page_reward and not (weights == 1.0).all():
             raise LogError(
-                "position weights weigh rewards by their position, but this log has one reward a "
+                "position weights weigh rewards by their position, but this log has one reward per "
                 "ranking; leave the weights out"
             )
         return weights

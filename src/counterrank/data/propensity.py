@@ -110,7 +110,7 @@ def _same_in_every_column(values: Floats) -> Floats:
     if values.shape[1] and not (values == values[:, :1]).all():
         row = int(np.argmax((values != values[:, :1]).any(axis=1)))
         raise PropensityError(
-            f"'joint' propensities need one number a ranking, but {row_name(row)} has different ones: "
+            f"'joint' propensities need one number per ranking, but {row_name(row)} has different ones: "
             f"{values[row]}"
         )
     return np.ascontiguousarray(values[:, 0])

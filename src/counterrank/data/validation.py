@@ -31,7 +31,7 @@ def actions(values: Any) -> Ints:
     array = np.asarray(values)
     if array.ndim != 2:
         raise LogError(
-            f"action must be (n, K): one row a ranking; got an array of shape {array.shape}"
+            f"action must be (n, K): one row per ranking; got an array of shape {array.shape}"
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
         what = "no ranking has a position (K = 0)" if array.shape[0] else "there are no rankings"
@@ -93,7 +93,7 @@ def lengths(action: Ints, *, start: int) -> Ints:
 
 
 def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[Any, bool]:
-    """Return one reward a ranking (n,) as (n, K), at the last item, and whether there was one.
+    """Return one reward per ranking (n,) as (n, K), at the last item, and whether there was one.
 
     Other rewards as they are.
 
@@ -108,13 +108,13 @@ def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[A
 
 
 def page_rewards(reward: Floats, length: Ints, *, start: int) -> None:
-    """Raise where a log of one reward a ranking has one before the last item."""
+    """Raise where a log of one reward per ranking has one before the last item."""
     early = (reward != 0.0) & (np.arange(reward.shape[1]) < length[:, None] - 1)
     if early.any():
         row, position = np.argwhere(early)[0]
         raise LogError(
-            f"row {start + row} has a reward at position {position + 1}, but there is one reward a "
-            "ranking, at its last item; give such rewards as one number a row (n,), or leave "
+            f"row {start + row} has a reward at position {position + 1}, but there is one reward per "
+            "ranking, at its last item; give such rewards as one number per row (n,), or leave "
             "page_reward out"
         )
 
@@ -142,7 +142,8 @@ def rewards(
     bad = first_bad(array, length, -_LARGEST, _LARGEST)
     if bad >= 0:
         row, position = divmod(bad, shape[1])
-        count = _count_not_finite(array, length)
+        used = np.arange(shape[1]) < length[:, None]
+        count = int((~np.isfinite(array) & used).sum())
         raise LogError(
             f"{name} has {count} missing or infinite value{('s' if count > 1 else '')} (first: "
             f"{row_name(start + row)}, position {position + 1}, value {array[row, position]})",
@@ -286,7 +287,7 @@ def context(values: Any, n: int) -> Floats | None:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[0] != n:
-        raise LogError(f"context must be ({n}, d), one row a ranking; got {array.shape}")
+        raise LogError(f"context must be ({n}, d), one row per ranking; got {array.shape}")
     if (np.abs(array) > _LARGEST_NUMBER).any():
         row, feature = np.argwhere(np.abs(array) > _LARGEST_NUMBER)[0]
         raise LogError(
@@ -398,7 +399,7 @@ def row_weights(values: Any, n: int, *, start: int) -> Floats:
     except (TypeError, ValueError) as problem:
         raise LogError(f"weights of rows are numbers: {problem}") from None
     if found.ndim != 1:
-        raise LogError(f"weight has shape {found.shape}, one number a ranking is wanted")
+        raise LogError(f"weight has shape {found.shape}, one number per ranking is wanted")
     wrong = ~((found > 0) & np.isfinite(found))
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -447,8 +448,3 @@ def _numbers(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
             remedy="they must match",
         )
     return array
-
-
-def _count_not_finite(array: Floats, length: Ints) -> int:
-    used = np.arange(array.shape[1]) < length[:, None]
-    return int((~np.isfinite(array) & used).sum())

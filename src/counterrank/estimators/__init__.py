@@ -16,13 +16,19 @@ from counterrank.estimators.crossfit import ModelAverage, fit_pages, folds_of
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
 from counterrank.estimators.examination import (
     ClickHistory,
-    Interpolated,
     PositionBased,
     fit_examination,
     read_position_curve,
 )
-from counterrank.estimators.marginal import Marginalised, PseudoInverse
-from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, AIPSPairs, OrderIPS
+from counterrank.estimators.masked import (
+    AIPS,
+    IIPS,
+    IPS,
+    RIPS,
+    AIPSPairs,
+    OrderIPS,
+    PseudoInverse,
+)
 from counterrank.estimators.names import EstimatorName, Form, order_path, parse
 from counterrank.estimators.pooled import (
     balance_weights,
@@ -52,9 +58,7 @@ __all__ = [
     "Estimator",
     "EstimatorName",
     "Form",
-    "Interpolated",
     "Lift",
-    "Marginalised",
     "OrderIPS",
     "Plan",
     "PositionBased",

@@ -24,7 +24,7 @@ from counterrank.data.source import Source, Summand
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.names import parse
 from counterrank.messages import Message, code_of, say
-from counterrank.records import Json, Record
+from counterrank.records import Json, Record, optional
 from counterrank.statistics import (
     ONCE,
     Contrast,
@@ -66,6 +66,12 @@ class Lift(Number):
     relative: float = float("nan")
     relative_low: float = float("nan")
     relative_high: float = float("nan")
+    #: Standard error of the relative lift, and intervals that hold for all metrics together.
+    relative_stderr: float | None = optional()
+    adjusted_low: float | None = optional()
+    adjusted_high: float | None = optional()
+    adjusted_relative_low: float | None = optional()
+    adjusted_relative_high: float | None = optional()
 
     @classmethod
     def of(
@@ -84,7 +90,7 @@ class Lift(Number):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class Estimate(Record):
     """V = sum_k alpha_k V_k of a target policy, estimated from the log of another.
 
     ======================  ================================================================
@@ -192,6 +198,10 @@ class Estimate:
             lift=Lift.of(contrast, self.level, self.looks, places),
             contrast=contrast,
         )
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the level where it is none."""
+        return None if 0 < self.level < 1 else ("level", "between 0 and 1")
 
     @property
     def estimable(self) -> bool:

@@ -3,13 +3,14 @@
 The aggregate is a mean, a ratio of means, or a mean with control variates.
 """
 
-from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from counterrank.arrays import Floats
+from counterrank.behavior import BehaviorTree
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
 from counterrank.records import Json
@@ -103,28 +104,37 @@ AGGREGATES: dict[str, Aggregate] = {
 }
 
 
+#: Contributions y and weights w of a batch, both (n, K), Fortran order preferred.
+Contributions = Callable[[View], tuple[Floats, Floats]]
+#: What the sums give rise to: flags and details.
+Notes = tuple[tuple[str, ...], Json]
+
+
+@dataclass(eq=False)
 class ContributionPlan(Plan[Moments]):
     """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
 
+    name: str
+    workspace: Workspace
+    contributions: Contributions
+    key: Hashable
+    aggregate: str = "mean"
+    flags: tuple[str, ...] = ()
+    #: What was fitted, for the estimate's details.
+    details: Json = field(default_factory=dict)
+    #: Further flags and details that follow from the sums.
+    notes: Callable[[Moments], Notes] = lambda state: ((), {})
+    #: Puts errors beyond that of the mean into the interval.
+    widened: Callable[[Quantity], Quantity] = lambda quantity: quantity
     #: Without any weight there is no evidence; False where the model alone may give the estimate.
-    needs_weight = True
+    needs_weight: bool = True
+    behavior_model: BehaviorTree | None = None
 
-    def __init__(
-        self, name: str, workspace: Workspace, *, key: Hashable, aggregate: str = "mean"
-    ) -> None:
-        self.name = name
-        self.key = (workspace.target, key)
-        self.workspace = workspace
-        self.aggregate = AGGREGATES[aggregate]
+    def __post_init__(self) -> None:
+        self.key = (self.workspace.target, self.key)
+        self.means = AGGREGATES[self.aggregate]
         # Plans with one key share the state of the most detailed among them.
-        self.detail = int(self.aggregate.needs_gram)
-        self.flags: tuple[str, ...] = ()
-        #: What was fitted, for the estimate's details.
-        self.details: Json = {}
-
-    @abstractmethod
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return contributions y and weights w, both (n, K), Fortran order preferred."""
+        self.detail = int(self.means.needs_gram)
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights of a batch."""
@@ -152,29 +162,25 @@ class ContributionPlan(Plan[Moments]):
         """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""
         if state.gram is None:
             return np.ones(1)
-        if not self.aggregate.needs_gram:
+        if not self.means.needs_gram:
             return np.concatenate([[1.0], np.zeros(2 * state.K)])
         return np.concatenate([[0.0], self._gradient(state)[:-1]])
 
     def _gradient(self, state: Moments) -> Floats:
-        on_y, on_w = self.aggregate.slope(state)
+        on_y, on_w = self.means.slope(state)
         return np.concatenate([state.alpha @ on_y, state.alpha @ on_w, [0.0]])
 
     def quantity(self, state: Moments) -> Quantity:
         """Return the estimate over the columns of the state's sums."""
-        value = float(state.alpha @ self.aggregate.positions(state))
+        value = float(state.alpha @ self.means.positions(state))
         gradient = np.array([1.0, 0.0]) if state.lean else self._gradient(state)
-        return Quantity(state.sums, value, gradient)
-
-    def notes(self, state: Moments) -> tuple[tuple[str, ...], Json]:
-        """Return the flags and details that the sums give rise to."""
-        return self.flags, self.details
+        return self.widened(Quantity(state.sums, value, gradient))
 
     def finish(self, state: Moments) -> Estimate:
         """Return value, standard error, positions, lift and flags."""
         if not (np.isfinite(state.positions).all() and np.isfinite(state.rows).all()):
             raise EstimatorError(_overflow(self.name, state))
-        values, new = self.aggregate.positions(state), self.quantity(state)
+        values, new = self.means.positions(state), self.quantity(state)
         contrast = Contrast.between(new, mean(state.sums, len(new.gradient) - 1))
         flags, details = self.notes(state)
         level, looks = self.workspace.level, self.workspace.looks
@@ -184,14 +190,14 @@ class ContributionPlan(Plan[Moments]):
             value=new.value,
             stderr=new.stderr,
             by_position=_positions(values, state.variances(np.column_stack(
-                [*self.aggregate.slope(state), np.zeros(state.K)]
+                [*self.means.slope(state), np.zeros(state.K)]
             ))),
             ess=effective_rows(state),
             n=state.n,
             level=level,
             lift=Lift.of(contrast, level, looks, _lift_by_position(state, values)),
-            flags=(*flags, *weight_flags(state)),
-            details=dict(details),
+            flags=(*self.flags, *flags, *weight_flags(state)),
+            details={**self.details, **details},
             moments=state,
             contrast=contrast,
             looks=looks,

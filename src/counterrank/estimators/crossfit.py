@@ -65,7 +65,7 @@ class CrossFitDefaults:
     #: Rankings drawn for a row, of the target or half of each policy: by the seed a lift then varies by
     #: .02 to .09 of an A/B test's half-width (eleven development logs).
     draws: int = 4
-    #: Rankings drawn in all: on long logs the average over rows makes up for fewer draws a row.
+    #: Rankings drawn in all: on long logs the average over rows makes up for fewer draws per row.
     draws_together: int = 200_000
     #: Rankings of the target a row on which fits of different folds are compared.
     fold_draws: int = 2
@@ -431,7 +431,7 @@ def amounts(model: RewardModel, pages: TrainingPages) -> tuple[Floats, tuple[str
     worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
     # Predicted as if items were new, because the target's items have hardly been clicked either.
     new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
-    log, found = np.log(reward[paid]), np.log(model.amount(new, fold)[paid])
+    log, found = np.log(reward[paid]), np.log(model.amount.expected(new, fold)[paid])
     between = _between(rankings.item[paid], log)
     told = float(log.var() - (log - found).var())
     item, count = np.unique(rankings.item[paid], return_counts=True)

@@ -66,26 +66,6 @@ def _fitted(workspace: Workspace, model: Any) -> RewardModel:
     return fit_learner(workspace.source, model, seed=seed)
 
 
-class ModelPlan(ContributionPlan):
-    """y = E_pi q."""
-
-    def __init__(self, name: str, workspace: Workspace, model: RewardModel) -> None:
-        super().__init__(name, workspace, key=("dm", id(model)))
-        self.model, self.details = model, {"regression": model.details}
-        self.flags = (
-            Message(
-                "model-only",
-                "the interval shows how the model's means vary, not how wrong the model is; it is too "
-                "short",
-            ),
-        )
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return E_pi q and weights of one."""
-        _, mean = predicted(view, self.model)
-        return mean, np.ones_like(mean)
-
-
 @dataclass(frozen=True, eq=False)
 class DM(Estimator):
     """V_k = mean of E_pi[q_k(x, a)] with a cross-fitted model q of E[r_k | x, a] (Beygelzimer & Langford 2009).
@@ -106,23 +86,36 @@ class DM(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return its means."""
         need_mean(workspace, self.name)
-        return ModelPlan(self.name, workspace, reward_model(workspace, self.model))
+        model = reward_model(workspace, self.model)
+
+        def contributions(view: View) -> tuple[Floats, Floats]:
+            _, mean = predicted(view, model)
+            return mean, np.ones_like(mean)
+
+        flag = Message(
+            "model-only",
+            "the interval shows how the model's means vary, not how wrong the model is; it is too "
+            "short",
+        )
+        details = {"regression": model.details}
+        key = ("dm", id(model))
+        return ContributionPlan(
+            self.name, workspace, contributions, key, flags=(flag,), details=details
+        )
 
 
-class DoublyRobustPlan(ContributionPlan):
-    """y = E_pi q + w (r - q)."""
+def corrected_plan(
+    name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, key: Hashable, **options: Any
+) -> ContributionPlan:
+    """Return the plan of y = E_pi q + w (r - q)."""
 
-    def __init__(
-        self, name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, *, key: Hashable
-    ) -> None:
-        super().__init__(name, workspace, key=("dr", key, id(model)))
-        self.weigh = weigh
-        self.model, self.details = model, {"regression": model.details}
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return the corrected means and the weights."""
-        w, (q, mean) = self.weigh(view), predicted(view, self.model)
+    def contributions(view: View) -> tuple[Floats, Floats]:
+        w, (q, mean) = weigh(view), predicted(view, model)
         return np.asfortranarray(mean + w * (view.reward - q)), w
+
+    details = {"regression": model.details}
+    key = ("dr", key, id(model))
+    return ContributionPlan(name, workspace, contributions, key, details=details, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,25 +153,21 @@ class DR(Estimator):
         weigh, key = weights_for(
             workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing
         )
-        return DoublyRobustPlan(
-            self.name, workspace, weigh, reward_model(workspace, self.model), key=key
-        )
+        return corrected_plan(self.name, workspace, weigh, reward_model(workspace, self.model), key)
 
 
-class CascadePlan(ContributionPlan):
-    """y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
+def cascade_plan(
+    workspace: Workspace, model: Callable[[View], tuple[Floats, Floats]], details: Json
+) -> ContributionPlan:
+    """Return the plan of y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
 
-    def __init__(
-        self, workspace: Workspace, model: Callable[[View], tuple[Floats, Floats]], details: Json
-    ) -> None:
-        super().__init__("cascade-dr", workspace, key=("cascade-dr", id(model)))
-        self.model, self.details = model, {"regression": details}
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return the corrected terms and the prefix weights."""
-        w, (q, mean) = view.ratios.prefix(), self.model(view)
+    def contributions(view: View) -> tuple[Floats, Floats]:
+        w, (q, mean) = view.ratios.prefix(), model(view)
         error = np.where(view.batch.action >= 0, view.batch.reward - q, 0.0)
         return np.asfortranarray(mean + w * error), w
+
+    key, found = ("cascade-dr", id(model)), {"regression": details}
+    return ContributionPlan("cascade-dr", workspace, contributions, key, details=found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +196,7 @@ class CascadeDR(Estimator):
         if ratios.kind == "factored" and workspace.first.distribution(workspace.target) is not None:
             linear = reward_model(workspace, "linear")
             assert isinstance(linear, LinearModel)
-            return CascadePlan(
+            return cascade_plan(
                 workspace, lambda view: linear.cascade(view.batch, view.target), linear.details
             )
         drawn = workspace.once(
@@ -219,4 +208,4 @@ class CascadeDR(Estimator):
             found = drawn.predict(view)
             return found.q, found.mean
 
-        return CascadePlan(workspace, average, drawn.details)
+        return cascade_plan(workspace, average, drawn.details)

@@ -1,4 +1,4 @@
-"""Estimates by models of examination, alone and between a model and weights."""
+"""Estimates by models of examination."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def as_curve(values: ArrayLike) -> Floats:
     curve = np.asarray(values, dtype=np.float64)
     if curve.ndim != 1 or len(curve) == 0 or not (np.isfinite(curve) & (curve > 0)).all():
         raise ConfigError(
-            "a position curve is a list of positive numbers, one a position, such as 1, 0.6, 0.4"
+            "a position curve is a list of positive numbers, one per position, such as 1, 0.6, 0.4"
         )
     relative: Floats = curve / curve[0]
     return relative
@@ -232,57 +232,49 @@ def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) 
     return curves
 
 
-class UserModelPlan(ContributionPlan):
-    """Contributions from a model of users: "pbm" or "click-model".
+def drawn(workspace: Workspace, batch: RankingLog) -> Ints:
+    """Return rankings of the target (n, D, K), as long as the logged ones."""
+    target = batch.target(workspace.target)
+    assert isinstance(target, Policy)
+    size = 1 if target.deterministic else DRAWS
+    return policy_draws(batch, target, size, (workspace.seed, Stream.EXAMINATION_RANKINGS))
+
+
+def user_model_plan(name: str, workspace: Workspace, fitted: Examined) -> ContributionPlan:
+    """Return the plan of a model of users: "pbm" or "click-model".
 
     The standard error contains the differences between the fits of folds (delete-a-fold jackknife). The
     interval allows for the disagreement of the two models of users, because neither can be checked
     where the logger never varied.
     """
+    expect = _EXPECTED[name]
 
-    def __init__(self, name: str, workspace: Workspace, fitted: Examined) -> None:
-        super().__init__(name, workspace, key=(name, id(fitted)))
-        self.fitted = fitted
-        self.details = fitted.details
-        self.flags = (Message(name, _DIRECTIONAL),)
-        self.expect = _EXPECTED[name]
-        self.fit_error, self.allowance = self._model_error()
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return the expected rewards of the target's rankings, and weights of one."""
+    def contributions(view: View) -> tuple[Floats, Floats]:
         batch = view.batch
-        y = self.expect(self.fitted, batch, self.drawn(batch), batch.bucket % FOLDS).mean(axis=0)
+        y = expect(fitted, batch, drawn(workspace, batch), batch.bucket % FOLDS).mean(axis=0)
         return y, np.ones_like(y)
 
-    def drawn(self, batch: RankingLog) -> Ints:
-        """Return rankings of the target (n, D, K), as long as the logged ones."""
-        target = batch.target(self.workspace.target)
-        assert isinstance(target, Policy)
-        size = 1 if target.deterministic else DRAWS
-        seeds = (self.workspace.seed, Stream.EXAMINATION_RANKINGS)
-        return policy_draws(batch, target, size, seeds)
+    rng = stream(workspace.seed, Stream.COMPARED_ROWS)
+    sample = workspace.source.sample(COMPARED_ROWS, rng)
+    draws, alpha, own = drawn(workspace, sample), sample.position_weights, sample.bucket % FOLDS
 
-    def _model_error(self) -> tuple[float, float]:
-        rng = stream(self.workspace.seed, Stream.COMPARED_ROWS)
-        sample = self.workspace.source.sample(COMPARED_ROWS, rng)
-        draws, alpha = self.drawn(sample), sample.position_weights
+    def values(expect: Expect, fold: Ints) -> Floats:
+        found: Floats = (expect(fitted, sample, draws, fold) @ alpha).mean(axis=1)
+        return found
 
-        def values(expect: Expect, fold: Ints) -> Floats:
-            found: Floats = (expect(self.fitted, sample, draws, fold) @ alpha).mean(axis=1)
-            return found
+    by_fold = np.array([values(expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
+    rivals = np.concatenate([values(other, own) for other in _EXPECTED.values()])
+    # The largest difference, not half the range: all other models may lie on one side of this one.
+    allowance = float(np.abs(rivals - values(expect, own).mean()).max())
 
-        by_fold = np.array([values(self.expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
-        rivals = np.concatenate(
-            [values(expect, sample.bucket % FOLDS) for expect in _EXPECTED.values()]
-        )
-        own = values(self.expect, sample.bucket % FOLDS).mean()
-        # The largest difference, not half the range: all other models may lie on one side of this one.
-        return float(np.sqrt(jackknife(by_fold))), float(np.abs(rivals - own).max())
-
-    def quantity(self, state: Moments) -> Quantity:
-        """Return the estimate with the models' error in its interval."""
+    def widened(found: Quantity) -> Quantity:
         # What the logger earned needs no model, so the error of the fit enters the lift in full.
-        return replace(super().quantity(state), extra=self.fit_error**2, allowance=self.allowance)
+        return replace(found, extra=float(jackknife(by_fold)), allowance=allowance)
+
+    return ContributionPlan(
+        name, workspace, contributions, (name, id(fitted)), flags=(Message(name, _DIRECTIONAL),),
+        details=fitted.details, widened=widened,
+    )  # fmt: skip
 
 
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
@@ -358,16 +350,12 @@ def exposure(batch: RankingLog, theta: Floats) -> Floats:
     return seen
 
 
-def _needs_clicks(workspace: Workspace, name: str) -> None:
+def _needs_policy(workspace: Workspace, name: str) -> None:
     if workspace.first.page_reward:
         raise EstimatorError(
-            f"'{name}' follows items from position to position, but the log has one reward a ranking, "
+            f"'{name}' follows items from position to position, but the log has one reward per ranking, "
             "which every item of it may have earned; use auto, ips, rips or pi"
         )
-
-
-def _needs_policy(workspace: Workspace, name: str) -> None:
-    _needs_clicks(workspace, name)
     target = workspace.first.target(workspace.target)
     if isinstance(target, Propensity):
         raise EstimatorError(
@@ -392,7 +380,7 @@ class PositionBased(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit curve and relevance."""
         _needs_policy(workspace, self.name)
-        return UserModelPlan(self.name, workspace, examined(workspace, self.position_curve))
+        return user_model_plan(self.name, workspace, examined(workspace, self.position_curve))
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,65 +400,3 @@ def examined(workspace: Workspace, position_curve: Any) -> Examined:
     return workspace.once(
         key, lambda: fit_examination(workspace.source, given, seed=workspace.seed)
     )
-
-
-class InterpolPlan(ContributionPlan):
-    """y_l = sum over k in l's window of r_k theta_l P(a_k at l) / sum_j theta_j P0(a_k at j), j in the window."""
-
-    def __init__(self, name: str, workspace: Workspace, curve: Floats, width: int) -> None:
-        super().__init__(name, workspace, key=("interpol", width, curve.tobytes()))
-        self.curve, self.width = curve, width
-        self.details = {"position_curve": curve.tolist(), "window": width}
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return contributions and weights."""
-        batch = view.batch
-        logger, target = batch.propensity, batch.target(self.workspace.target)
-        assert isinstance(logger, Policy) and isinstance(target, Policy)
-        # Windows are fixed blocks of positions. Within a window, an item's click counts for every
-        # position at which the item could have stood.
-        window = np.arange(batch.K) // self.width
-        together = (
-            window[:, None] == window
-        ) * self.curve  # (k, l): theta_l where l shares k's window
-        above = position_matrix(target, batch.action) * together
-        below = (position_matrix(logger, batch.action) * together).sum(axis=2)
-        w = np.divide(
-            above, below[:, :, None], out=np.zeros_like(above), where=below[:, :, None] > 0
-        )  # (n, k, l)
-        return np.einsum("nk,nkl->nl", batch.reward, w), w.sum(axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Interpolated(Estimator):
-    """Examination times relevance within windows of `width` positions, no assumption across windows.
-
-    Width 1 is IIPS; width K is the position-based model of Li et al. (2018), with the least
-    variance and the strongest assumption. `position_curve` as for `PositionBased`. Both policies
-    must give marginals.
-    """
-
-    width: int = 2
-    position_curve: Any = "estimate"
-    name: str = "interpol"
-
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Return the weights, with a curve that is given or fitted."""
-        first = workspace.first
-        _needs_clicks(workspace, self.name)
-        if self.width < 1:
-            raise ConfigError(f"a window has at least one position, got width {self.width}")
-        for policy, whose in (
-            (first.propensity, "the logger"),
-            (first.target(workspace.target), workspace.target),
-        ):
-            if not isinstance(policy, Policy) or "position" not in policy.capabilities:
-                raise EstimatorError(
-                    f"'{self.name}' needs the chance of each shown item at other positions, which "
-                    f"{whose} cannot give; give scores and {say('--logger', python='logger=')}, "
-                    f"{say('--policy', python='policies=')}, or whole policies"
-                )
-        if self.width == 1:
-            return InterpolPlan(self.name, workspace, np.ones(first.K), 1)
-        curve = examined(workspace, self.position_curve).curve
-        return InterpolPlan(self.name, workspace, curve, self.width)

@@ -1,4 +1,4 @@
-"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS and interaction orders."""
+"""Weights that are ratios of subset probabilities: IPS, RIPS, IIPS, AIPS, interaction orders and their sum."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ _FUSED, _GRAM = "standard weights", "gram"
 _FUSED_ORDERS = (2, 3)
 
 
+Weigh = Callable[[View], Floats]
+
+
 class WeightPlan(ContributionPlan):
     """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
 
@@ -53,16 +56,19 @@ class WeightPlan(ContributionPlan):
         self,
         name: str,
         workspace: Workspace,
-        weigh: Callable[[View], Floats],
+        weigh: Weigh,
         *,
         key: Hashable,
         aggregate: str = "mean",
         flags: tuple[str, ...] = (),
         fused: str | None = None,
     ) -> None:
-        super().__init__(name, workspace, key=key, aggregate=aggregate)
+        def contributions(view: View) -> tuple[Floats, Floats]:
+            w = weigh(view)
+            return w * view.reward, w
+
+        super().__init__(name, workspace, contributions, key, aggregate, flags)
         self.weigh = weigh
-        self.flags = flags
         self.fused = fused
         if fused is not None and (not self.detail or fused == "joint"):
             # Estimators that plan on the same workspace are summed in one pass.
@@ -103,11 +109,6 @@ class WeightPlan(ContributionPlan):
         # One weight has one slope in all y_k, up to alpha_k: that of the total.
         on_y, alpha = own[1 : 1 + state.K], state.alpha
         return np.array([own[1 + state.K :].sum(), own[0] + on_y @ alpha / (alpha @ alpha)])
-
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return w r and w."""
-        w = self.weigh(view)
-        return w * view.reward, w
 
 
 @dataclass(frozen=True)
@@ -302,7 +303,7 @@ class AIPS(Estimator):
         tree = workspace.memo.get(key, self.behavior)
         if not isinstance(tree, BehaviorTree):
             return self._fixed(workspace, weigh, key)
-        return TreePlan(self, workspace, weigh, key=key, tree=tree)
+        return tree_plan(self, workspace, weigh, key, tree)
 
     def _fixed(
         self, workspace: Workspace, weigh: Callable[[View], Floats], key: Hashable
@@ -409,60 +410,42 @@ def _fitted(
     return lambda view: model.weights(view.batch, view.ratios), key
 
 
-class TreePlan(WeightPlan):
-    """Weights of a behaviour tree, with an interval that allows for the choice of the tree."""
+def tree_plan(
+    estimator: AIPS, workspace: Workspace, weigh: Weigh, key: Hashable, tree: BehaviorTree
+) -> ContributionPlan:
+    """Return the weights of a behaviour tree, with an interval that allows for the choice of the tree.
 
-    def __init__(
-        self,
-        estimator: AIPS,
-        workspace: Workspace,
-        weigh: Callable[[View], Floats],
-        *,
-        key: Hashable,
-        tree: BehaviorTree,
-    ) -> None:
-        self.blend = tree.fitted.blend if isinstance(estimator, AIPSPairs) else None
-        super().__init__(
-            estimator.name,
-            workspace,
-            weigh,
-            key=(key, estimator.name) if self.blend else key,
-            aggregate=estimator.aggregate,
-            flags=tree.fitted.notes,
-        )
-        self.behavior_model = self.tree = tree
+    The tree was chosen on the rows that are averaged, and the choice favours models without extreme
+    rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
+    V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
+    touched, and a bias from effects of more than two items; the second is known.
+    """
+    blend, doubt = None, tree.fitted.doubt
+    options: Any = {"aggregate": estimator.aggregate, "flags": tree.fitted.notes}
+    plan: ContributionPlan
+    if isinstance(estimator, AIPSPairs):
+        blend = tree.fitted.blend
+    if blend is None:
+        plan = WeightPlan(estimator.name, workspace, weigh, key=key, **options)
+    else:
+        pairs = blend
 
-    def partial(self, view: View) -> Part[Moments]:
-        """Sum contributions; those of the models alone are w r, whose sums need no storing."""
-        if self.blend is None:
-            return super().partial(view)
-        return ContributionPlan.partial(self, view)
+        def contributions(view: View) -> tuple[Floats, Floats]:
+            return pairs.contributions(view.ratios, weigh(view), view.reward)
 
-    def contributions(self, view: View) -> tuple[Floats, Floats]:
-        """Return contributions and weights, those of `aips-pairs` with the value from pairs in them."""
-        if self.blend is None:
-            return super().contributions(view)
-        return self.blend.contributions(view.ratios, self.weigh(view), view.reward)
+        name = estimator.name
+        plan = ContributionPlan(name, workspace, contributions, (key, name), **options)
 
-    def quantity(self, state: Moments) -> Quantity:
-        """Return the estimate with the uncertainty of the tree in its interval.
-
-        The tree was chosen on the rows that are averaged, and the choice favours models without extreme
-        rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
-        V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
-        touched, and a bias from effects of more than two items; the second is known.
-        """
-        found, doubt = super().quantity(state), self.tree.fitted.doubt
+    def widened(found: Quantity) -> Quantity:
         if doubt is None:
             return found
         # The larger of both standard errors, because that of pairs may be too small.
-        return replace(
-            found.at_least(doubt.stderr),
-            allowance=doubt.allowance(self.blend.share if self.blend else 0.0),
-        )
+        allowance = doubt.allowance(blend.share if blend else 0.0)
+        return replace(found.at_least(doubt.stderr), allowance=allowance)
 
+    plan.behavior_model, plan.widened = tree, widened
+    return plan
 
-Weigh = Callable[[View], Floats]
 
 _FIXED = {"ips": standard, "iips": independent, "rips": cascade}
 
@@ -546,3 +529,40 @@ class OrderIPS(Estimator):
         return WeightPlan(
             self.name, workspace, weigh, key=key, aggregate=self.aggregate, fused=fused
         )
+
+
+@dataclass(frozen=True)
+class PseudoInverse(Estimator):
+    """V = mean of (1 + sum_l (rho_l - 1)) R with R the reward of the whole ranking.
+
+    Unbiased when E[R|x,a] = sum_l f_l(x, a_l). Swaminathan et al. 2017 weigh by q_pi' Gamma^+ 1_a
+    with Gamma the second moment of the slot indicators under the logger; for independent positions
+    that is this sum. A total reward may stand at any one position, the others zero: all positions
+    get the same weight.
+
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> PseudoInverse().estimate(log, [[1, .5], [.5, .5]]).value
+    1.5
+    """
+
+    aggregate: str = "mean"
+    name: str = "pi"
+
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return the summed weights."""
+        kind = ratios_of(workspace.first, workspace.target).kind
+        if kind != "factored":
+            raise EstimatorError(
+                f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. "
+                "For dependent positions its weights need the pairwise probabilities of all items; "
+                "use ips or rips"
+            )
+        return WeightPlan(self.name, workspace, _added_up, key=("pi",), aggregate=self.aggregate)
+
+
+def _added_up(view: View) -> Floats:
+    rho = view.ratios.rho
+    # The weight is not a ratio of probabilities and may be negative.
+    weight = 1.0 + (rho - 1.0).sum(axis=1)
+    return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))

@@ -11,15 +11,22 @@ from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
-from counterrank.estimators.examination import ClickHistory, Interpolated, PositionBased
-from counterrank.estimators.marginal import PseudoInverse
-from counterrank.estimators.masked import AIPS, IIPS, IPS, RIPS, AIPSPairs, OrderIPS
+from counterrank.estimators.examination import ClickHistory, PositionBased
+from counterrank.estimators.masked import (
+    AIPS,
+    IIPS,
+    IPS,
+    RIPS,
+    AIPSPairs,
+    OrderIPS,
+    PseudoInverse,
+)
 from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, Form, parse
 
 #: A new estimator with a name of its own is a line here.
 WORDS: dict[str, Callable[[], Estimator]] = {
     "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto, "pbm": PositionBased,
-    "click-model": ClickHistory, "interpol": Interpolated, "aips-pairs": AIPSPairs,
+    "click-model": ClickHistory, "aips-pairs": AIPSPairs,
 }  # fmt: skip
 _WEIGHTS: dict[str, Callable[..., Estimator]] = {
     "ips": IPS,
@@ -80,7 +87,7 @@ def with_position_curve(
     """
     if curve is None:
         return names
-    taking = {"pbm": PositionBased, "click-model": ClickHistory, "interpol": Interpolated}
+    taking = {"pbm": PositionBased, "click-model": ClickHistory}
     asked = [name.strip().lower() for name in (names or "").split(",")]
     if not taking.keys() & set(asked):
         raise ConfigError(
@@ -113,11 +120,6 @@ def get(name: str) -> Estimator:
     }
     if plain in others:
         return _from_plugin(others[plain])
-    if plain == "mips":
-        raise EstimatorError(
-            "'mips' needs the groups of the items: --item-groups makes groups of them for every "
-            "estimator; or use Marginalised(groups=[...]) from Python"
-        )
     known = names()
     near = (
         difflib.get_close_matches(plain, known, n=3)

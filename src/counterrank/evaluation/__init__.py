@@ -1,8 +1,7 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
 from counterrank.evaluation.abtesting import abtest
-from counterrank.evaluation.advice import causes_first, remedies, what_would_help
-from counterrank.evaluation.arms import Validation, ValidationReport, ValidationSummary, validate
+from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
@@ -15,7 +14,6 @@ from counterrank.evaluation.tables import (
     Comparison,
     Diagnostics,
     GuardrailResult,
-    JointLift,
     LogSummary,
     MetricResult,
     OrderPoint,
@@ -26,7 +24,7 @@ from counterrank.evaluation.tables import (
     ShipDecision,
     Verdict,
 )
-from counterrank.evaluation.verdict import meets
+from counterrank.evaluation.verdict import causes_first, meets, remedies, what_would_help
 
 __all__ = [
     "ABTest",
@@ -39,7 +37,6 @@ __all__ = [
     "Diagnostics",
     "Evaluation",
     "GuardrailResult",
-    "JointLift",
     "LogSummary",
     "MetricResult",
     "OrderPoint",
@@ -49,7 +46,6 @@ __all__ = [
     "SegmentLift",
     "Sensitivity",
     "Validation",
-    "ValidationReport",
     "ValidationSummary",
     "Verdict",
     "abtest",

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from counterrank.errors import ConfigError
-from counterrank.evaluation.arm_checks import CHECK, checks_of, wrong_weights
+from counterrank.evaluation.arm_checks import CHECK, checks_of, planned_shares, wrong_weights
 from counterrank.evaluation.arms import labels_of, with_arms
 from counterrank.evaluation.lifts import ABTest, ArmLift
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import WARNED, Finding
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED
-from counterrank.statistics import Looks, Number, Quantity, check_level
+from counterrank.statistics import Looks, check_level
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
@@ -46,7 +45,8 @@ def abtest(
         Each arm has a column (or a target) of its own name: its probabilities of the shown items in
         all rows, or a policy by its scores. `propensity` is not needed.
     arm
-        The column that says which arm served a row.
+        The column that says which arm served a row. "variant:a=60,b=40" also says the planned shares of the
+        arms (default: equal ones, or other usual ones).
     baseline
         The arm that others are compared with (default: the first by name).
     level
@@ -96,29 +96,25 @@ def abtest(
     """
     check_level(level)
     looks = Looks(10_000 if sequential is True else sequential or None)
-    whole, names = with_arms(log, arm, {"require_propensity": False, **reading})
-    test = PooledTest.of(whole, labels_of(whole, arm), names, seed)
-    base = _baseline(baseline, names)
+    column, _, shares = arm.partition(":")
+    whole, names = with_arms(log, column, {"require_propensity": False, **reading})
+    planned = planned_shares(shares, names)
+    test = PooledTest.of(whole, labels_of(whole, column), names, seed)
+    base = names[0] if baseline is None else baseline
+    if base not in names:
+        raise ConfigError(f"there is no arm '{base}' to compare with; arms are {listed(names)}")
     if top_down and whole.page_reward:
         raise ConfigError(
-            "there is one reward a ranking, which has no places: what is below a place cannot be "
+            "there is one reward per ranking, which has no places: what is below a place cannot be "
             f"left out; do without {say('--top-down', python='top_down=True')}"
         )
-    source, notes = names.index(base), tuple(checks_of(test))
+    source, notes = names.index(base), tuple(checks_of(test, planned))
     lifts = tuple(
         _lift(test, source, to, level, looks, top_down=top_down)
         for to in range(len(names))
         if to != source
     )
     return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes)
-
-
-def _baseline(given: str | None, arms: Sequence[str]) -> str:
-    if given is None:
-        return arms[0]
-    if given not in arms:
-        raise ConfigError(f"there is no arm '{given}' to compare with; arms are {listed(arms)}")
-    return given
 
 
 def _lift(
@@ -134,7 +130,8 @@ def _lift(
         else:
             pooled = upper
     one, other = (mean.number(level, looks) for mean in (plain, pooled))
-    apart = _apart(plain - pooled, looks, _ROUNDING * one.width)
+    found, rounding = (plain - pooled).number(CHECK, looks), _ROUNDING * one.width
+    apart = replace(found, low=found.low - rounding, high=found.high + rounding)
     if not apart.low <= 0.0 <= apart.high:
         doubts.append(Finding("arms-contradict", WARNED, _CONTRADICT))
     # An honest log makes the pooled interval shorter; a longer one is chance, and no reason to change.
@@ -168,8 +165,3 @@ _ALONE = (
     "both rankers could have shown the page in {share} of the rows: their rows say nothing of each "
     "other, and only context and models can help"
 )
-
-
-def _apart(mean: Quantity, looks: Looks, rounding: float) -> Number:
-    found = mean.number(CHECK, looks)
-    return replace(found, low=found.low - rounding, high=found.high + rounding)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
+from counterrank.arrays import Bools
 from counterrank.audit import context_cuts
+from counterrank.errors import ConfigError
 from counterrank.estimators import can_model
 from counterrank.evaluation.pooling import PooledTest
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.policies import Scored, TeamDraft
+from counterrank.messages import say
 from counterrank.statistics import Looks, critical_value, mean_of, two_sided
 from counterrank.texts import in_percent, listed
 
@@ -21,8 +23,6 @@ from counterrank.texts import in_percent, listed
 CHECK = 0.999
 #: Weights average one but for roundings.
 _ROUNDING = 1e-9
-#: An item is a candidate of one arm alone when chance would do that to any item this rarely.
-_CHANCE = 1e-6
 #: False alarms per test of the shares of arms: over all rows, and over every group of every context
 #: column together. At 52 to 48 of 20,000 rows the first finds 99 of 100.
 MISMATCH, MISMATCH_BY_GROUP = 9e-4, 1e-4
@@ -48,9 +48,9 @@ def wrong_weights(test: PooledTest, pair: Sequence[int], looks: Looks) -> Iterat
             return
 
 
-def checks_of(test: PooledTest) -> Iterator[Finding]:
+def checks_of(test: PooledTest, planned: Mapping[str, float]) -> Iterator[Finding]:
     """Yield what has to be said of the test as a whole; what invalidates it comes first."""
-    yield from sample_ratio(test)
+    yield from sample_ratio(test, planned)
     yield from sample_ratio_by_group(test)
     log, strata = test.log, test.strata
     if strata.shared_units:
@@ -63,8 +63,6 @@ def checks_of(test: PooledTest) -> Iterator[Finding]:
         )
     elif log.unit is not None:
         yield from _visits(test)
-    if test.context is not None:
-        yield from _who(test, test.context.sum(axis=1))
     if not can_model(log, test.names):
         yield Finding(
             "weights-only",
@@ -72,20 +70,33 @@ def checks_of(test: PooledTest) -> Iterator[Finding]:
             "no pages of the arms can be drawn from what the log holds of them, so that no "
             "reward model helps; with their scores (NAME_scores and --policy NAME=KIND) it may",
         )
-    yield from _candidates(test)
-    mixed = [name for name in test.names if isinstance(log.target(name), TeamDraft)]
-    if mixed:
-        yield Finding(
-            "interleaved",
-            WARNED,
-            f"pages of {listed(mixed)} are drafted from two rankers: such a row tells of a "
-            "ranker as far as that ranker could have shown the whole page; whose items were "
-            "clicked says which is liked better, not what a page of its own would earn",
+
+
+def planned_shares(given: str, names: Sequence[str]) -> dict[str, float]:
+    """Return the planned share of each arm, from "a=60,b=40"; none where nothing was said.
+
+    >>> planned_shares("a=60,b=40", ["a", "b"])
+    {'a': 60.0, 'b': 40.0}
+    """
+    found: dict[str, float] = {}
+    for part in filter(None, given.split(",")):
+        name, _, share = part.partition("=")
+        with suppress(ValueError):
+            found[name.strip()] = float(share)
+    if given and (
+        set(found) != set(names) or not all(0 < one < math.inf for one in found.values())
+    ):
+        raise ConfigError(
+            f"'{given}' does not give each of the arms {listed(names)} a planned share",
+            remedy=f"write {','.join(f'{name}=1' for name in names)} with the planned shares",
         )
+    return found
 
 
-def sample_ratio(test: PooledTest) -> Iterator[Finding]:
-    """Fail where two arms have other shares of the rows, or of the units, than anybody plans.
+def sample_ratio(test: PooledTest, planned: Mapping[str, float]) -> Iterator[Finding]:
+    """Fail where two arms have other shares of the rows, or of the units, than were planned.
+
+    Where no plan was given, one of the shares that people plan is taken for it.
 
     Rows of a unit come together: with m_u rows of unit u, the number of rows in an arm of share p has
     variance p (1 - p) sum m_u^2 (Fabijan et al. 2019 on why such a test says nothing).
@@ -95,19 +106,24 @@ def sample_ratio(test: PooledTest) -> Iterator[Finding]:
     by_unit = test.log.unit is not None and not test.strata.shared_units
     pairs = len(sizes) * (len(sizes) - 1) // 2
     tests = pairs * (2 if by_unit else 1)
+    plan = say("--arm", "COLUMN:" + ",".join(f"{name}=SHARE" for name in test.names))
     for one in range(len(sizes)):
         for other in range(one + 1, len(sizes)):
             counted = [("rankings", sizes[[one, other]], _squares(test, one, other))]
             if by_unit:
                 counted.append(("units", units[[one, other]], float(units[[one, other]].sum())))
             for what, (left, right), squares in counted:
-                p = _mismatch(int(left), int(right), squares)
+                names = test.names[one], test.names[other]
+                share = (
+                    planned[names[0]] / sum(planned[name] for name in names) if planned else None
+                )
+                p = _mismatch(int(left), int(right), squares, share)
                 if p * tests <= MISMATCH:
-                    names = test.names[one], test.names[other]
                     yield _invalid(
                         "sample-ratio",
                         f"'{names[0]}' has {left:,} {what} and '{names[1]}' {right:,}: chance does not "
                         f"divide them so (p = {p:.1g})",
+                        "" if planned else f"; if other shares were planned, say so: {plan}",
                     )
                     return
 
@@ -120,13 +136,15 @@ def _squares(test: PooledTest, one: int, other: int) -> float:
     return float((np.bincount(test.strata.unit[own]).astype(np.float64) ** 2).sum())
 
 
-def _mismatch(left: int, right: int, squares: float) -> float:
-    """Return the p-value of the shares of two arms, against the planned share that is nearest.
+def _mismatch(left: int, right: int, squares: float, plan: float | None = None) -> float:
+    """Return the p-value of the shares of two arms, against the first one's plan or the nearest usual share.
 
     >>> round(_mismatch(10_000, 10_100, 20_100.0), 2), _mismatch(9_600, 10_400, 20_000.0) < 1e-7
     (0.48, True)
     """
     total = left + right
+    if plan is not None:
+        return two_sided(left - total * plan, math.sqrt(plan * (1 - plan) * squares))
     share = min(left, right) / total
     planned = min(PLANNED, key=lambda one: abs(one - share))
     # Within chance of a planned share that is not the nearest one, nothing is wrong either.
@@ -172,12 +190,13 @@ def _share_inside(
     return two_sided(share - overall, math.sqrt(float((by_unit**2).sum()))), share
 
 
-def _invalid(code: str, text: str) -> Finding:
+def _invalid(code: str, text: str, more: str = "") -> Finding:
+    repeat = "find out where rows of one arm were lost, or who was assigned otherwise, and repeat the test"
     return Finding(
         code,
         FAILED,
         text,
-        ("find out where rows of one arm were lost, or who was assigned otherwise, and repeat the test",),
+        (f"{repeat}{more}",),
         cause="rows of one arm were lost or counted twice, or users were not assigned by chance; then "
         "no difference between the arms can be believed",
         fatal=True,
@@ -206,59 +225,4 @@ def _visits(test: PooledTest) -> Iterator[Finding]:
             f"units of '{test.names[high]}' have {means[high]:.3g} rankings each and those of "
             f"'{test.names[low]}' {means[low]:.3g}: lifts here are per ranking; compare what users "
             "earned as well",
-        )
-
-
-def _who(test: PooledTest, expected: Floats) -> Iterator[Finding]:
-    """Warn where the arms differ in what their contexts alone would earn: chance did not divide the rows."""
-    for index, name in enumerate(test.names):
-        coin = (test.strata.arm == index) / test.shares[index] - 1.0
-        away = mean_of(coin * (expected - expected.mean()), test.strata)
-        if abs(away.value) > critical_value(CHECK, away.df) * away.stderr > 0.0:
-            yield Finding(
-                "arms-differ",
-                WARNED,
-                f"rows of '{name}' differ from the others in their context, by more than three "
-                "standard errors of what it lets expect: were users divided by chance?",
-            )
-            return
-
-
-def _candidates(test: PooledTest) -> Iterator[Finding]:
-    """Warn where an arm's rows, or an arm's scores, leave out what others could show."""
-    log, sets = test.log, test.log.candidates
-    if sets is None:
-        return
-    policies = [log.target(name) for name in test.names]
-    barred = [np.isneginf(p.scores) for p in policies if isinstance(p, Scored) and p.candidates is sets]  # fmt: skip
-    if len(barred) > 1 and any((one != barred[0]).any() for one in barred):
-        some = np.logical_or.reduce([one != barred[0] for one in barred])
-        rows = np.unique(np.repeat(np.arange(log.n), sets.counts)[some])
-        yield Finding(
-            "candidates-differ",
-            WARNED,
-            f"in {in_percent(len(rows) / log.n)} of the rows an arm cannot show what another can: "
-            "pages with such items tell of the arms that can show them",
-        )
-    arm = np.repeat(test.strata.arm, sets.counts)
-    counts = np.zeros((int(sets.items.max()) + 1, len(test.names)))
-    np.add.at(counts, (sets.items, arm), 1.0)
-    total = counts.sum(axis=1)
-    # An item of m rows is missing in an arm of share p by chance (1 - p)^m of the time.
-    with np.errstate(divide="ignore"):
-        rare = total[:, None] * np.log1p(-test.shares) < math.log(
-            _CHANCE / max((total > 0).sum(), 1)
-        )
-    missing = (counts == 0) & rare
-    if missing.any():
-        index = int(np.argmax(missing.any(axis=0)))
-        names = log.action_names or range(len(missing))
-        items = [str(names[i]) for i in np.flatnonzero(missing[:, index])]
-        yield Finding(
-            "candidates-by-arm",
-            WARNED,
-            f"{len(items):,} items are never candidates in rows of '{test.names[index]}' "
-            f"({listed(items, most=3)}): list in every row what any arm could have shown, with an "
-            "empty score where one could not; otherwise the other arms' probabilities are those "
-            "of another page",
         )

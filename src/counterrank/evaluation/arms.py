@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
-from counterrank.metrics import Metric, PageFunction, Ratio, measured
+from counterrank.metrics import SINGLE, Metric, Metrics, PageFunction, measured
 from counterrank.options import LEVEL, SEED
-from counterrank.records import Json, Record, RecordResult, Result, optional
-from counterrank.statistics import Number, Quantity, check_level, critical_value, means_of
+from counterrank.records import Record, RecordResult, optional
+from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
@@ -35,8 +35,8 @@ MOST_ARMS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class PairRow(Record):
-    """A prediction beside what was earned, as it is written down."""
+class Pair(Record):
+    """One arm predicted from another's rows, beside what it earned on its own."""
 
     source: str = field(metadata={"key": "from"})
     to: str
@@ -47,12 +47,36 @@ class PairRow(Record):
     earned: float
     earned_stderr: float
     estimator: str = ""
-    base: float = float("nan")
+    #: What the predicting arm earned itself: the sign of a lift is against it.
+    base: float = math.nan
     #: None: a prediction without an interval can neither hold nor fail.
     covered: bool | None = None
     sign_right: bool | None = None
+    #: The prediction claims "better", a lift whose interval lies above zero, and the arm earned less.
     false_better: bool = False
     verdict: str = ""
+
+    @classmethod
+    def of(
+        cls, source: str, estimate: Estimate, earned: Quantity, base: float, verdict: str
+    ) -> Self:
+        """Return an estimate of an arm beside what it earned.
+
+        Both are noisy and rest on different rows, so their half-widths are added in quadrature: a
+        right prediction is called covered as often as its level says.
+        """
+        (low, high), lift = estimate.interval(), estimate.lift
+        reach = math.hypot((high - low) / 2, critical_value(estimate.level) * earned.stderr)
+        known = math.isfinite(low) and math.isfinite(high)
+        gain = earned.value - base
+        return cls(
+            source, estimate.target, estimate.value, estimate.stderr, low, high, earned.value,
+            earned.stderr, estimate.estimator, base,
+            covered=abs(earned.value - (low + high) / 2) <= reach if known else None,
+            sign_right=bool(np.sign(lift.value) == np.sign(gain)) if estimate.estimable else None,
+            false_better=lift.low > 0 and gain < 0,
+            verdict=verdict,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +89,46 @@ class ValidationSummary(Record):
     sign_agreement: float | None = None
     claimed_better: int = 0
     false_better: int = 0
-    bias: float = float("nan")
-    bias_low: float = float("nan")
-    bias_high: float = float("nan")
-    relative_bias: float = float("nan")
+    bias: float = math.nan
+    bias_low: float = math.nan
+    bias_high: float = math.nan
+    relative_bias: float = math.nan
+
+    @classmethod
+    def of(
+        cls, pairs: Sequence[Pair], claimed_better: int, bias_stderr: float, level: float
+    ) -> Self:
+        """Return the summary; `bias_stderr` is the error of the mean of predicted - earned."""
+        covered = [pair.covered for pair in pairs if pair.covered is not None]
+        signs = [pair.sign_right for pair in pairs if pair.sign_right is not None]
+        bias = float(np.mean([pair.predicted - pair.earned for pair in pairs]))
+        reach = critical_value(level) * bias_stderr
+        scale = float(np.mean([pair.earned for pair in pairs]))
+        return cls(
+            pairs=len(pairs),
+            level=level,
+            coverage=float(np.mean(covered)) if covered else None,
+            sign_agreement=float(np.mean(signs)) if signs else None,
+            claimed_better=claimed_better,
+            false_better=sum(pair.false_better for pair in pairs),
+            bias=bias,
+            bias_low=bias - reach,
+            bias_high=bias + reach,
+            relative_bias=bias / scale if scale else math.nan,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationReport(RecordResult):
-    """A validation as its JSON file has it."""
+@dataclass(frozen=True, slots=True, repr=False)
+class Validation(RecordResult):
+    """How far predictions from each arm agree with what the other arms earned."""
 
     SCHEMA, NAME, ROWS = "counterrank/validation/1", "validation", "pairs"
 
-    pairs: tuple[PairRow, ...]
+    pairs: tuple[Pair, ...]
     agreement: ValidationSummary = field(metadata={"key": "summary"})
-    #: The metric, and of the primary the reports of all metrics where there are several.
+    #: The metric, and of the primary every metric where there are several, the primary first.
     name: str = optional(default="")
-    metrics: tuple[ValidationReport, ...] = optional(default=())
+    metrics: tuple[Validation, ...] = optional(default=())
 
     def document(self) -> Document:
         """Return what the comparison says, as blocks."""
@@ -89,139 +136,10 @@ class ValidationReport(RecordResult):
 
         return validating.document(self)
 
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One arm predicted from another's rows, beside what it earned on its own."""
-
-    source: str
-    arm: str
-    estimate: Estimate
-    earned: Number
-    #: What the predicting arm earned itself: the sign of a lift is against it.
-    base: Number
-    verdict: str
-
-    @property
-    def error(self) -> float:
-        """Predicted - earned."""
-        return self.estimate.value - self.earned.value
-
-    @property
-    def covered(self) -> bool | None:
-        """Whether prediction and outcome agree at the level of the interval; None without one.
-
-        Both are noisy and rest on different rows, so their half-widths are added in quadrature: a
-        right prediction is called covered as often as its level says.
-        """
-        low, high = self.estimate.interval()
-        if not (math.isfinite(low) and math.isfinite(high)):
-            return None
-        reach = math.hypot(
-            (high - low) / 2, critical_value(self.estimate.level) * self.earned.stderr
-        )
-        return abs(self.earned.value - (low + high) / 2) <= reach
-
-    @property
-    def sign_right(self) -> bool | None:
-        """Whether the predicted lift has the sign of the test's; None where nothing was predicted."""
-        if not self.estimate.estimable:
-            return None
-        return bool(
-            np.sign(self.estimate.lift.value) == np.sign(self.earned.value - self.base.value)
-        )
-
-    @property
-    def false_better(self) -> bool:
-        """Whether the prediction claims "better" and the A/B test earned less.
-
-        "Better" is an interval of the lift that lies above zero.
-        """
-        return self.estimate.lift.low > 0 and self.earned.value < self.base.value
-
-    def row(self) -> PairRow:
-        """Return what is written down of the pair."""
-        low, high = self.estimate.interval()
-        return PairRow(
-            source=self.source,
-            to=self.arm,
-            estimator=self.estimate.estimator,
-            predicted=self.estimate.value,
-            stderr=self.estimate.stderr,
-            low=low,
-            high=high,
-            earned=self.earned.value,
-            earned_stderr=self.earned.stderr,
-            base=self.base.value,
-            covered=self.covered,
-            sign_right=self.sign_right,
-            false_better=self.false_better,
-            verdict=self.verdict,
-        )
-
-    def to_dict(self) -> Json:
-        """Return plain data."""
-        return self.row().to_dict()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Validation(Result):
-    """How far predictions from each arm agree with what the other arms earned."""
-
-    SCHEMA, NAME, ROWS = ValidationReport.SCHEMA, ValidationReport.NAME, ValidationReport.ROWS
-
-    pairs: tuple[Pair, ...]
-    level: float
-    #: Mean of predicted - earned over the pairs, and its standard error.
-    bias: float
-    bias_stderr: float
-    #: The metric, and every metric by name where there are several, the primary first.
-    name: str = ""
-    metrics: Mapping[str, Validation] = field(default_factory=dict)
-
-    @property
-    def agreement(self) -> ValidationSummary:
-        """Return coverage, agreement of signs, false claims, and the mean error with its interval."""
-        judged = [pair for pair in self.pairs if pair.covered is not None]
-        signs = [pair.sign_right for pair in self.pairs if pair.sign_right is not None]
-        claims = [pair for pair in self.pairs if pair.estimate.lift.low > 0]
-        reach = critical_value(self.level) * self.bias_stderr
-        return ValidationSummary(
-            pairs=len(self.pairs),
-            level=self.level,
-            coverage=_share([bool(pair.covered) for pair in judged]),
-            sign_agreement=_share(signs),
-            claimed_better=len(claims),
-            false_better=sum(pair.false_better for pair in claims),
-            bias=self.bias,
-            bias_low=self.bias - reach,
-            bias_high=self.bias + reach,
-            relative_bias=self.bias / self._scale if self._scale else math.nan,
-        )
-
-    @property
-    def report(self) -> ValidationReport:
-        """What is written down and shown."""
-        rows = tuple(pair.row() for pair in self.pairs)
-        others = tuple(one.report for one in self.metrics.values())
-        return ValidationReport(rows, self.agreement, self.name, others)
-
-    @property
-    def _scale(self) -> float:
-        return float(np.mean([pair.earned.value for pair in self.pairs]))
-
-    def to_dict(self) -> Json:
-        """Return the JSON form."""
-        return self.report.to_dict()
-
-    def document(self) -> Document:
-        """Return what the comparison says, as blocks."""
-        return self.report.document()
-
     def __repr__(self) -> str:
         """Return the summary in a line."""
         found = self.agreement
-        bias = f"{self.bias:.4g}" if math.isfinite(self.bias) else "unknown"
+        bias = f"{found.bias:.4g}" if math.isfinite(found.bias) else "unknown"
         return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
 
 
@@ -283,7 +201,7 @@ def validate(
     ...     action=action, reward=reward, propensity=half, targets={"a": half, "b": half},
     ...     columns={"arm": np.repeat(["a", "b"], 200)},
     ... )
-    >>> [(pair.source, pair.arm) for pair in cr.validate(log, "arm", estimators="ips").pairs]
+    >>> [(pair.source, pair.to) for pair in cr.validate(log, "arm", estimators="ips").pairs]
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
@@ -299,60 +217,40 @@ def validate(
         for name, part in parts.items()
     }
     if metrics is None:
-        return _validated("", found, {name: earned_by(part) for name, part in parts.items()}, level)
-    every = {
-        metric.name: _validated(
-            metric.name,
-            found,
-            {name: _earned_of(part, metric) for name, part in parts.items()},
-            level,
-        )
-        for metric in sorted(metrics.every, key=lambda one: one.name != metrics.primary)
-    }
-    return replace(every[metrics.primary], metrics=every)
+        metric = Metrics.of({SINGLE: SINGLE}).metric(SINGLE)
+        return replace(_validated(metric, found, parts, level), name="")
+    every = sorted(metrics.every, key=lambda one: one.name != metrics.primary)
+    made = tuple(_validated(metric, found, parts, level) for metric in every)
+    return replace(made[0], metrics=made)
 
 
 def _validated(
-    metric: str, found: Mapping[str, Evaluation], earned: Mapping[str, Number], level: float
+    metric: Metric,
+    found: Mapping[str, Evaluation],
+    parts: Mapping[str, RankingLog],
+    level: float,
 ) -> Validation:
-    """Return the validation of one metric; of the only one where it has no name."""
-    own: dict[str, Evaluation | MetricResult] = {
-        name: one.metric(metric) if metric else one for name, one in found.items()
+    """Return the validation of one metric."""
+    own = {name: one.metric(metric.name) for name, one in found.items()}
+    earned = {name: earned_by(part, metric) for name, part in parts.items()}
+    estimates = {
+        (name, other): own[name].estimate(other) for name in own for other in own if other != name
     }
     pairs = tuple(
-        Pair(
-            name,
-            other,
-            own[name].estimate(other),
-            earned[other],
-            earned[name],
-            own[name].verdict.of(other),
-        )
-        for name in found
-        for other in found
-        if other != name
+        Pair.of(name, one, earned[other], earned[name].value, own[name].verdict.of(other))
+        for (name, other), one in estimates.items()
     )
-    bias = float(np.mean([pair.error for pair in pairs]))
-    return Validation(pairs, level, bias, math.sqrt(_bias_variance(pairs, own)), metric)
+    claims = sum(one.lift.low > 0 for one in estimates.values())
+    error = math.sqrt(_bias_variance(estimates, own))
+    return Validation(pairs, ValidationSummary.of(pairs, claims, error, level), metric.name)
 
 
-def _earned_of(part: RankingLog, metric: Metric) -> Number:
-    """Return what an arm earned of a metric; a ratio's error is that of both its parts."""
-    made = [measured(part, measure) for measure in metric.measures]
-    if not isinstance(metric.expression, Ratio):
-        return earned_by(made[0])
-    above, below = _means(part, *made)
-    return _earned(above / below)
-
-
-def _means(part: RankingLog, *measures: RankingLog) -> list[Quantity]:
-    """Return the mean totals of measures of the same rows; their errors count units."""
+def earned_by(part: RankingLog, metric: Metric) -> Quantity:
+    """Return what an arm earned of a metric; errors count units, of a ratio both its parts."""
     unit = None if part.unit is None else part.bucket
-    return means_of([one.reward @ one.position_weights for one in measures], unit)
-
-
-def _earned(value: Quantity) -> Number:
-    return Number(value.value, value.stderr)
+    made = [measured(part, measure) for measure in metric.measures]
+    above, *below = means_of([one.reward @ one.position_weights for one in made], unit)
+    return above / below[0] if below else above
 
 
 def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
@@ -399,7 +297,7 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
     try:
         return in_memory(log, [arm], reading)
     except MissingColumnError as problem:
-        # The reader calls the column a segment; the user named an arm.
+        # The reader calls the column per segment; the user named an arm.
         raise problem.about("the column of arms") from problem
 
 
@@ -408,13 +306,10 @@ def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
     return as_texts(np.asarray(log.columns[arm]))
 
 
-def earned_by(part: RankingLog) -> Number:
-    """Return the mean total reward of a ranking; its error counts units where there are any."""
-    return _earned(*_means(part, part))
-
-
-def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation | MetricResult]) -> float:
-    """Return the variance of the mean of predicted - earned.
+def _bias_variance(
+    estimates: Mapping[tuple[str, str], Estimate], found: Mapping[str, MetricResult]
+) -> float:
+    """Return the variance of the mean of predicted - earned; estimates by source and arm.
 
     The rows of one arm enter through its predictions V_j of the m others and, m times, through its
     own mean M; arms are independent. An evaluation knows variances of differences on the same rows,
@@ -422,21 +317,16 @@ def _bias_variance(pairs: Sequence[Pair], found: Mapping[str, Evaluation | Metri
     two predictions. In Var(sum_j V_j - m M) Var M then cancels.
     """
     total = 0.0
-    for name, evaluation in found.items():
-        own = [pair.estimate for pair in pairs if pair.source == name]
+    for name, result in found.items():
+        own = {other: one for (source, other), one in estimates.items() if source == name}
         m = len(own)
-        if m > 1 and not evaluation.comparisons:
+        if m > 1 and not result.comparisons:
             # How ratios of several targets vary together is not kept.
             return math.nan
-        spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own)
-        for row in evaluation.comparisons:
-            left, right = (
-                next(e for e in own if e.target == side) for side in (row.better, row.than)
-            )
-            spread += left.stderr**2 + right.stderr**2 - row.stderr**2
+        spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own.values())
+        spread += sum(
+            own[row.better].stderr ** 2 + own[row.than].stderr ** 2 - row.stderr**2
+            for row in result.comparisons
+        )
         total += max(spread, 0.0)
-    return total / len(pairs) ** 2
-
-
-def _share(found: Sequence[bool]) -> float | None:
-    return float(np.mean(found)) if found else None
+    return total / len(estimates) ** 2

@@ -46,54 +46,31 @@ def rivals(
     judge of others: where people do not read from the top, RIPS is wrong, and its difference to
     anything says nothing.
     """
-    length, basis = len(chosen.by_position), parse(chosen.basis)
-    own = next(job for job in jobs if (job.target, job.name) == (chosen.target, chosen.estimator))
+    length = len(chosen.by_position)
+    every = [one for one in zip(jobs, found, strict=True) if one[0].target == chosen.target]
+    own = next(one for one in every if one[0].name == chosen.estimator)
+    # Self-normalised whole rankings assume as little as IPS, and are often far more precise.
     plain = [
-        (job, one)
-        for job, one in zip(jobs, found, strict=True)
-        if job.target == chosen.target and _judges(job.name) and job is not own
+        one
+        for one in every
+        if one is not own and (parse(one[0].name).plain or one[0].name == "snips")
     ]
 
-    apart = [
-        (job, one, _difference(own, chosen, job, one, pairs))
-        for job, one in plain
-        if parse(job.name).assumes_less(basis, length)
-    ]
-    return [
+    def assuming_less(name: str) -> list[tuple[Job, Estimate]]:
+        return [one for one in plain if parse(one[0].name).assumes_less(parse(name), length)]
+
+    def contradicted(one: tuple[Job, Estimate]) -> bool:
+        stricter = (other for other in assuming_less(one[0].name) if usable(other[1]))
+        apart = (_difference(*one, *other, pairs) for other in stricter)
+        return any(two_sided(away.value, away.stderr) < SIGNIFICANT for away in apart)
+
+    made = []
+    for one in assuming_less(chosen.basis):
+        away = _difference(*own, *one, pairs)
+        judges = usable(one[1]) and not contradicted(one)
         # An interval is contradicted by what is far from its centre.
-        Rival(
-            job.name,
-            away.value + away.shift,
-            away.stderr,
-            usable(one) and not _contradicted(job, one, plain, pairs),
-        )
-        for job, one, away in apart
-    ]
-
-
-def _judges(name: str) -> bool:
-    """Return whether an estimator judges others: weights alone.
-
-    Self-normalised whole rankings assume as little as IPS, and are often far more precise.
-    """
-    return parse(name).plain or name == "snips"
-
-
-def _contradicted(
-    job: Job, estimate: Estimate, plain: Sequence[tuple[Job, Estimate]], pairs: Pairing
-) -> bool:
-    """Return whether a usable estimate that assumes still less differs beyond chance."""
-    length, name = len(estimate.by_position), parse(job.name)
-    stricter = [
-        (other, one)
-        for other, one in plain
-        if other is not job and parse(other.name).assumes_less(name, length) and usable(one)
-    ]
-    return any(
-        two_sided(away.value, away.stderr) < SIGNIFICANT
-        for other, one in stricter
-        for away in (_difference(job, estimate, other, one, pairs),)
-    )
+        made.append(Rival(one[0].name, away.value + away.shift, away.stderr, judges))
+    return made
 
 
 def _difference(job: Job, one: Estimate, other: Job, two: Estimate, pairs: Pairing) -> Quantity:

@@ -26,7 +26,7 @@ class PositionCurve:
     Attributes
     ----------
     curve
-        One number a position, the first is 1.
+        One number per position, the first is 1.
     log_error
         The standard error of each one's logarithm.
     rows

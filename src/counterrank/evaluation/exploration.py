@@ -5,8 +5,6 @@ Nothing at all, what it leaves out, and what more rows or more exploration would
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +13,11 @@ from counterrank.arrays import Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
-from counterrank.evaluation.tables import Detectable, Exploration, RowsNeeded, SamplePlan
+from counterrank.evaluation.tables import Detectable, RowsNeeded, SamplePlan
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half
 from counterrank.weights.diagnostics import ItemShare, Support
-from counterrank.weights.ratios import numbers, ratios_of
 
 
 def refuse_deterministic(
@@ -73,27 +70,9 @@ DRAWS, DRAWN_ROWS = 8, 2000
 CELLS = 20_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SupportSums:
-    """Sums over rows of what a target shows and the logger does not.
-
-    Used positions (K,), target mass on items never and rarely shown (K,), rare mass by item (A,).
-    """
-
-    n: int
-    used: Floats
-    never: Floats
-    rare: Floats
-    by_action: Floats
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.n + other.n,
-            self.used + other.used,
-            self.never + other.never,
-            self.rare + other.rare,
-            self.by_action + other.by_action,
-        )
+#: What a target shows and the logger does not: rows, used positions (K,), target mass on items never and
+#: rarely shown (K,), rare mass by item (A,).
+_Mass = tuple[int, Floats, Floats, Floats, Floats]
 
 
 def thinned(log: RankingLog) -> RankingLog:
@@ -104,8 +83,8 @@ def thinned(log: RankingLog) -> RankingLog:
     return log.take(np.linspace(0, log.n - 1, most).astype(np.int64))
 
 
-def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
-    """Return the sums of one batch, or None when a distribution is missing."""
+def _exact_mass(batch: RankingLog, target: str) -> _Mass | None:
+    """Return the mass by whole distributions, or None where one is missing."""
     old, new = batch.distribution(LOGGING), batch.distribution(target)
     if old is None or new is None:
         return None
@@ -115,13 +94,8 @@ def support_sums(batch: RankingLog, target: str) -> SupportSums | None:
     rare = np.where(_hardly(old, new), new, 0.0)
     never = np.where(old <= 0, rare, 0.0)
     times = used if rare.shape[1] > 1 else used.sum(axis=1, keepdims=True)
-    return SupportSums(
-        batch.n,
-        used.sum(axis=0),
-        (never.sum(axis=2) * used).sum(axis=0),
-        (rare.sum(axis=2) * used).sum(axis=0),
-        np.einsum("nk,nka->a", times, rare),
-    )
+    masses = ((table.sum(axis=2) * used).sum(axis=0) for table in (never, rare))
+    return batch.n, used.sum(axis=0), *masses, np.einsum("nk,nka->a", times, rare)
 
 
 def support(log: RankingLog, target: str) -> Support | None:
@@ -136,14 +110,24 @@ def support(log: RankingLog, target: str) -> Support | None:
     >>> found.unlogged_share, found.actions
     ((0.75,), (ItemShare(action='1', share=0.75),))
     """
-    sums = support_sums(thinned(log), target)
-    if sums is None:
-        sums = drawn_sums(log, target)
-    return None if sums is None else summary(sums, log.action_names)
+    found = _exact_mass(thinned(log), target) or _drawn_mass(log, target)
+    if found is None:
+        return None
+    rows, used, never, rare, by_action = found
+    count, shares = np.maximum(used, 1.0), by_action / max(float(used.sum()), 1.0)
+    top = [int(a) for a in np.argsort(-shares, kind="stable")[:5] if shares[a] > 0]
+    names = log.action_names or range(len(shares))
+    return Support(
+        unlogged_share=tuple((never / count).tolist()),
+        rare_share=tuple((rare / count).tolist()),
+        rare_below=RARE,
+        actions=tuple(ItemShare(str(names[a]), float(shares[a])) for a in top),
+        rows=rows,
+    )
 
 
-def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
-    """Return the sums from rankings drawn from the target, for policies whose positions depend on each other.
+def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
+    """Return the mass from rankings drawn from the target, for policies whose positions depend on each other.
 
     At each position: drawn rankings that the logger cannot show as far as that, and items it shows
     rarely given those above. None unless both policies are whole and know their probabilities.
@@ -174,9 +158,8 @@ def drawn_sums(log: RankingLog, target: str) -> SupportSums | None:
             by_action += np.bincount(action[first], minlength=size)[:size]
     except CounterrankError:
         return None
-    return SupportSums(
-        n, used.sum(axis=0).astype(np.float64), never / DRAWS, rare / DRAWS, by_action / DRAWS
-    )
+    shown = used.sum(axis=0).astype(np.float64)
+    return n, shown, never / DRAWS, rare / DRAWS, by_action / DRAWS
 
 
 def _steps(cumulative: Floats) -> Floats:
@@ -191,25 +174,10 @@ def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:
     return (old < RARE) & (old * FEWER < new)
 
 
-def summary(sums: SupportSums, action_names: tuple[str, ...] | None = None) -> Support:
-    """Return shares by position and the items that miss most, from the sums of all batches."""
-    count = np.maximum(sums.used, 1.0)
-    by_action = sums.by_action / max(float(sums.used.sum()), 1.0)
-    top = [int(a) for a in np.argsort(-by_action, kind="stable")[:5] if by_action[a] > 0]
-    return Support(
-        unlogged_share=tuple((sums.never / count).tolist()),
-        rare_share=tuple((sums.rare / count).tolist()),
-        rare_below=RARE,
-        actions=tuple(
-            ItemShare(str(a) if action_names is None else action_names[a], float(by_action[a]))
-            for a in top
-        ),
-        rows=sums.n,
-    )
-
-
 #: Rows of the curve, as multiples of the log.
 MULTIPLES = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0)
+#: How many times as many rows, or as few, the length of an interval is foretold for.
+TRIED = 20.0
 #: Relative lifts for which the needed rows are listed.
 RELATIVE = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
@@ -254,19 +222,12 @@ def plan_for(
         curve=tuple(Detectable(max(round(n * m), 1), lift / math.sqrt(m)) for m in MULTIPLES),
         ab_rows=ab_rows,
         rows_for=tuple(
-            RowsNeeded(r, _tried(n * (lift / (r * scale)) ** 2, n))
+            RowsNeeded(r, math.ceil(rows) if n / TRIED <= rows <= n * TRIED else None)
             for r in (wanted if counts else ())
+            for rows in (n * (lift / (r * scale)) ** 2,)
         ),
         allowance_relative=allowance / scale if scale > 0 else math.nan,
     )
-
-
-#: How many times as many rows, or as few, the length of an interval is foretold for.
-TRIED = 20.0
-
-
-def _tried(rows: float, n: int) -> int | None:
-    return math.ceil(rows) if n / TRIED <= rows <= n * TRIED else None
 
 
 POWER = 0.8
@@ -323,86 +284,3 @@ def sensible(rows: float, n: int) -> int | None:
     (2501, None)
     """
     return math.ceil(rows) if rows <= ABSURD * n else None
-
-
-EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-#: Rows from which second moments are predicted: ratios of two means over the same rows need few.
-PREDICTED_ROWS = 8192
-
-
-def stderr_ratios(
-    log: RankingLog, target: str, weights: str, order: int | None = None
-) -> tuple[Exploration, ...]:
-    """Return the predicted stderr relative to today's for each share e of uniform choice.
-
-    sqrt(M(e) / M(0)) with M the mean over rows and positions of alpha_k^2 E[w_k^2]; rewards are
-    taken to be as spread where weights are large as elsewhere. Empty when positions are not
-    independent.
-    """
-    log = thinned(log)
-    if log.n > PREDICTED_ROWS:
-        log = log.take(np.linspace(0, log.n - 1, PREDICTED_ROWS).astype(np.int64))
-    factors = [second_moments(log, target, epsilon) for epsilon in EPSILONS]
-    if any(factor is None for factor in factors):
-        return ()
-    used = np.arange(log.K) < log.lengths[:, None]
-    alpha = log.position_weights**2
-    totals = [
-        float((combined(f, weights, order) * used).mean(axis=0) @ alpha)
-        for f in factors
-        if f is not None
-    ]
-    # Propensities that belong to other items give second moments below zero: they predict nothing.
-    if not min(totals) > 0:
-        return ()
-    return tuple(
-        Exploration(epsilon, float(np.sqrt(total / totals[0])))
-        for epsilon, total in zip(EPSILONS, totals, strict=True)
-    )
-
-
-def second_moments(log: RankingLog, target: str, epsilon: float) -> Floats | None:
-    """Return s_k (n, K) with mean E_b[rho_k^2] for the mixed logger, or None when positions are not independent."""
-    old, new = log.distribution(LOGGING), log.distribution(target)
-    if old is not None and new is not None:
-        old, new = (
-            table[:, None] if table.ndim == 2 else table for table in (old, new)
-        )  # (n, 1 or K, A)
-        b = (1 - epsilon) * old + epsilon / old.shape[-1]
-        shape = np.broadcast_shapes(new.shape, b.shape)
-        sums = np.divide(new**2, b, out=np.zeros(shape), where=np.broadcast_to(b > 0, shape)).sum(
-            axis=-1
-        )
-        return np.broadcast_to(sums, log.action.shape)
-    try:
-        if ratios_of(log, target).kind != "factored":
-            return None
-    except CounterrankError:
-        return None
-    p0 = numbers(log.propensity, log, "factored")
-    pi = numbers(log.target(target), log, "factored")
-    # Rows come from p0, but the moment is wanted under b: E_b[rho^2] = E_0[(pi / b)^2 b / p0] =
-    # E_0[pi^2 / (b p0)].
-    b = (1 - epsilon) * p0 + epsilon / log.n_actions
-    return np.where(log.action >= 0, pi**2 / (b * p0), 1.0)
-
-
-def combined(s: Floats, weights: str, order: int | None = None) -> Floats:
-    """Return E[w_k^2] (n, K) of weights ("ips", "rips", "iips", or an order) from the moments s_k of positions.
-
-    IPS: prod_l s_l. RIPS: prod_{l<=k} s_l. IIPS: s_k. Order m: s_k sum_{|T|<m} prod_{l in T} (s_l -
-    1), because factors rho_l - 1 have mean zero and variance s_l - 1. Others are taken as order 2.
-    """
-    if weights == "ips":
-        return np.repeat(s.prod(axis=1, keepdims=True), s.shape[1], axis=1)
-    if weights == "rips":
-        return np.asarray(np.cumprod(s, axis=1), dtype=np.float64)
-    if weights == "iips":
-        return s
-    from counterrank.weights.kernels.weights import ordered
-
-    # The same polynomial as the weights' own.
-    length = s.shape[1]
-    result = np.empty((length, len(s)))
-    ordered(np.ascontiguousarray(s.T), np.ones((length, length), bool), order or 2, result)
-    return result.T

@@ -26,8 +26,6 @@ from counterrank.findings import SKIPPED, Finding
 DEFAULT_ESTIMATORS = ("auto", "ips", "snips", "rips", "iips", "order-2", "order-3")
 #: The name for every estimator there is; those that cannot run are left out and said so.
 ALL = "all"
-#: The segment column that stands for the groups of a fitted behaviour tree.
-TREE = "tree"
 
 
 #: The recommended estimator is the first of these that runs; else the first that was named.
@@ -76,8 +74,6 @@ def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
     Not `required` is what further metrics are estimated with.
     """
     names = options.estimators or DEFAULT_ESTIMATORS
-    if TREE in options.segments and not options.estimators:
-        names = (*names, "aips")  # whose groups they are
     named = required and bool(options.estimators)
     result = {name: named for name in names if name != ALL}
     if ALL in names:
@@ -176,8 +172,11 @@ def grouped(jobs: Sequence[Job]) -> dict[Hashable, list[Job]]:
 
 def recommended(jobs: Sequence[Job]) -> dict[str, str]:
     """Return the recommended estimator of each target."""
-    chosen: dict[str, str] = {}
+    named: dict[str, list[str]] = {}
     for job in jobs:
-        names = [other.name for other in jobs if other.target == job.target and not other.silent]
-        chosen[job.target] = next((name for name in PREFERENCE if name in names), names[0])
-    return chosen
+        if not job.silent:
+            named.setdefault(job.target, []).append(job.name)
+    return {
+        target: next((name for name in PREFERENCE if name in names), names[0])
+        for target, names in named.items()
+    }

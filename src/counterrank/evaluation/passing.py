@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Floats, Summed
 from counterrank.audit import Auditor, Tallies
+from counterrank.data.columns import Segmentation
 from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.segments import Cut, Group
+from counterrank.evaluation.segments import Group
 from counterrank.statistics import Sums, sums_of
 from counterrank.weights.diagnostics import TopRows, top_rows_of
-
-Added = TypeVar("Added")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +26,13 @@ class Pass:
 
     groups: Sequence[list[Job]]
     main: Sequence[list[Job]]
-    cuts: Sequence[Cut]
+    cuts: Sequence[Segmentation]
     by_unit: bool
     auditor: Auditor | None = None
     #: Whether targets are compared with each other in every segment.
     paired: bool = False
     #: Whether the rows that move an estimate most are kept.
     tops: bool = True
-
-    def views(self, batch: RankingLog, like: Mapping[str, View] | None = None) -> dict[str, View]:
-        """Return the batch as each target sees it; `like` are the views of another reward."""
-        targets = dict.fromkeys(group[0].target for group in self.groups)
-        return {name: View(batch, name, None if like is None else like[name]) for name in targets}
 
     def part(
         self, batch: RankingLog, views: Mapping[str, View], seen: Fingerprint | None = None
@@ -102,11 +95,13 @@ class JointPass:
         """Return the sums of a batch."""
         parts: list[PassState] = []
         columns: list[Floats] = []
-        first: dict[str, View] | None = None
+        first: dict[str, View] = {}
         for one, measure in zip(self.passes, self.measures, strict=True):
             own = measure(batch)
-            views = one.views(own, first)
-            first = views if first is None else first
+            targets = dict.fromkeys(group[0].target for group in one.groups)
+            # Ratios and draws are those of the first measure.
+            views = {name: View(own, name, first.get(name)) for name in targets}
+            first = first or views
             part, chosen = one.part(own, views, parts[0].fingerprint if parts else None)
             parts.append(part)
             columns.extend(chosen)
@@ -119,7 +114,7 @@ class JointPass:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PassState:
+class PassState(Summed):
     """The sum over batches of everything an evaluation needs."""
 
     states: tuple[Any, ...]
@@ -127,44 +122,16 @@ class PassState:
     segments: Mapping[Group, tuple[Any, ...]]
     fingerprint: Fingerprint
     rewards: RewardRange
-    #: The rows that move each plan's estimate most, where its total is one number a row.
+    #: The rows that move each plan's estimate most, where its total is one number per row.
     tops: tuple[TopRows | None, ...] = ()
     audit: Tallies = field(default_factory=lambda: Tallies(()))
     #: Row totals of the recommended estimates in each segment, what the logger earned first; where
     #: targets are compared with each other.
     paired: Mapping[Group, Sums] = field(default_factory=dict)
 
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            _each(self.states, other.states),
-            self.totals + other.totals,
-            _merged(self.segments, other.segments, _each),
-            self.fingerprint + other.fingerprint,
-            self.rewards + other.rewards,
-            tuple(
-                None if a is None or b is None else a + b
-                for a, b in zip(self.tops, other.tops, strict=True)
-            ),
-            self.audit + other.audit,
-            _merged(self.paired, other.paired, operator.add),
-        )
-
-
-def _each(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
-
-
-def _merged(
-    left: Mapping[Group, Added], right: Mapping[Group, Added], add: Callable[[Added, Added], Added]
-) -> dict[Group, Added]:
-    joined = dict(left)
-    for key, sums in right.items():
-        joined[key] = add(joined[key], sums) if key in joined else sums
-    return joined
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JointState:
+class JointState(Summed):
     """The sums of every measure, and of all their row totals together.
 
     Totals stand measure by measure: what the logger earned, then the plans'; the number of items
@@ -173,11 +140,6 @@ class JointState:
 
     parts: tuple[PassState, ...]
     totals: Sums | None = None
-
-    def __add__(self, other: Self) -> Self:
-        one, two = self.totals, other.totals
-        both = None if one is None or two is None else one + two
-        return type(self)(_each(self.parts, other.parts), both)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,8 +43,6 @@ class Options(Record):
     target_is_fresh: bool = False
     #: ... or until when targets were trained: only later rows count.
     target_trained_until: str | None = None
-    #: Columns of the items whose values make groups; weights then compare groups.
-    item_groups: tuple[str, ...] = ()
     #: The candidates and the objective of a behaviour tree, where they are not the default ones.
     behavior_candidates: str | None = None
     behavior_mse: str | None = None

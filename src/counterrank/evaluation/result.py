@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from counterrank.audit import Audit
 from counterrank.behavior import ForestDescription
-from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.tables import (
@@ -22,10 +21,14 @@ from counterrank.evaluation.tables import (
     Sensitivity,
     ShipDecision,
     Verdict,
+    estimate_of,
+    not_recommended,
+    rows_of,
+    unknown,
+    with_lifts,
 )
-from counterrank.findings import ESTIMATORS_SKIPPED, Finding
-from counterrank.records import Json, Result, plain
-from counterrank.texts import suggestion
+from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding
+from counterrank.records import Json, RecordResult, value_of
 
 if TYPE_CHECKING:
     from counterrank.report.document import Document
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 LOGGER = "logger"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation(Result):
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(RecordResult):
     """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict.
 
     >>> import counterrank as cr
@@ -50,17 +53,17 @@ class Evaluation(Result):
     estimates: tuple[Estimate, ...]
     #: The recommended estimator of each target.
     recommended: dict[str, str]
+    verdict: Verdict
     comparisons: tuple[Comparison, ...] = ()
     segments: tuple[Segment, ...] = ()
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     #: The fitted behaviour tree in words, where there is one.
     behavior: ForestDescription | None = None
-    verdict: Verdict = field(default_factory=Verdict)
     #: What this log can detect, for each target.
     planning: dict[str, SamplePlan] = field(default_factory=dict)
     sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
-    audit: Audit = field(default_factory=Audit)
-    skipped: tuple[Finding, ...] = ()
+    audit: Audit = field(default_factory=Audit, metadata={"rows": AUDIT})
+    skipped: tuple[Finding, ...] = field(default=(), metadata={"rows": ESTIMATORS_SKIPPED})
     provenance: Provenance = field(default_factory=Provenance)
     #: Every metric, the primary among them; all other fields speak of the primary.
     metrics: tuple[MetricResult, ...] = ()
@@ -68,19 +71,10 @@ class Evaluation(Result):
     decision: ShipDecision = field(default_factory=ShipDecision)
     #: The policy that lifts are against; "logger" for the one that served the log.
     baseline: str = LOGGER
-    #: For each target, the correlations of its relative lifts in all metrics, in their order.
-    correlations: dict[str, tuple[tuple[float, ...], ...]] = field(default_factory=dict)
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended estimator of the first target."""
-        wanted = target or self.estimates[0].target
-        if wanted not in self.recommended:
-            raise _unknown("target", wanted, self.recommended)
-        name = estimator or self.recommended[wanted]
-        of_target = {found.estimator: found for found in self.estimates if found.target == wanted}
-        if name not in of_target:
-            raise _unknown("estimator", name, of_target)
-        return of_target[name]
+        return estimate_of(self.estimates, self.recommended, target, estimator)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
@@ -91,38 +85,33 @@ class Evaluation(Result):
         ConfigError
             It is no evaluation, or a damaged one.
         """
-        from counterrank.evaluation.stored import evaluation_from
+        cls.check_schema(found)
+        n = value_of(LogSummary, found.get("log"), "log").n
+        diagnostics = value_of(Json, found.get("diagnostics") or {}, "diagnostics")
+        weights = {key: one for key, one in diagnostics.items() if "/" in key}
+        own = {"estimates": found.get("estimates")}
+        metrics = [
+            # What was fitted of the primary stands at the top.
+            {**one, "estimates": with_lifts({**one, **own} if one.get("primary") else one, n)}
+            for one in value_of(tuple[Json, ...], found.get("metrics") or [], "metrics")
+        ]
+        whole = {**found, "diagnostics": {**diagnostics, "weights": weights}, "metrics": metrics}
+        return super().from_dict({**whole, "estimates": with_lifts(found, n)})
 
-        return evaluation_from(cls, found)
+    def flaw(self) -> tuple[str, str] | None:
+        """Return what is missing where a target has no recommended estimate."""
+        return not_recommended(self.estimates, self.recommended)
 
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
-        lifts = [
-            {"target": e.target, "estimator": e.estimator, **e.lift.to_dict()}
-            for e in self.estimates
-        ]
-        rows = {
-            one.name: plain(getattr(self, one.name))
-            for one in fields(self)
-            if one.name not in ("log", "estimates", "metrics", "audit", "skipped")
-        }
-        return {
-            "schema": self.SCHEMA,
-            "log": self.log.to_dict(),
-            "estimates": [plain(e.to_dict()) for e in self.estimates],
-            "lift": lifts,
-            **rows,
-            "audit": self.audit.rows(),
-            "skipped": ESTIMATORS_SKIPPED.write(self.skipped),
-            "metrics": [one.to_dict() for one in self.metrics],
-        }
+        return {**super().to_dict(), **rows_of(self.estimates)}
 
     def metric(self, name: str | None = None) -> MetricResult:
         """Return what was found of a metric; by default of the primary."""
         for one in self.metrics:
             if one.primary if name is None else one.name == name:
                 return one
-        raise _unknown("metric", name or "primary", [one.name for one in self.metrics])
+        raise unknown("metric", name or "primary", [one.name for one in self.metrics])
 
     def called(self, **words: str) -> Self:
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
@@ -150,13 +139,6 @@ class Evaluation(Result):
             f"Evaluation({size}, targets={list(self.recommended)}, estimators={names}, "
             f"verdict={self.verdict.level!r})"
         )
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    names = list(known)
-    return UnknownNameError(
-        f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}"
-    )
 
 
 def _row(estimate: Estimate) -> Json:

@@ -19,6 +19,7 @@ from counterrank.audit import (
     auditor_of,
 )
 from counterrank.behavior import BehaviorTree
+from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
@@ -28,7 +29,6 @@ from counterrank.estimators import Estimate, Estimator, View, nothing_known, par
 from counterrank.evaluation.comparing import compare, rivals, usable, weighed_like
 from counterrank.evaluation.jobs import (
     PANEL,
-    TREE,
     Job,
     grouped,
     make_jobs,
@@ -38,7 +38,7 @@ from counterrank.evaluation.jobs import (
 from counterrank.evaluation.judging import TargetEvidence, reasons, scale_of
 from counterrank.evaluation.passing import Pass, PassState
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.segments import Cut, Group, cuts_of, group_estimates, segment_table
+from counterrank.evaluation.segments import Group, group_estimates, segment_table
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.tables import (
     Comparison,
@@ -70,7 +70,7 @@ class RewardRun:
     jobs: Sequence[Job] = ()
     skipped: tuple[Finding, ...] = ()
     auditor: Auditor | None = None
-    cuts: Sequence[Cut] = ()
+    cuts: Sequence[Segmentation] = ()
 
     @cached_property
     def first(self) -> RankingLog:
@@ -121,12 +121,10 @@ class RewardRun:
         self.jobs, self.skipped = make_jobs(
             self.source, self.options, custom, tree, required=self.primary
         )
-        self.cuts = cuts_of(
-            self.options.segments, lambda: self.probe, [job.plan for job in self.jobs]
-        )
-        columns = [name for name in self.options.segments if name != TREE]
+        self.cuts = [segmentation(self.probe, name) for name in self.options.segments]
         self.auditor = auditor_of(
-            self.source, self.probe, self.options.targets, segments=columns or None, time=self.options.time,
+            self.source, self.probe, self.options.targets,
+            segments=self.options.segments or None, time=self.options.time,
             checks=self._checks(),
             weighed=not weightless(job.name for job in self.jobs), like=primary.auditor,
         )  # fmt: skip
@@ -244,17 +242,18 @@ def judge(
     ranged = run.primary or has(run.first.notes, ESTIMATED)
     ranges: dict[str, Sensitivity | None] = {}
     found: dict[str, list[Finding]] = {}
-    rows = state.fingerprint.of_rows
     for job, one in zip(run.jobs, estimates, strict=True):
         if run.recommended[job.target] != job.name:
             continue
         ranges[job.target] = _sensitivity(run, job, one, estimates, pairs) if ranged else None
         supported, ranged_by = supports[job.target], ranges[job.target]
+        # A learned policy may say which rows it was learned from.
+        rule = getattr(run.first.targets.get(job.target), "rule", None)
         evidence = replace(
             _evidence(run, pairs, job, one, estimates),
             unsupported=() if supported is None else supported.rare_share,
             sign_changes_at=None if ranged_by is None else ranged_by.sign_changes_at,
-            learned_here=_learned_from(run.first, job.target) == rows,
+            learned_here=getattr(rule, "learned_from", None) == state.fingerprint.of_rows,
         )
         found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
     groups = group_estimates(
@@ -366,8 +365,3 @@ def _evidence(
         fresh=run.options.target_is_fresh,
         trained_until=run.options.target_trained_until,
     )
-
-
-def _learned_from(first: RankingLog, target: str) -> str | None:
-    """Return the fingerprint of the rows that a learned policy was learned from, where it says so."""
-    return getattr(getattr(first.targets.get(target), "rule", None), "learned_from", None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, Finding, scored_rows
+from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, scored_rows
 from counterrank.behavior import (
     BehaviorTree,
     Candidate,
@@ -20,7 +20,6 @@ from counterrank.behavior import (
     MSEEstimate,
     planned_tree,
 )
-from counterrank.data.grouping import grouping_of
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
 from counterrank.data.validation import no_weight
@@ -30,11 +29,10 @@ from counterrank.evaluation.comparing import path_of
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
-    stderr_ratios,
     support,
 )
 from counterrank.evaluation.freshness import Later, later_rows
-from counterrank.evaluation.jobs import TREE, Job, named
+from counterrank.evaluation.jobs import Job, named
 from counterrank.evaluation.passing import JointPass, JointState
 from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import LOGGER, Evaluation
@@ -42,7 +40,6 @@ from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, 
 from counterrank.evaluation.segments import SegmentContext
 from counterrank.evaluation.several import (
     MetricSet,
-    correlations,
     decided,
     guardrail_results,
     metric_results,
@@ -80,7 +77,6 @@ class EvaluateOptions(OpenOptions, total=False):
     time: str | None
     target_trained_until: str | date | float | None
     sequential: bool | int
-    item_groups: Sequence[str] | str
     behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None
     behavior_mse: str | MSEEstimate | None
     command: str | None
@@ -126,7 +122,7 @@ def evaluate(  # noqa: PLR0913
     level
         Confidence of the intervals.
     segments
-        A column or several whose groups are estimated too; "tree" for those of the behaviour tree.
+        A column or several whose groups are estimated too.
     seed
         Every random stream follows it.
     audit
@@ -156,9 +152,8 @@ def evaluate(  # noqa: PLR0913
         last day or time of the rows that a target was trained on, so that only later rows count;
         `sequential`, True for intervals that hold at every look at a growing log, or the number of rows
         at which they are shortest; `estimate_propensity`, for logs without propensities, True or
-        "plackett-luce", "logistic", "boosting", "frequency:COLUMNS", "by-list:COLUMNS";
-        `item_groups`, columns of the items (`items=FILE`) whose values make groups that weights
-        compare; `behavior_candidates` and `behavior_mse`, what the behaviour tree of "aips" may choose
+        "plackett-luce", "logistic", "by-list:COLUMNS";
+        `behavior_candidates` and `behavior_mse`, what the behaviour tree of "aips" may choose
         from and minimises, as in `BehaviorTree`; `command`, recorded in the result.
         And what the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
@@ -193,9 +188,6 @@ def evaluate(  # noqa: PLR0913
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     if metrics is not None:
         segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
-    item_groups = rare["item_groups"] or ()
-    given = item_groups.split(",") if isinstance(item_groups, str) else item_groups
-    groups = tuple(name.strip() for name in given if name.strip())
     tree = planned_tree(behavior, mse)
     learned, sequential = rare["estimate_propensity"] or False, rare["sequential"] or False
     method = ("auto" if learned else None) if isinstance(learned, bool) else learned
@@ -205,7 +197,7 @@ def evaluate(  # noqa: PLR0913
     until = rare["target_trained_until"]
     later = None if until is None else Later.of(until, time)
     of_method = [name for name in (method or "").partition(":")[2].split(",") if name]
-    carried = [*(name for name in segments if name != TREE), *of_method, *([time] if time else [])]
+    carried = [*segments, *of_method, *([time] if time else [])]
     if method is not None:
         reading.setdefault("require_propensity", False)
     wanted, custom = named(estimators)
@@ -231,7 +223,6 @@ def evaluate(  # noqa: PLR0913
             sequential=looks,
             target_is_fresh=target_is_fresh,
             target_trained_until=None if later is None else later.until,
-            item_groups=groups,
             behavior_candidates=behavior
             if behavior is None or isinstance(behavior, str)
             else f"{len(behavior)} given",
@@ -248,8 +239,6 @@ def evaluate(  # noqa: PLR0913
             no_weight(source.first, "models of propensities")
         if later is not None:
             source = later_rows(source, later)
-        if groups:
-            source = mapped(source, grouping_of(source.first.item_features, groups))
         if (told_apart := SegmentContext.of(source.first, segments)) is not None:
             source = mapped(source, told_apart)
         return _evaluated(
@@ -366,81 +355,60 @@ def _finish(
     results = metric_results(metrics, metric_set)
     rails = guardrail_results(metrics, results, metric_set)
     primary = next(one for one in results if one.primary)
-    whole = replace(
-        assemble(judged[0], findings, supports, command=command),
+    main, state, log = judged[0], total.parts[0], first.first
+    summary = LogSummary(
+        n=state.totals.n,
+        K=log.K,
+        fingerprint=str(state.fingerprint),
+        rows_fingerprint=state.fingerprint.of_rows,
+        value=primary.value,
+        stderr=primary.stderr,
+        units=state.totals.units,
+        sequential=options.sequential,
+        position_weights=tuple(log.position_weights.tolist()),
+        words={"reward": primary.name} if options.rewards else {},
+        events={} if log.events is None else log.events.to_dict(),
+    )
+    return Evaluation(
+        log=summary,
+        estimates=main.shown,
+        recommended=first.recommended,
+        comparisons=main.comparisons,
+        segments=main.segments,
+        diagnostics=_diagnostics(main, supports),
+        behavior=_behavior(first.jobs),
         verdict=primary.verdict,
+        planning=_plans(main, summary),
+        sensitivity={target: one for target, one in main.ranges.items() if one is not None},
+        audit=Audit() if options.audit is False else Audit(findings),
+        skipped=first.skipped,
+        provenance=manifest(
+            options,
+            fingerprint=summary.fingerprint,
+            estimators=list(dict.fromkeys(job.name for job in first.jobs if not job.silent)),
+            command=command,
+        ),
         metrics=results,
         guardrails=rails,
         decision=decided(primary, rails, metric_set),
         baseline=options.baseline or LOGGER,
-        correlations=correlations(metrics, metric_set) if len(results) > 1 else {},
-    )
-    return whole.called(reward=primary.name) if options.rewards else whole
-
-
-def assemble(
-    judged: JudgedReward,
-    findings: Sequence[Finding],
-    supports: Mapping[str, Support | None],
-    *,
-    command: str | None = None,
-) -> Evaluation:
-    """Return the finished evaluation of one reward."""
-    run, state = judged.run, judged.state
-    options, first, totals = run.options, run.first, state.totals
-    logged = mean(totals, 0)
-    summary = LogSummary(
-        n=totals.n,
-        K=first.K,
-        fingerprint=str(state.fingerprint),
-        rows_fingerprint=state.fingerprint.of_rows,
-        value=logged.value,
-        stderr=logged.stderr,
-        units=totals.units,
-        sequential=options.sequential,
-        position_weights=tuple(first.position_weights.tolist()),
-        events={} if first.events is None else first.events.to_dict(),
-    )
-    return Evaluation(
-        log=summary,
-        estimates=judged.shown,
-        recommended=run.recommended,
-        comparisons=judged.comparisons,
-        segments=judged.segments,
-        diagnostics=_diagnostics(judged, supports),
-        behavior=_behavior(run.jobs),
-        verdict=judged.verdict,
-        planning={one.target: _plan(one, run, summary) for one in _with_both_biases(judged)},
-        sensitivity={target: one for target, one in judged.ranges.items() if one is not None},
-        audit=Audit() if options.audit is False else Audit(findings),
-        skipped=run.skipped,
-        provenance=manifest(
-            options,
-            fingerprint=summary.fingerprint,
-            estimators=list(dict.fromkeys(job.name for job in run.jobs if not job.silent)),
-            command=command,
-        ),
     )
 
 
-def _with_both_biases(judged: JudgedReward) -> list[Estimate]:
-    """Return the estimates that are planned for; a lift over a policy has that one's bias as well."""
+def _plans(judged: JudgedReward, log: LogSummary) -> dict[str, SamplePlan]:
+    """Return detectable lifts, rows needed and A/B traffic of each target but the baseline."""
     options = judged.run.options
     base = options.baseline
+    # A lift over a policy has that one's bias as well.
     more = 0.0 if base is None else judged.recommended(base)[1].allowance
     planned = [judged.recommended(target)[1] for target in options.targets if target != base]
-    return [replace(one, allowance=one.allowance + more) for one in planned]
-
-
-def _plan(one: Estimate, run: RewardRun, log: LogSummary) -> SamplePlan:
-    """Return detectable lifts, rows needed, A/B traffic and the gain from exploration."""
-    plan = plan_for(
-        one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=run.options.level,
-        practical=run.options.practical, allowance=one.allowance or 0.0,
-    )  # fmt: skip
-    basis = parse(one.basis)
-    explored = stderr_ratios(run.probe, one.target, basis.assumption, basis.order)
-    return replace(plan, exploration=explored)
+    return {
+        one.target: plan_for(
+            one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
+            practical=options.practical, allowance=one.allowance + more,
+        )
+        for one in planned
+    }  # fmt: skip
 
 
 def _diagnostics(judged: JudgedReward, supports: Mapping[str, Support | None]) -> Diagnostics:

@@ -1,80 +1,20 @@
 """Groups of rows: how a log is cut, and what each target would earn in every group."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.data.columns import Segmentation, by_label, segmentation
+from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
-from counterrank.evaluation.jobs import TREE, Job
+from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.evaluation.totals import over, pairing
 from counterrank.findings import FAILED, PASSED
 from counterrank.statistics import Sums
 from counterrank.weights.thresholds import THRESHOLDS
-
-#: Groups of a tree that are listed; the rest stand together.
-TREE_GROUPS = 8
-OTHERS = "other behaviour"
-
-
-@dataclass(frozen=True)
-class TreeGroups:
-    """The groups of a fitted behaviour tree: rankings with the same model at every position."""
-
-    model: Any
-    kept: tuple[str, ...] = ()
-    column: str = TREE
-
-    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield (label, rows) of a batch."""
-        names = self.names(batch)
-        yield from by_label(
-            np.where(np.isin(names, self.kept), names, OTHERS) if self.kept else names
-        )
-
-    def names(self, batch: RankingLog) -> NDArray[np.str_]:
-        """Return the models of each row (n,): one name if all positions share it, else all names."""
-        forest = self.model.fitted
-        choice = forest.choice(batch.context, batch.n)  # (n, K)
-        patterns, back = np.unique(choice, axis=0, return_inverse=True)
-        labels = [[forest.candidates[m].name for m in row] for row in patterns]
-        texts = [row[0] if len(set(row)) == 1 else ", ".join(row) for row in labels]
-        return np.array(texts)[np.asarray(back).reshape(-1)]
-
-
-#: A way to cut the log into groups, which are listed under its `column`.
-Cut = Segmentation | TreeGroups
-
-
-def cuts_of(
-    names: Sequence[str], sample: Callable[[], RankingLog], plans: Sequence[Any]
-) -> list[Cut]:
-    """Return how to cut by each name; `sample` is called only when a column has to be looked at."""
-    return [
-        tree_groups(plans, sample()) if name == TREE else segmentation(sample(), name)
-        for name in names
-    ]
-
-
-def tree_groups(plans: Sequence[Any], sample: RankingLog) -> TreeGroups:
-    """Return the largest groups of the behaviour tree that one of the plans fitted."""
-    for plan in plans:
-        model = plan.behavior_model
-        if model is not None:
-            found, counts = np.unique(TreeGroups(model).names(sample), return_counts=True)
-            largest = found[np.argsort(-counts, kind="stable")[:TREE_GROUPS]]
-            return TreeGroups(model, tuple(str(name) for name in largest))
-    raise ConfigError(
-        "segment 'tree' needs a fitted behaviour tree; run 'aips' too, on a log with context "
-        "columns"
-    )
-
 
 #: Labels of a segment that the models tell apart; a column with more is an id.
 MODELLED_LABELS = 20
@@ -92,7 +32,7 @@ class SegmentContext:
         """Return the change for segments that are no context yet, by the labels of the first rows."""
         found = []
         for name in names:
-            if name == TREE or name not in first.columns or f"x_{name}" in first.context_names:
+            if name not in first.columns or f"x_{name}" in first.context_names:
                 continue
             cut = segmentation(first, name)
             labels = tuple(sorted(label for label, _ in cut.groups(first)))

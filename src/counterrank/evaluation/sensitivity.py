@@ -9,7 +9,6 @@ reverse.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -19,35 +18,21 @@ from counterrank.evaluation.tables import Sensitivity, SensitivityRange
 GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class WeightCuts:
-    """Sums of weights and of weighted rewards below each cut between sorted rewards, by the weights' sign.
+    """Sums of weights and of weighted rewards (2, cuts) at each cut between sorted rewards.
 
-    `rewards` (cuts - 1,): sorted. `below` (2, 2, cuts): positive and negative
-    weights; their sum and that of weight times reward. `total` (2, 2).
+    `enlarged` is what an upper bound multiplies by gamma, positive weights above the cut and negative
+    ones below it; `shrunk` what it divides by gamma. `rewards` (cuts - 1,) are sorted; `positive` and
+    `negative` are sums of weights, `centre` is the value without any doubt.
     """
 
     rewards: Floats
-    below: Floats
-    total: Floats
-
-    @cached_property
-    def enlarged(self) -> Floats:
-        """Sums (2, cuts) of what an upper bound multiplies by gamma: positive above the cut, negative below it."""
-        sums: Floats = self.total[0][:, None] - self.below[0] + self.below[1]
-        return sums
-
-    @cached_property
-    def shrunk(self) -> Floats:
-        """Sums (2, cuts) of what an upper bound divides by gamma."""
-        sums: Floats = self.below[0] + (self.total[1][:, None] - self.below[1])
-        return sums
-
-    @cached_property
-    def centre(self) -> float:
-        """The value without any doubt."""
-        weight, weighted = self.total.sum(axis=0)
-        return float(weighted / weight) if weight > 0 else math.inf
+    enlarged: Floats
+    shrunk: Floats
+    positive: float
+    negative: float
+    centre: float
 
     def bound(self, gamma: float, *, upper: bool) -> float:
         """Return the largest (smallest) sum(l w r) / sum(l w) over l_i in [1/gamma, gamma].
@@ -60,10 +45,9 @@ class WeightCuts:
         >>> cuts(np.ones(2), np.array([0.0, 1.0])).bound(2.0, upper=True)
         0.8
         """
-        positive, negative = float(self.total[0, 0]), float(self.total[1, 0])
         # Interaction orders have negative weights: the denominator could then be made zero, and the
         # ratio anything.
-        if positive / gamma + gamma * negative <= 0:
+        if self.positive / gamma + gamma * self.negative <= 0:
             return math.inf if upper else -math.inf
         high, low = (gamma, 1 / gamma) if upper else (1 / gamma, gamma)
         best, value = -math.inf if upper else math.inf, self.centre
@@ -82,7 +66,16 @@ def cuts(weight: Floats, reward: Floats) -> WeightCuts:
     signs = np.maximum(sorted_weight, 0.0), np.minimum(sorted_weight, 0.0)
     table = np.stack([np.stack([w, w * rewards]) for w in signs])  # (2, 2, rewards)
     below = np.concatenate([np.zeros((2, 2, 1)), np.cumsum(table, axis=2)], axis=2)
-    return WeightCuts(rewards, below, table.sum(axis=2))
+    (positive, above), (negative, under) = total = table.sum(axis=2)
+    weights = positive + negative
+    return WeightCuts(
+        rewards,
+        enlarged=total[0][:, None] - below[0] + below[1],
+        shrunk=below[0] + (total[1][:, None] - below[1]),
+        positive=float(positive),
+        negative=float(negative),
+        centre=float((above + under) / weights) if weights > 0 else math.inf,
+    )
 
 
 #: From gamma to how far below and above its value sum_k alpha_k V_k can be.
@@ -96,7 +89,7 @@ def bounds_of(weights: Floats, rewards: Floats, alpha: Floats) -> Bounds:
     def bounds(gamma: float) -> tuple[float, float]:
         low = high = 0.0
         for one, share in every:
-            if share == 0 or one.total[0, 0] + one.total[1, 0] == 0:
+            if share == 0 or one.positive + one.negative == 0:
                 continue
             ends = [
                 float(share) * (one.bound(gamma, upper=upper) - one.centre)

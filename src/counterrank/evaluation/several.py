@@ -8,7 +8,6 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation.decision import BROKEN, OPEN, SAFE, decision
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
@@ -16,7 +15,6 @@ from counterrank.evaluation.tables import (
     LEVELS,
     MORE_ROWS,
     GuardrailResult,
-    JointLift,
     MetricResult,
     ShipDecision,
     Verdict,
@@ -24,13 +22,16 @@ from counterrank.evaluation.tables import (
 )
 from counterrank.evaluation.totals import Pairing, pairing
 from counterrank.evaluation.verdict import verdict
-from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
 from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
 from counterrank.statistics import correlations as correlations_of
 from counterrank.texts import in_percent
 
+SHIP, HOLD, TEST = "ship", "hold", "test"
+SAFE, BROKEN, OPEN = "safe", "broken", "open"
+_ACTIONS = {PASSED: SHIP, WARNED: TEST, FAILED: HOLD}
 #: A denominator whose error is more than these shares of it: a ratio's interval by the delta method
 #: begins to be wrong at the first (Hayya, Armstrong & Gressis 1975), and means nothing at the second.
 NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
@@ -107,7 +108,7 @@ def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResul
         for target in metric_set.options.targets
     }
     return tuple(
-        replace(result, joint=_joint(result, metric, metric_set, levels))
+        replace(result, estimates=_joint(result, metric, metric_set, levels))
         for result, metric in zip(made, metrics.every, strict=True)
     )
 
@@ -116,30 +117,24 @@ def _correlations(metrics: Metrics, metric_set: MetricSet, target: str) -> Float
     return correlations_of([metric_set.contrast(metric, target).lift for metric in metrics.every])
 
 
-def correlations(
-    metrics: Metrics, metric_set: MetricSet
-) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """Return for each target the correlations of its lifts in all metrics."""
-    return {
-        target: tuple(tuple(row) for row in _correlations(metrics, metric_set, target).tolist())
-        for target in metric_set.options.targets
-        if target != metric_set.options.baseline
-    }
-
-
 def _joint(
     result: MetricResult, metric: Metric, metric_set: MetricSet, levels: Mapping[str, float]
-) -> tuple[JointLift, ...]:
+) -> tuple[Estimate, ...]:
+    """Return the estimates, those that are recommended with intervals that hold for all metrics together."""
     rows = []
-    for target in metric_set.options.targets:
-        one = result.estimate(target)
-        error = metric_set.contrast(metric, target).relative.stderr
-        lift, relative = one.lift_at(levels[target])
-        rows.append(
-            JointLift(
-                target, one.estimator, error, lift.low, lift.high, relative.low, relative.high
+    for one in result.estimates:
+        if result.recommended[one.target] == one.estimator:
+            lift, relative = one.lift_at(levels[one.target])
+            joint = replace(
+                one.lift,
+                relative_stderr=metric_set.contrast(metric, one.target).relative.stderr,
+                adjusted_low=lift.low,
+                adjusted_high=lift.high,
+                adjusted_relative_low=relative.low,
+                adjusted_relative_high=relative.high,
             )
-        )
+            one = replace(one, lift=joint)
+        rows.append(one)
     return tuple(rows)
 
 
@@ -148,21 +143,18 @@ def _result(metric: Metric, metrics: Metrics, metric_set: MetricSet) -> MetricRe
     own = metric_set.metric(metric, None)
     first = found[0]
     ratio = isinstance(metric.expression, Ratio)
+    kind = "page" if first.run.first.page_reward else "position"
+    estimates, verdict_of = first.shown, first.verdict
     if ratio:
-        estimates = tuple(
-            _ratio_estimate(metric, target, metric_set) for target in metric_set.options.targets
-        )
-        weakest_of = _weakest(metric, [one.verdict for one in found], metric_set)
-        return MetricResult(
-            metric.name, False, metric.text, "ratio", metric.unit, metric.lower_is_better, own.value,
-            own.stderr, estimates, dict(first.run.recommended),
-            verdict=weakest_of, skipped=first.run.skipped,
-        )  # fmt: skip
+        kind, targets = "ratio", metric_set.options.targets
+        estimates = tuple(_ratio_estimate(metric, target, metric_set) for target in targets)
+        verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
     return MetricResult(
-        metric.name, metric.name == metrics.primary, metric.text, "page" if first.run.first.page_reward else "position",
-        metric.unit, metric.lower_is_better, own.value, own.stderr, first.shown,
-        dict(first.run.recommended), verdict=first.verdict, segments=first.segments,
-        comparisons=first.comparisons, skipped=first.run.skipped,
+        metric.name, metric.name == metrics.primary, metric.text, kind, metric.unit,
+        metric.lower_is_better, own.value, own.stderr, estimates, dict(first.run.recommended), verdict_of,
+        segments=() if ratio else first.segments,
+        comparisons=() if ratio else first.comparisons,
+        skipped=first.run.skipped,
     )  # fmt: skip
 
 
@@ -334,3 +326,92 @@ def status_of(guardrail: Guardrail, low: float, high: float) -> str:
     if low >= limit:
         return SAFE
     return BROKEN if high < limit else OPEN
+
+
+#: What is known of a target in the primary metric, whose lifts are better when above zero: the lower end
+#: of the lift's interval that holds for all candidates together, the upper end as it is shown, evidence.
+Standing = tuple[float, float, str]
+
+
+def decision(
+    primary: str, standings: Mapping[str, Standing], guardrails: Sequence[GuardrailResult] = ()
+) -> ShipDecision:
+    """Return what to do about every candidate, and about all of them.
+
+    Of several that could be shipped, the one whose lift is surely largest is named.
+    """
+    # Passed: ship. Failed: the primary is worse, whatever the level of evidence, or a guardrail is broken
+    # on evidence that is more than insufficient. Warned: for a test to find out.
+    reasons = {
+        target: [
+            _of_primary(primary, target, *one),
+            *(_of_guardrail(row) for row in guardrails if row.target == target),
+        ]
+        for target, one in standings.items()
+    }
+    actions = {
+        target: _ACTIONS[worst(row.status for row in rows)] for target, rows in reasons.items()
+    }
+    action = overall(list(actions.values()))
+    best = None
+    if action == SHIP:
+        best = max((t for t in standings if actions[t] == SHIP), key=lambda t: standings[t][0])
+    # Those that the action is about come first, the one to ship before all.
+    order = sorted(reasons, key=lambda target: (target != best, actions[target] != action))
+    shown = [
+        row
+        for target in order
+        for row in reasons[target]
+        if _ACTIONS[row.status] == actions[target]
+    ]
+    return ShipDecision(action, tuple(shown), best, actions)
+
+
+def overall(actions: Sequence[str]) -> str:
+    """Return the action for all candidates: ship one if one can be shipped, hold where all are held.
+
+    >>> overall(["hold", "test"]), overall(["hold", "ship"]), overall(["hold"])
+    ('test', 'ship', 'hold')
+    """
+    if SHIP in actions:
+        return SHIP
+    return HOLD if actions and all(action == HOLD for action in actions) else TEST
+
+
+def _of_primary(name: str, target: str, low: float, high: float, evidence: str) -> Finding:
+    if high < 0:
+        doubt = "" if evidence != "insufficient" else ", although the evidence is insufficient"
+        text = f"'{target}' is worse in '{name}', the primary{doubt}"
+        return Finding("primary-worse", FAILED, text, target=target)
+    if evidence == "insufficient":
+        text = f"the evidence on '{name}' of '{target}' is insufficient"
+        return Finding("primary-evidence", WARNED, text, target=target)
+    if not low > 0:
+        text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
+        return Finding("primary-open", WARNED, text, target=target)
+    if evidence != "reliable":
+        text = f"'{target}' looks better in '{name}', but the evidence is {evidence}"
+        return Finding("primary-evidence", WARNED, text, target=target)
+    text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
+    return Finding("primary-better", PASSED, text, target=target)
+
+
+def _of_guardrail(rail: GuardrailResult) -> Finding:
+    group = f"{rail.column} = {rail.group}" if rail.column else ""
+    title = f"'{rail.expression}'" + (f" in {group}" if group else "")
+    code, status, text = _standing(rail, title)
+    return Finding(code, status, text, target=rail.target, subject=group)
+
+
+def _standing(rail: GuardrailResult, title: str) -> tuple[str, Outcome, str]:
+    if rail.evidence == "insufficient":
+        return "guardrail-evidence", WARNED, f"the evidence on {title} is insufficient"
+    if rail.status == BROKEN:
+        return "guardrail-broken", FAILED, f"{title} is broken"
+    if rail.status == OPEN:
+        text = f"{title} is open: the interval reaches to both sides of the limit"
+        return "guardrail-open", WARNED, text
+    if rail.evidence != "reliable":
+        text = f"{title} looks safe, but the evidence is {rail.evidence}"
+        return "guardrail-evidence", WARNED, text
+    return "guardrail-safe", PASSED, f"{title} is safe"

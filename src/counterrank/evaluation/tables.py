@@ -1,12 +1,13 @@
 """The rows of an evaluation: the log, each metric, pair, segment, weight, check, plan and the decision."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.findings import DECISION, ESTIMATORS_SKIPPED, REASONS, Finding
+from counterrank.messages import Message
 from counterrank.records import Json, Record, optional, plain, value_of
 from counterrank.statistics import Number
 from counterrank.texts import suggestion
@@ -123,21 +124,8 @@ class Diagnostics(Record):
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        rest = {"order_path": self.order_path, "support": self.support}
-        return {**plain(self.weights), **plain(rest)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` wrote."""
-        weights = {key: one for key, one in found.items() if "/" in key}
-        rest = {key: found.get(key) or {} for key in ("order_path", "support")}
-        return cls(
-            value_of(dict[str, WeightReport], weights, "diagnostics"),
-            value_of(
-                dict[str, tuple[OrderPoint, ...]], rest["order_path"], "diagnostics.order_path"
-            ),
-            value_of(dict[str, Support], rest["support"], "diagnostics.support"),
-        )
+        found = Record.to_dict(self)
+        return {**found.pop("weights"), **found}
 
     def __getitem__(self, key: str) -> Any:
         return self.weights[key] if key in self.weights else Record.__getitem__(self, key)
@@ -204,14 +192,6 @@ class RowsNeeded(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Exploration(Record):
-    """The standard error with a share `epsilon` of uniform choice, relative to today's."""
-
-    epsilon: float
-    stderr_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
 class SamplePlan(Record):
     """What this log can detect, and what more rows or more exploration would give."""
 
@@ -223,7 +203,6 @@ class SamplePlan(Record):
     rows_for: tuple[RowsNeeded, ...] = ()
     #: The bias that the interval allows for, as a share of what the logger earns.
     allowance_relative: float = float("nan")
-    exploration: tuple[Exploration, ...] = ()
 
     def __repr__(self) -> str:
         return f"SamplePlan(detectable_lift={self.detectable_lift:.4g}, ab_rows={self.ab_rows})"
@@ -252,100 +231,120 @@ class Sensitivity(Record):
         return f"Sensitivity(sign_changes_at={self.sign_changes_at})"
 
 
-@dataclass(frozen=True, slots=True)
-class JointLift(Record):
-    """The lift of one target in one metric, with intervals that hold for all metrics together."""
+def estimate_of(
+    estimates: Sequence[Estimate],
+    recommended: Mapping[str, str],
+    target: str | None,
+    estimator: str | None,
+) -> Estimate:
+    """Return one of the estimates; by default the recommended one of the first target."""
+    wanted = target or estimates[0].target
+    if wanted not in recommended:
+        raise unknown("target", wanted, recommended)
+    name = estimator or recommended[wanted]
+    of_target = {found.estimator: found for found in estimates if found.target == wanted}
+    if name not in of_target:
+        raise unknown("estimator", name, of_target)
+    return of_target[name]
 
-    target: str
-    estimator: str
-    #: Standard error of the relative lift.
-    relative_stderr: float = float("nan")
-    adjusted_low: float = float("nan")
-    adjusted_high: float = float("nan")
-    adjusted_relative_low: float = float("nan")
-    adjusted_relative_high: float = float("nan")
+
+def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """Return the error of a name that a result does not have."""
+    names = list(known)
+    return UnknownNameError(
+        f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}"
+    )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricResult:
+def rows_of(estimates: Sequence[Estimate]) -> Json:
+    """Return the two lists in which estimates and their lifts stand in JSON."""
+    return {
+        "estimates": [plain(one.to_dict()) for one in estimates],
+        "lift": [
+            {"target": one.target, "estimator": one.estimator, **one.lift.to_dict()}
+            for one in estimates
+        ],
+    }
+
+
+def with_lifts(found: Mapping[str, Any], n: int) -> list[Json]:
+    """Return the rows that `rows_of` wrote, each with its lift, under the names of an estimate's fields."""
+    rows, lifts = (
+        value_of(tuple[Json, ...], found.get(name), name) for name in ("estimates", "lift")
+    )
+    by_name = {(str(one.get("target")), str(one.get("estimator"))): one for one in lifts}
+    made = []
+    for one in rows:
+        flags = value_of(tuple[str, ...], one.get("flags") or [], "flags")
+        codes = value_of(tuple[str, ...], one.get("flag_codes") or [""] * len(flags), "flag_codes")
+        told = zip(codes, flags, strict=False)
+        made.append(
+            {
+                "by_position": [],
+                "level": 0.95,
+                **one,
+                "n": n,
+                "lift": by_name.get((str(one.get("target")), str(one.get("estimator"))), {}),
+                "ends": [one.get("low"), one.get("high")],
+                "flags": [Message.read(code, flag) if code else flag for code, flag in told],
+            }
+        )
+    return made
+
+
+def not_recommended(
+    estimates: Sequence[Estimate], recommended: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """Return the flaw of a result in which a target has no recommended estimate."""
+    known = {(one.target, one.estimator) for one in estimates}
+    targets = {one.target for one in estimates} | {*recommended}
+    if all((target, recommended.get(target)) in known for target in targets):
+        return None
+    return "recommended", "the name of an estimate of each target"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MetricResult(Record):
     """What was found of one metric: estimates and lifts of each target, and how far to believe them."""
 
-    name: str
-    primary: bool
+    name: str = ""
+    primary: bool = False
     #: How it was written: a column, or an expression such as any(click).
-    expression: str
+    expression: str = ""
     #: "position", "page" or "ratio".
-    kind: str
-    unit: str
-    lower_is_better: bool
+    kind: str = ""
+    unit: str = ""
+    lower_is_better: bool = False
     #: What the logging policy earned.
-    value: float
-    stderr: float
-    estimates: tuple[Estimate, ...]
-    recommended: dict[str, str]
-    joint: tuple[JointLift, ...] = ()
+    value: float = float("nan")
+    stderr: float = float("nan")
+    estimates: tuple[Estimate, ...] = ()
+    recommended: dict[str, str] = field(default_factory=dict)
     verdict: Verdict = field(default_factory=Verdict)
     segments: tuple[Segment, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    skipped: tuple[Finding, ...] = ()
+    skipped: tuple[Finding, ...] = field(default=(), metadata={"rows": ESTIMATORS_SKIPPED})
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended one of the first target."""
-        wanted = target or self.estimates[0].target
-        name = estimator or self.recommended.get(wanted, "")
-        for one in self.estimates:
-            if (one.target, one.estimator) == (wanted, name):
-                return one
-        known = [one.target for one in self.estimates]
-        near = suggestion(wanted, known)
-        raise UnknownNameError(
-            f"metric '{self.name}' has no estimate of '{wanted}' by '{name or 'any estimator'}'{near}"
-        )
+        return estimate_of(self.estimates, self.recommended, target, estimator)
 
-    def joint_of(self, target: str) -> JointLift | None:
-        """Return the lift with intervals for all metrics together; None where there is none."""
-        return next((one for one in self.joint if one.target == target), None)
+    def flaw(self) -> tuple[str, str] | None:
+        """Return what is missing where a target has no recommended estimate."""
+        return not_recommended(self.estimates, self.recommended)
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        lifts = []
-        for one in self.estimates:
-            joint = self.joint_of(one.target)
-            own = joint is not None and joint.estimator == one.estimator
-            more = {} if joint is None or not own else joint.to_dict()
-            lifts.append(
-                {"target": one.target, "estimator": one.estimator, **one.lift.to_dict(), **more}
-            )
-        estimates = [one.to_dict() for one in self.estimates]
+        rows = rows_of(self.estimates)
         if self.primary:
             # What was fitted stands at the top of the file already.
-            estimates = [
-                {key: item for key, item in one.items() if key != "details"} for one in estimates
-            ]
-        simple = (
-            "name",
-            "primary",
-            "expression",
-            "kind",
-            "unit",
-            "lower_is_better",
-            "value",
-            "stderr",
-        )
-        rest = ("recommended", "verdict", "segments", "comparisons")
-        return {
-            **{name: plain(getattr(self, name)) for name in simple},
-            "estimates": plain(estimates),
-            "lift": plain(lifts),
-            **{name: plain(getattr(self, name)) for name in rest},
-            "skipped": ESTIMATORS_SKIPPED.write(self.skipped),
-        }
+            for one in rows["estimates"]:
+                one.pop("details", None)
+        return {**Record.to_dict(self), **rows}
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{one.target}: {one.lift.value:+.4g}"
-            for one in self.estimates
-            if self.recommended.get(one.target) == one.estimator
+            f"{target}: {self.estimate(target).lift.value:+.4g}" for target in self.recommended
         )
         return f"MetricResult({self.name}, {shown})"
 

@@ -21,7 +21,7 @@ _ROWS = 65_536
 
 
 def write_weights(source: Source, jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
-    """Write the weights of every estimator that is weights alone, a row a ranking.
+    """Write the weights of every estimator that is weights alone, a row per ranking.
 
     Columns are `row`, the ranking's number in the log from 0, `unit` where there is one, and for
     each target and estimator a list `TARGET/ESTIMATOR` with a weight for each shown item: what its

@@ -130,7 +130,7 @@ def _met(knots: Floats, losses: Floats, level: float) -> float:
 
 
 def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
-    """Return the mixture with four decimals a share, so that it can be read and typed.
+    """Return the mixture with four decimals per share, so that it can be read and typed.
 
     What rounding leaves goes to the largest share.
 

@@ -243,7 +243,9 @@ def _beside(pages: Ints, wanted: Ints, models: PageRewards) -> Floats:
     some = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
     place, out = np.arange(K), np.zeros(wanted.shape)
     for d in some:
-        every = np.broadcast_to(pages[:, None, None, d], (n, size, K, K)).copy()  # one page a place
+        every = np.broadcast_to(
+            pages[:, None, None, d], (n, size, K, K)
+        ).copy()  # one page per place
         here = every[:, :, place, place]
         # Where the wanted item stands already, what is at the place moves there.
         every = np.where(every == wanted[..., None], here[..., None], every)

@@ -1,10 +1,9 @@
 """From data outside to a RankingLog in memory or a source of batches, here or on a cluster."""
 
-from counterrank.io.adapters import from_obp, is_adapter, read_vw_ccb, read_vw_slates
+from counterrank.io.adapters import is_adapter
 from counterrank.io.decoding import decode
 from counterrank.io.events import Events
 from counterrank.io.files import TooLargeError, expand
-from counterrank.io.lakehouse import is_iceberg
 from counterrank.io.options import (
     LogLike,
     OpenOptions,
@@ -71,11 +70,9 @@ __all__ = [
     "decode",
     "expand",
     "from_frame",
-    "from_obp",
     "from_table",
     "in_memory",
     "is_adapter",
-    "is_iceberg",
     "is_small",
     "is_stream",
     "load_toml",
@@ -87,8 +84,6 @@ __all__ = [
     "refuse_unread",
     "read_part",
     "read_table",
-    "read_vw_ccb",
-    "read_vw_slates",
     "resolve",
     "sample_rows",
     "scan_log",

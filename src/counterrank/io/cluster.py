@@ -1,5 +1,6 @@
 """A log on a cluster: the same passes, sent to where the rows are, and what a worker does with them."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -120,14 +121,21 @@ def _sum_of_part(
     files: FileSource, partial: Partial[Any], index: int, tables: Iterator[pa.Table]
 ) -> tuple[Any, int]:
     """Return the sum over a part of files, which the worker reads itself."""
-    return summed(files.read_part(files.parts[index]), partial)
+    part = files.parts[index]
+    if part.file.shown and not os.path.exists(part.file.path):
+        raise LogError(
+            f"this worker does not reach the temporary Parquet file made of {part.file.shown}",
+            remedy="set TMPDIR to a folder that all workers reach, or write the log as Parquet with "
+            "one row per ranking",
+        )
+    return summed(files.read_part(part), partial)
 
 
 def _part_name(files: FileSource, index: int) -> str:
     """Return the part and the file and row groups it is made of."""
     part = files.parts[index]
     groups = f", row groups {part.groups[0]} to {part.groups[-1]}" if part.groups else ""
-    return f"partition {index} ({part.file.path}{groups})"
+    return f"partition {index} ({part.file.title}{groups})"
 
 
 def survey_of(survey: Survey, index: int, tables: Iterator[pa.Table]) -> tuple[Survey | None, int]:
@@ -281,8 +289,8 @@ class FrameOnCluster(_ClusterSource):
         survey = Survey.of(resolve(self.head, options, in_memory=False), options, self.head)
         if survey.spec.layout == "long":
             raise LogError(
-                "this frame has one row a position, and a ranking may lie in two partitions; "
-                "collect positions into lists first (one row a ranking)"
+                "this frame has one row per position, and a ranking may lie in two partitions; "
+                "collect positions into lists first (one row per ranking)"
             )
         survey.absorb(self.head)
         # Numbered columns of plain ids are told by the schema; lengths of lists, names and candidates

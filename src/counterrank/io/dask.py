@@ -162,7 +162,7 @@ def _packed(work: Work) -> bytes:
     return dumps(work)
 
 
-# Once a worker, not once a partition: a pass may carry whole models along.
+# Once a worker, not once per partition: a pass may carry whole models along.
 @lru_cache(maxsize=4)
 def _unpacked(payload: bytes) -> Work:
     work: Work = require("cloudpickle", extra="dask").loads(payload)

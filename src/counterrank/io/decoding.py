@@ -1,7 +1,7 @@
 """A piece of Arrow data, whose spec is known, as a RankingLog.
 
 Candidates, their scores and the features of items become what policies are made of. Scores lie
-beside the candidates, one list a row, and become policies batch by batch, so that memory is that of
+beside the candidates, one list per row, and become policies batch by batch, so that memory is that of
 a batch however many requests there are.
 """
 
@@ -24,8 +24,8 @@ from counterrank.io.files import expand
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.messages import (
     MISSING_PROPENSITY,
-    MISSING_REWARD_ZERO,
     TIES_DROPPED,
+    missing_rewards,
     naming_rows,
     row_name,
 )
@@ -92,7 +92,7 @@ def without_ties(log: RankingLog) -> RankingLog | None:
 
 
 class _RankingRows:
-    """Rows of a table, one a ranking: how long each is, and what its fields hold.
+    """Rows of a table, one per ranking: how long each is, and what its fields hold.
 
     `raw` and `used` (n,) are the entries and the items of each ranking, None where all have K.
     """
@@ -151,16 +151,16 @@ class _RankingRows:
         spec = self.spec
         named = spec.rewards or {"": spec.fields["reward"]}
         found = {name: self._reward(field) for name, field in named.items()}
-        notes: list[str] = []
+        filled = cells = 0
         for values_ in found.values() if spec.missing_reward == "zero" else ():
             missing = np.isnan(values_)
-            if missing.any():
-                values_[missing] = 0.0
-                notes = [MISSING_REWARD_ZERO]
+            filled, cells = filled + int(missing.sum()), cells + missing.size
+            values_[missing] = 0.0
+        notes: list[str] = [missing_rewards(filled, cells)] if filled else []
         return found if spec.rewards else found[""], notes
 
     def _reward(self, field: Field) -> Floats:
-        """Return rewards (n, K), or (n,) of a column with one number a ranking."""
+        """Return rewards (n, K), or (n,) of a column with one number per ranking."""
         if field.form == "scalar" and self.spec.fields["action"].form != "scalar":
             return values.column_numbers(self.table, field.name, self.start).copy()
         return self._padded(self._matrix(field), 0.0)
@@ -215,7 +215,7 @@ class _RankingRows:
         return self._moved(found)
 
     def _check(self, lengths: Ints | None, name: str) -> None:
-        """Refuse lists that have neither an entry for each of the actions' nor one an item."""
+        """Refuse lists that have neither an entry for each of the actions' nor one per item."""
         if lengths is None and self.raw is None:
             return
         full = np.full(len(self.action), self.spec.K)
@@ -345,10 +345,9 @@ class Listed:
         values.refuse_huge(finite, f"'{field.name}'", self._place)
         return found
 
-    def _place(self, index: int) -> str:
-        ends = np.cumsum(self.counts)
-        row = int(np.searchsorted(ends, index, side="right"))
-        return f"{row_name(self.start + row)}, candidate {index - int(ends[row] - self.counts[row]) + 1}"
+    @property
+    def _place(self) -> values.Place:
+        return values.place_in_lists(self.counts, self.start, "candidate")
 
 
 def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
@@ -417,7 +416,7 @@ def _item_column(names: list[str], path: str) -> str:
 
 
 def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
-    """Return a feature's numbers, one a row of the file, and the names of its codes if it is a category."""
+    """Return a feature's numbers, one per row of the file, and the names of its codes if it is a category."""
     if not values.is_text(array.type):
         found = values.floats(array, name, _row_of(path))
         values.refuse_huge(found, f"'{name}'", _row_of(path))
@@ -447,5 +446,5 @@ def _refuse_twice(ids: Ints, path: str) -> None:
         one, two = sorted((int(order[again[0]]), int(order[again[0] + 1])))
         raise LogError(
             f"{path}: rows {one} and {two} are about the same item",
-            remedy="keep one row an item",
+            remedy="keep one row per item",
         )

@@ -135,7 +135,7 @@ class Events:
         return {**{name: name for name in self.names}, **more}
 
     def of_page(self, items: Iterable[str]) -> bool:
-        """Whether the join does not look at the item: one reward a ranking."""
+        """Whether the join does not look at the item: one reward per ranking."""
         return not {shown for shown, _ in self.keys} & set(items)
 
 
@@ -187,7 +187,8 @@ class Join:
         """Return SQL for a point in time in microseconds; text and numbers are understood too."""
         name = sql.name(column)
         found = self.opened.execute(f"SELECT typeof({name}) FROM {table} LIMIT 1").fetchall()
-        kind = found[0][0] if found else "TIMESTAMP"
+        # A column that is empty in every row has no type.
+        kind = found[0][0] if found and "NULL" not in found[0][0] else "TIMESTAMP"
         if kind != "VARCHAR" and not kind.startswith(("TIMESTAMP", "DATE", *_NUMBERS)):
             raise LogError(f"'{column}' holds {kind}, which is no time", remedy="write a timestamp")
         bad = self.opened.execute(

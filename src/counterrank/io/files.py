@@ -12,7 +12,6 @@ from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -77,7 +76,7 @@ class DataFile:
 
     `stamp` is size, time of change and identity when the file was found; `decimal` the sign in CSV
     numbers. `table` are the columns of the table it belongs to, where one says so: those that were
-    added after the file was written are null in it. `guesses_context`: every column x_... is context.
+    added after the file was written are null in it.
     """
 
     path: str
@@ -87,9 +86,12 @@ class DataFile:
     decimal: str = "."
     stamp: stores.Stamp | None = None
     table: pa.Schema | None = field(default=None, compare=False)
-    guesses_context: bool = False
     #: What messages call it, where that is not its path: the data it was made of.
     shown: str = ""
+    #: The temporary folder it lies in, if any, which lasts as long as its files.
+    room: Any = field(default=None, compare=False)
+    #: The Parquet file that was made of it, once it was read.
+    made: "list[DataFile]" = field(default_factory=list, compare=False, repr=False)
 
     @property
     def title(self) -> str:
@@ -105,7 +107,7 @@ class DataFile:
         """Raise if the file is no longer the one that was found: sums over two versions of it mean nothing."""
         if self.stamp is not None and stores.stamp(self.path) != self.stamp:
             raise LogError(
-                f"{self.path} was changed while it was being read",
+                f"{self.title} was changed while it was being read",
                 remedy="read a copy that nobody writes to",
             )
 
@@ -431,36 +433,11 @@ def byte_stream(file: DataFile, *, compression: str | None = None) -> Any:
 _BUFFER = 4 << 20
 
 
-def arrow_stream(file: DataFile, *, growth: float = 0.0) -> Any:
-    """Return a stream that Arrow's parsers accept; `growth` is bytes in memory per byte read, where all are kept."""
-    if file.compression is None:
-        _refuse(file, int(growth * file.size), limit() if growth else None)
-        return byte_stream(file)
-    # Counted before Arrow sees it: an error from a Python file below Arrow's threads leaves them
-    # waiting for ever when the process ends.
-    _refuse(file, int(growth * _unpacked(file)), limit() if growth else None)
-    return byte_stream(file, compression=file.compression)
-
-
-@lru_cache(maxsize=64)
-def _unpacked(file: DataFile) -> int:
-    """Return how many bytes a packed file unpacks to; more than it may raises."""
+def refuse_endless(file: DataFile) -> None:
+    """Raise for a packed file that unpacks to more than it may."""
     with Unpacked(file) as stream:
-        while stream.read(_COUNTED):
+        while stream.read(_BUFFER):
             pass
-        return stream.count
-
-
-#: Bytes unpacked at a time where they are only counted.
-_COUNTED = 4 << 20
-
-
-def unpacked_size(file: DataFile, most: int) -> int:
-    """Return how many bytes the file unpacks to, counting no further than `most`."""
-    if file.compression is None:
-        return min(file.size, most)
-    with Unpacked(file) as stream:
-        return len(stream.read(most))
 
 
 #: Environment variable with the bytes a log may take in memory; without it, what is free now.
@@ -516,7 +493,7 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     size = file.size
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(
-            f"{file.path} has {size} bytes but claims {numbers:,} values",
+            f"{file.title} has {size} bytes but claims {numbers:,} values",
             remedy="it is damaged or made to harm",
         )
     _refuse(file, taken, limit())
@@ -534,7 +511,7 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
 def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
     if allowed is not None and taken > allowed:
         raise TooLargeError(
-            f"{file.path} has {_size(file.size)} but takes {_size(taken)} or more "
+            f"{file.title} has {_size(file.size)} but takes {_size(taken)} or more "
             f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
             f"and patterns of files are), or allow more with {LIMIT}=BYTES"
         )

@@ -193,9 +193,7 @@ def _pair(text: str) -> tuple[str, str]:
     return role.strip(), column.strip()
 
 
-def _names(key: str, given: Any) -> tuple[str, ...] | None:
-    if given is None:
-        return None
+def _names(key: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, str):
         given = [part.strip() for part in given.split(",") if part.strip()]
     found = list(given) if isinstance(given, Iterable) else [given]
@@ -211,12 +209,12 @@ def _weights(key: str, given: Any) -> str | tuple[float, ...]:
         return tuple(float(value) for value in given)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{key} must be 'uniform', 'dcg' or one number a position; got {given!r}"
+            f"{key} must be 'uniform', 'dcg' or one number per position; got {given!r}"
         ) from None
 
 
-def _text(key: str, given: Any) -> str | None:
-    if given is None or isinstance(given, str):
+def _text(key: str, given: Any) -> str:
+    if isinstance(given, str):
         return given
     raise ConfigError(f"{key} must be a text, got {given!r}")
 
@@ -229,29 +227,27 @@ def _whole(key: str, given: Any) -> int:
     raise ConfigError(f"{key} must be a whole number, got {given!r}")
 
 
-def _lists(given: Any) -> dict[str, str]:
+def _lists(key: str, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"target_lists maps names of targets to files, {{'new': 'lists.csv'}}; got {given!r}"
+            f"{key} maps names of targets to files, {{'new': 'lists.csv'}}; got {given!r}"
         )
     return {str(name): os.fspath(path) for name, path in given.items()}
 
 
-def _rewards(given: Any) -> dict[str, str]:
-    if isinstance(given, str):
-        given = [part.strip() for part in given.split(",") if part.strip()]
-    pairs = given if isinstance(given, Mapping) else {name: name for name in given}
+def _rewards(key: str, given: Any) -> dict[str, str]:
+    pairs = given if isinstance(given, Mapping) else {name: name for name in _names(key, given)}
     if not all(isinstance(part, str) and part for pair in pairs.items() for part in pair):
         raise ConfigError(
-            f"rewards maps names to columns, {{'clicks': 'click'}}; got {dict(pairs)!r}"
+            f"{key} maps names to columns, {{'clicks': 'click'}}; got {dict(pairs)!r}"
         )
     return dict(pairs)
 
 
-def _events(given: Any) -> Events:
+def _events(key: str, given: Any) -> Events:
     if isinstance(given, Events):
         return given
-    raise ConfigError(f"events is counterrank.Events(path, on=..., rewards=...); got {given!r}")
+    raise ConfigError(f"{key} is counterrank.Events(path, on=..., rewards=...); got {given!r}")
 
 
 def _switch(key: str, given: Any) -> bool:
@@ -260,8 +256,8 @@ def _switch(key: str, given: Any) -> bool:
     raise ConfigError(f"{key} must be true or false, got {given!r}")
 
 
-def _policy(where: str, given: Any) -> PolicySpec | None:
-    if given is None or isinstance(given, PolicySpec):
+def _policy(where: str, given: Any) -> PolicySpec:
+    if isinstance(given, PolicySpec):
         return given
     if isinstance(given, Mapping):
         return policy_from_table(given, f"[{where}]")
@@ -283,14 +279,8 @@ def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
                 raise ConfigError(f"policy '{name}' is given twice")
         return dict(pairs)
     return {
-        str(name): spec
-        for name, one in given.items()
-        if (spec := _policy(f"{key}.{name}", one)) is not None
+        str(name): _policy(f"{key}.{name}", one) for name, one in given.items() if one is not None
     }
-
-
-def _unless_none(clean: Clean) -> Clean:
-    return lambda key, given: None if given is None else clean(key, given)
 
 
 def _option(clean: Clean, default: Any = None, *, factory: Callable[[], Any] | None = None) -> Any:
@@ -312,7 +302,7 @@ class ReadOptions:
     columns: Mapping[str, str | tuple[str, ...]] = _option(_mapping, factory=dict)
     context: tuple[str, ...] | None = _option(_names)
     segments: tuple[str, ...] | None = _option(_names)
-    keep: tuple[str, ...] = _option(lambda key, given: _names(key, given) or (), ())
+    keep: tuple[str, ...] = _option(_names, ())
     targets: tuple[str, ...] | None = _option(_names)
     propensity_kind: str | None = _option(_text)
     unit: str | None = _option(_text)
@@ -321,23 +311,23 @@ class ReadOptions:
     position_weights: str | tuple[float, ...] = _option(_weights, "uniform")
     missing_reward: str = _option(_text, "error")
     require_propensity: bool = _option(_switch, True)
-    encode_actions: bool | None = _option(_unless_none(_switch))
+    encode_actions: bool | None = _option(_switch)
     dists: bool = _option(_switch, True)
     decimal: str = _option(_text, ".")
     renumber: bool = _option(_switch, False)
     drop_ties: bool = _option(_switch, False)
     logger: PolicySpec | None = _option(_policy)
     policies: Mapping[str, PolicySpec] = _option(_policies, factory=dict)
-    items: str | None = _option(_unless_none(lambda _, given: os.fspath(given)))
-    where: Where | None = _option(_unless_none(lambda _, given: Where.of(given)))
-    version: int | None = _option(_unless_none(_whole))
-    target_lists: Mapping[str, str] = _option(lambda _, given: _lists(given or {}), factory=dict)
-    rewards: Mapping[str, str] = _option(lambda _, given: _rewards(given or {}), factory=dict)
-    events: Events | None = _option(_unless_none(lambda _, given: _events(given)))
+    items: str | None = _option(lambda _, given: os.fspath(given))
+    where: Where | None = _option(lambda _, given: Where.of(given))
+    version: int | None = _option(_whole)
+    target_lists: Mapping[str, str] = _option(_lists, factory=dict)
+    rewards: Mapping[str, str] = _option(_rewards, factory=dict)
+    events: Events | None = _option(_events)
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Return options from keyword arguments, command-line texts or a TOML table."""
+        """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
         known = {item.name: item.metadata["clean"] for item in fields(cls)}
         for key in given:
             if key not in known:
@@ -345,15 +335,20 @@ class ReadOptions:
                     f"there is no option '{key}'{suggestion(key, known)}; options are "
                     f"{', '.join(known)}"
                 )
-        values: dict[str, Any] = {key: known[key](key, value) for key, value in given.items()}
+        values: dict[str, Any] = {
+            key: known[key](key, value) for key, value in given.items() if value is not None
+        }
         return cls(**values)._checked()
 
     def column(self, role: str) -> str | tuple[str, ...]:
         """Return what the data calls a role or target."""
-        named = {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
         if role == "reward" and self.rewards:
             return next(iter(self.rewards.values()))
-        return named or self.columns.get(role, role)
+        return self._single(role) or self.columns.get(role, role)
+
+    def _single(self, role: str) -> str | None:
+        """Return the column of a role that has an option of its own."""
+        return {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
 
     def over(self, columns: Mapping[str, str], context: Iterable[str], kind: str) -> Self:
         """Return these options over what a format implies."""
@@ -366,9 +361,13 @@ class ReadOptions:
 
     def is_named(self, role: str) -> bool:
         """Whether the user pointed at a column for this role, so that its absence is an error."""
-        return role in self.columns or bool(
-            {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
-        )
+        return role in self.columns or bool(self._single(role))
+
+    def carrying(self, names: Iterable[str]) -> Self:
+        """Return options that read further columns, with one value per ranking."""
+        if self.segments is None:
+            return replace(self, keep=tuple(dict.fromkeys([*self.keep, *names])))
+        return replace(self, segments=tuple(dict.fromkeys([*self.segments, *names])))
 
     def _checked(self) -> Self:
         if self.propensity_kind is not None and self.propensity_kind not in MEANING:
@@ -382,20 +381,14 @@ class ReadOptions:
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
         self._refuse_unknown_parts()
-        found = self._with_query() if self.target_lists else self
+        # By its query a ranking finds its list.
+        found = self.carrying([str(self.column("query"))]) if self.target_lists else self
         if self.events is None:
             return found
         # Each event is a reward; others may stand in the log.
         named = {name: name for name in self.events.names}
         events = self.events.seen_at(None)
         return replace(found, rewards={**named, **self.rewards}, events=events)
-
-    def _with_query(self) -> Self:
-        """Return options that carry the column by which a ranking finds its list."""
-        query = str(self.column("query"))
-        if self.segments is None:
-            return replace(self, keep=tuple(dict.fromkeys([*self.keep, query])))
-        return replace(self, segments=tuple(dict.fromkeys([*self.segments, query])))
 
     def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))

@@ -32,7 +32,7 @@ def check_outputs(
             (_refuse_address if away else _refuse_input)(option, given, real, source)
         if real in seen:
             raise OutputError(
-                f"{seen[real]} and {option} would both write {given}; give each a file of its own"
+                f"{seen[real]} and {option} would both write {given}; give each per file of its own"
             )
         seen[real] = option
         if away:

@@ -1,340 +1,209 @@
-"""Tables of any format and order, made into temporary Parquet with one row a ranking.
+"""Rows that are positions made into one row per ranking, and rewards made of events.
 
-What is one row a ranking already is written down as it is read. Rows that are positions are sorted
-by DuckDB, out of core, and cut into lists here; a table whose rankings stand together keeps its
-order, any other has the order of the rankings' ids.
+Both are done by DuckDB, out of core, on Parquet files. Rows that are positions are sorted there and cut
+into lists here; a table whose rankings stand together keeps its order, any other has the order of the
+rankings' ids.
 """
 
 import glob
 import os
-import shutil
-import tempfile
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from counterrank import stores
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.events import JoinedEvents
-from counterrank.errors import CounterrankError, LogError
+from counterrank.errors import LogError
 from counterrank.io import sql, tables, values
 from counterrank.io.events import Events, Join, Shares
-from counterrank.io.files import HARMLESS, DataFile, expand, unpacked_size
+from counterrank.io.files import DataFile, expand
 from counterrank.io.spec import Field, LogSpec
+from counterrank.io.tables import Room, written
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
 #: How many events were joined to a row.
 COUNT = " n"
-#: Rankings of a row group.
-GROUP = 65_536
+#: The time of a shown item, where rows were positions; keys are " k0", " k1" and so on.
+TIME = " t"
 
-#: Takes a piece that was written down.
-Note = Callable[[pa.Table], None]
 #: Where row i of a piece comes from, in words.
 PlaceOf = Callable[[int], str]
-
-
-class Room:
-    """A temporary folder that goes with the last who uses it."""
-
-    def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="counterrank-")
-        self.close = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # On a worker nobody may remove it.
-        return type(None), ()
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Writes pieces to Parquet; where their types change, a new file begins."""
-
-    room: Room
-    note: Note
-    files: list[DataFile] = field(default_factory=list)
-    _open: Any = None
-    _shown: str = ""
-
-    def write(self, piece: pa.Table, shown: str) -> None:
-        """Append a piece of the data that messages call `shown`."""
-        if self._open is None or shown != self._shown or piece.schema != self._open.schema:
-            self.finish()
-            path = str(Path(self.room.path) / f"{len(self.files):05}.parquet")
-            text = [item.name for item in piece.schema if values.is_text(item.type)]
-            self._open = pq.ParquetWriter(
-                path, piece.schema, compression="lz4", use_dictionary=text, write_statistics=False
-            )
-            self._shown = shown
-            self.files.append(DataFile(path, "parquet", shown=shown))
-        self._open.write_table(piece, row_group_size=GROUP)
-        self.note(piece)
-
-    def finish(self) -> None:
-        """Close the file that is being written."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-            self.files[-1] = replace(self.files[-1], stamp=stores.stamp(self.files[-1].path))
-
-
-def written(pieces: Iterator[tuple[pa.Table, str]], note: Note) -> tuple[Room, list[DataFile]]:
-    """Return a folder and the Parquet files in it that hold all pieces, in their order."""
-    room = Room()
-    writer = _Writer(room, note)
-    try:
-        for piece, shown in pieces:
-            if piece.num_rows:
-                writer.write(piece, shown)
-            del piece
-        writer.finish()
-        return room, writer.files
-    except BaseException:
-        writer.finish()
-        room.close()
-        raise
-
-
-def as_they_are(
-    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None
-) -> Iterator[tuple[pa.Table, str]]:
-    """Yield the pieces of files with one row a ranking, and the file of each."""
-    for file in files:
-        for piece in tables.batches(file, _physical(spec, events), types=_csv_types(spec)):
-            yield piece, file.path
-
-
-def _csv_types(spec: LogSpec) -> dict[str, pa.DataType]:
-    """Return the types of CSV columns, so that later blocks are read like the first."""
-    numbers = [*spec.fields.items(), *spec.targets.items(), *spec.dists.items()]
-    numbers += [("reward", item) for item in spec.rewards.values()]
-    types = {
-        name: pa.float64()
-        for role, item in numbers
-        for name in item.columns
-        if role != "action" and not item.has_lists
-    }
-    if spec.fields["action"].form == "text":
-        types |= {name: pa.string() for name in spec.fields["action"].columns}
-    return types
-
-
 #: Takes what became of the events, once all is joined.
 Report = Callable[[JoinedEvents], None]
+#: Reads all pieces from the first on, each with what messages call its data.
+Read = Callable[[], Iterator[tuple[pa.Table, str]]]
+
+
+def columns_to_read(
+    spec: LogSpec, events: Events | None, more: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the columns of a log that stand in its files, with those that events are joined by."""
+    names = list(spec.columns)
+    if events is not None:
+        names = [name for name in names if name not in events.names]
+        names += _joined_by(spec, events).values()
+    return tuple(dict.fromkeys([*names, *more]))
+
+
+def _joined_by(spec: LogSpec, events: Events) -> dict[str, str]:
+    """Return the columns of the log that keys and the time mean: a role, or a column."""
+    roles = {"ranking": spec.ranking, "unit": spec.unit, "action": spec.fields["action"].name}
+    found = {f" k{i}": roles.get(shown) or shown for i, (shown, _) in enumerate(events.keys)}
+    return found | ({TIME: events.shown} if events.shown else {})
+
+
+def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
+    """Return the rankings of a table of one row per position as lists, one row each."""
+    tables.refuse_missing(columns_to_read(spec, events), table.column_names)
+    (made,) = rankings_of(written([(_plain(table), "")]), spec, events, whole=True)
+    return made
 
 
 def rankings_of(
-    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, report: Report = print
+    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, *, whole: bool = False
 ) -> Iterator[pa.Table]:
-    """Yield whole rankings as lists from files of one row a position, in any order."""
-    paths = [file.path for file in files]
-    one = len(paths) == 1
+    """Yield whole rankings as lists from files of one row per position, in any order.
+
+    Keys and times by which events are joined are lists of their own.
+    """
+    columns = columns_to_read(spec, events)
+    lower = [column.lower() for column in columns]
+    for column in columns:
+        if lower.count(column.lower()) > 1:
+            raise LogError(f"there are two columns called '{column}' but for the case of letters")
+    local = [_local(file, columns) for file in files]
 
     def place(file: int, row: int) -> str:
-        return f"row {row}" if one else f"{paths[file]}: row {row}"
+        return f"row {row}" if len(files) == 1 else f"{local[file].title}: row {row}"
 
-    with _connected(files, _physical(spec, events), events, _csv_types(spec)) as opened:
-        yield from _cut(opened, spec, place, _attached(opened, spec, events, report))
-
-
-def rankings_in(
-    table: pa.Table, spec: LogSpec, events: Events | None = None, report: Report = print
-) -> pa.Table:
-    """Return the rankings of a table of one row a position as lists, one row each."""
-    columns = _physical(spec, events)
-    tables.refuse_missing(columns, table.column_names)
-    number = pa.array(np.arange(table.num_rows, dtype=np.int64))
-    source = _plain(table.select(columns))
-    source = source.append_column(FILE, pa.repeat(pa.scalar(0, pa.int32()), table.num_rows))
-    with _connected(source.append_column(ROW, number), columns, events) as opened:
-        joined = _attached(opened, spec, events, report)
-        (made,) = _cut(opened, spec, lambda _, row: f"row {row}", joined, whole=True)
-        return made
+    with _connected(local) as opened:
+        parts = [_native(file, number, columns) for number, file in enumerate(local)]
+        opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
+        beside = {} if events is None else _joined_by(spec, events)
+        yield from _cut(opened, spec, place, beside, whole=whole)
 
 
-def _physical(spec: LogSpec, events: Events | None) -> list[str]:
-    """Return the columns to read: those of the log, and those that events are joined by."""
-    if events is None:
-        return list(spec.columns)
-    names = [name for name in spec.columns if name not in events.names]
-    keys = [_column_of(spec, shown) for shown, _ in events.keys]
-    return list(dict.fromkeys([*names, *keys, *([events.shown] if events.shown else [])]))
+def _local(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
+    """Return a Parquet file that DuckDB reads as we would: of this machine, its columns told apart by name.
+
+    Patterns in a name it would take for such, and letters are the same in both cases.
+    """
+    file = tables.parquet(file)
+    names = tables.schema(file).names
+    twins = len({name.lower() for name in names}) < len(names)
+    if not (twins or stores.is_url(file.path) or glob.has_magic(file.path)):
+        return file
+    made = written((piece, file.title) for piece in tables.batches(file, columns))
+    if not made:
+        raise LogError(f"{file.title} is empty: it has columns but no rows")
+    return made[0]
 
 
-def columns_to_read(spec: LogSpec, events: Events | None, more: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a log that stand in its files, with the keys of a join."""
-    return tuple(dict.fromkeys([*_physical(spec, events), *more]))
+@contextmanager
+def _connected(files: Sequence[DataFile]) -> Iterator[Any]:
+    """Open a connection that reads files; what DuckDB raises becomes one message."""
+    import duckdb
+
+    room = Room()
+    try:
+        paths = [os.path.abspath(file.path) for file in files]
+        with sql.connection(paths, folder=room.path) as opened:
+            yield opened
+    except duckdb.Error as problem:
+        raise LogError(f"the rows cannot be put together: {sql.reason(problem)}") from None
+    finally:
+        room.close()
 
 
-def _column_of(spec: LogSpec, key: str) -> str:
-    """Return the column that a key of a join means: a role, or a column."""
-    roles = {"ranking": spec.ranking, "unit": spec.unit, "action": spec.fields["action"].name}
-    return roles.get(key) or key
-
-
-@dataclass(frozen=True, slots=True)
-class _Attached:
-    """Rewards of events that were joined to rows, under the name of a view with both."""
-
-    source: str
-    joined: JoinedEvents
-    shares: Shares
-    report: Report
-
-    def finish(self) -> None:
-        """Hand over what became of the events."""
-        found = (*self.joined.findings, self.shares.finding())
-        self.report(replace(self.joined, findings=found))
-
-
-def _attached(
-    opened: Any, spec: LogSpec, events: Events | None, report: Report
-) -> _Attached | None:
-    """Join events to the rows of the view `log`, one row a position."""
-    if events is None:
-        return None
-    ranking = sql.name(spec.ranking or "")
-    keys = [_column_of(spec, shown) for shown, _ in events.keys]
-    items = (*spec.fields["action"].columns, spec.position)
-    row = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
-    join = Join(opened, events, events_table(opened, events))
-    schema = sql.table(opened, "SELECT * FROM log LIMIT 0").schema
-    join.refuse_types(
-        {name: schema.field(key).type for (name, _), key in zip(events.keys, keys, strict=True)}
+def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:
+    """Return a query of some columns of a Parquet file, or of all, with the place of each row."""
+    stored = tables.schema(file).names
+    said = {key: value for key, value in file.partitions if key not in stored}
+    later = () if file.table is None else file.table.names
+    chosen = []
+    for name in dict.fromkeys([*stored, *said]) if columns is None else columns:
+        if name not in stored and name not in said and name not in later:
+            raise LogError(
+                f"{file.title} has no column '{name}', which other files of this log have",
+                remedy="write it there too, with nulls where it is not known, or leave that file out",
+            )
+        chosen.append(
+            f"{sql.name(name) if name in stored else _scalar(said.get(name))} AS {sql.name(name)}"
+        )
+    return (
+        f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, file_row_number AS "
+        f"{sql.name(ROW)} FROM read_parquet({sql.literal(os.path.abspath(file.path))}, "
+        "file_row_number = true)"
     )
-    of_page = events.of_page([*spec.fields["action"].columns, spec.position or "", "action"])
-    parts = [f"{sql.name(key)} AS k{i}" for i, key in enumerate(keys)]
-    moment = join.moment("log", events.shown) if events.shown else ""
-    chosen = [f'{row} AS " id"', *parts, *([f'{moment} AS " t"'] if moment else [])]
-    # A candidate that was not shown is none that an event could be about.
-    seen = sql.name(spec.position or "")
-    rows = f"FROM log WHERE TRY_CAST({seen} AS DOUBLE) >= 0"
-    shown, on = f"SELECT {', '.join(chosen)} {rows}", f'{row} = r." id"'
-    if of_page:
-        first = [f"any_value({sql.name(key)}) AS k{i}" for i, key in enumerate(keys)]
-        chosen = [f'{ranking} AS " id"', *first, *([f'min({moment}) AS " t"'] if moment else [])]
-        shown = f"SELECT {', '.join(chosen)} {rows} GROUP BY {ranking}"
-        on = f'{ranking} = r." id"'
-    pages = [i for i, key in enumerate(keys) if key not in items]
-    joined = join.run(shown, timed=bool(moment), pages=pages)
-    names = ", ".join(f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names))
-    opened.execute(
-        f'CREATE TEMP VIEW "log and events" AS SELECT log.*, {names}, coalesce(r." n", 0) AS "{COUNT}" '
-        f"FROM log LEFT JOIN rewards r ON {on}"
-    )
-    return _Attached('"log and events"', joined, Shares(_grouped(spec), events.shown), report)
 
 
-def _grouped(spec: LogSpec) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*spec.context, *spec.segments]))
+def _scalar(value: pa.Scalar | None) -> str:
+    found = None if value is None else value.as_py()
+    return "NULL" if found is None else str(found) if isinstance(found, int) else sql.literal(found)
 
 
-def events_table(opened: Any, events: Events) -> dict[str, pa.DataType]:
+def _events_table(opened: Any, events: Events, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
     """Make a table `events` of all events, numbered, and return its columns."""
-    if isinstance(events.path, str):
-        files = expand(events.path)
-        _refuse_lacking(files, events)
-        found = [_events_of(opened, file, i) for i, file in enumerate(files)]
-        opened.execute(f'CREATE TEMP VIEW "events rows" AS {" UNION ALL BY NAME ".join(found)}')
-        answer = opened.execute('SELECT * FROM "events rows" LIMIT 0')
-        columns = [one[0] for one in answer.description if one[0] not in (FILE, ROW)]
-        number, source = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"', '"events rows"'
+    if files:
+        parts = [_native(file, number) for number, file in enumerate(files)]
+        opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
+        number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
     else:
         from counterrank.io.reading import as_table
 
-        table = _plain(as_table(events.path))
-        columns, number, source = table.column_names, "row_number() OVER ()", "given"
-        opened.register("given", table)
+        opened.register("given", _plain(as_table(events.path)))
+        number = "row_number() OVER ()"
+    answer = opened.execute("SELECT * FROM given LIMIT 0")
+    columns = [one[0] for one in answer.description if one[0] not in (FILE, ROW)]
     chosen = ", ".join(map(sql.name, columns))
-    opened.execute(
-        f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM {source}'
-    )
+    opened.execute(f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM given')
     schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
     return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
     """Raise when a file lacks a column that is used and others have: its events would count as none."""
-    known = [
-        {item.name for item in tables.schema(file)} | {*dict(file.partitions)} for file in files
-    ]
+    known = [{*tables.schema(file).names, *dict(file.partitions)} for file in files]
     for name in sorted(events.used & set().union(*known)):
         for file, names in zip(files, known, strict=True):
             if name not in names:
                 raise LogError(
-                    f"{file.path} has no column '{name}', which other files of the events have",
+                    f"{file.title} has no column '{name}', which other files of the events have",
                     remedy="write it there too, with nulls where it is not known",
                 )
 
 
-def _events_of(opened: Any, file: DataFile, number: int) -> str:
-    """Return a query of a file of events, all of its columns; the types are those of the whole file."""
-    where = f'{number}::INTEGER AS "{FILE}", row_number() OVER () AS "{ROW}"'
-    said = "".join(f", {_scalar(value)} AS {sql.name(key)}" for key, value in file.partitions)
-    reader = _reader(file) if _is_local(file) else ""
-    if reader:
-        return f"SELECT *, {where}{said} FROM {reader}"
-    stored = sql.name(f"events {number}")
-    with _stream(tables.batches(file)) as stream:
-        opened.register("reader", stream)
-        opened.execute(f"CREATE TEMP TABLE {stored} AS FROM reader")
-        opened.unregister("reader")
-    return f"SELECT *, {where} FROM {stored}"
-
-
-def _reader(file: DataFile) -> str:
-    """Return DuckDB's own reader of a file, where it has one."""
-    path = sql.literal(os.path.abspath(file.path))
-    if file.format == "parquet":
-        return f"read_parquet({path})"
-    # Refuses what unpacks without end.
-    unpacked_size(file, HARMLESS)
-    if file.format == "csv":
-        between, point = sql.literal(tables.delimiter(file)), sql.literal(file.decimal)
-        return (
-            f"read_csv({path}, delim = {between}, header = true, sample_size = -1, "
-            f"decimal_separator = {point})"
-        )
-    if file.format == "jsonl":
-        return (
-            f"read_json({path}, format = 'newline_delimited', sample_size = -1, "
-            "maximum_object_size = 4194304)"
-        )
-    return ""
-
-
-#: Takes a call to read all pieces again, from the first.
-Read = Callable[[], Iterator[tuple[pa.Table, str]]]
-
-
 def with_events(
-    read: Read, spec: LogSpec, events: Events, report: Report
+    read: Read, spec: LogSpec, events: Events, report: Report, position: str | None = None
 ) -> Iterator[tuple[pa.Table, str]]:
-    """Yield pieces of one row a ranking with the rewards that events give them."""
-    item = {*spec.fields["action"].columns, spec.fields["action"].name, "action"}
+    """Yield pieces of one row per ranking with the rewards that events give them.
+
+    `position` is the column of positions, where rows were those.
+    """
+    item = {*spec.fields["action"].columns, spec.fields["action"].name, "action", position}
     pages = [i for i, (shown, _) in enumerate(events.keys) if shown not in item]
     of_page = len(pages) == len(events.keys)
-    with _connected((), (), events) as opened:
-        join = Join(opened, events, events_table(opened, events))
-        whole = [own for shown, own in events.keys if shown in item and own in join.columns]
-        as_number = bool(whole) and not values.is_text(join.columns[whole[0]])
-        with _stream(_flat(read(), spec, events, item, as_number)) as reader:
-            types = dict(zip(reader.schema.names, reader.schema.types, strict=True))
-            join.refuse_types({shown: types[f"k{i}"] for i, (shown, _) in enumerate(events.keys)})
-            opened.register("reader", reader)
-            opened.execute("CREATE TEMP TABLE log AS FROM reader")
-            opened.unregister("reader")
+    given = expand(events.path) if isinstance(events.path, str) else []
+    files = [_local(file) for file in given]
+    _refuse_lacking(files, events)
+    shown_rows = written((piece, "") for piece in _flat(read(), spec, events, item, of_page))
+    with _connected([*files, *shown_rows]) as opened:
+        join = Join(opened, events, _events_table(opened, events, files))
+        paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in shown_rows)
+        keys = ", ".join(_keys(join, tables.schema(shown_rows[0]), item))
+        opened.execute(
+            f"CREATE TEMP TABLE log AS SELECT * REPLACE ({keys}) FROM "
+            f"read_parquet([{paths}], union_by_name = true)"
+        )
         timed = events.shown is not None
-        moment = f', {join.moment("log", " t")} AS " t"' if timed else ""
+        moment = f', {join.moment("log", TIME)} AS " t"' if timed else ""
         keys = ", ".join(f"k{i}" for i in range(len(events.keys)))
         joined = join.run(f'SELECT " id", {keys}{moment} FROM log', timed=timed, pages=pages)
         names = ", ".join(
@@ -344,30 +213,39 @@ def with_events(
             f'SELECT coalesce(r." n", 0) AS "{COUNT}", {names} FROM log l LEFT JOIN rewards r '
             'ON l." id" = r." id" ORDER BY l." id"'
         )
-        attached = _Attached("", joined, Shares(_grouped(spec), events.shown), report)
-        flat = _Taking(sql.batches(opened, query))
+        groups = tuple(dict.fromkeys([*spec.context, *spec.segments]))
+        shares, rewards = Shares(groups, events.shown), _Taking(sql.batches(opened, query))
         for piece, shown in read():
             counts = np.ones(piece.num_rows, dtype=np.int64)
             if not of_page:
                 counts = values.entry_counts(_item_lists(piece, spec))
-            found = flat.take(int(counts.sum()))
-            _count_shares(attached, piece, found[COUNT], counts)
+            found = rewards.take(int(counts.sum()))
+            if events.shown is not None and events.shown not in piece.column_names:
+                piece = piece.append_column(events.shown, pc.list_element(piece[TIME], 0))
+            total, ends = np.append(0, np.cumsum(found[COUNT].to_numpy())), np.cumsum(counts)
+            shares.note(piece, pa.array(total[ends] > total[ends - counts]))
             for name in events.names:
                 column = found[name].combine_chunks()
                 if not of_page:
                     column = _listed(found[name], np.arange(len(column)), counts)
                 piece = piece.append_column(name, column)
             yield piece, shown
-        attached.finish()
+        report(replace(joined, findings=(*joined.findings, shares.finding())))
 
 
-def _count_shares(
-    attached: _Attached, piece: pa.Table, number: pa.ChunkedArray, counts: Ints
-) -> None:
-    """Note which rankings of a piece have any event."""
-    total = np.concatenate([[0], np.cumsum(number.to_numpy())])
-    ends = np.cumsum(counts)
-    attached.shares.note(piece, pa.array(total[ends] > total[ends - counts]))
+def _keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
+    """Yield the keys of what was shown in SQL; raise where their types are not those of the events."""
+    types = {}
+    for i, (shown, own) in enumerate(join.events.keys):
+        types[shown] = schema.field(f"k{i}").type
+        there = join.columns.get(own)
+        # Items in a list that is written as text may be numbers.
+        if shown in item and values.is_text(types[shown]) and there and not values.is_text(there):
+            types[shown] = pa.int64()
+            yield f"CAST(k{i} AS BIGINT) AS k{i}"
+        else:
+            yield f"k{i} AS k{i}"
+    join.refuse_types(types)
 
 
 class _Taking:
@@ -403,188 +281,35 @@ def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
 
 
 def _flat(
-    pieces: Iterator[tuple[pa.Table, str]], spec: LogSpec, events: Events, item: set[str], number: bool
+    pieces: Iterator[tuple[pa.Table, str]], spec: LogSpec, events: Events, item: set[Any], of_page: bool
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """Yield the keys of what was shown, one row an item, or one row a ranking where no key is the item."""
-    start, by_item = 0, any(shown in item for shown, _ in events.keys)
+    """Yield the keys of what was shown, one row per item, or one row per ranking where no key is the item."""
+    start = 0
     for piece, _ in pieces:
-        lists = _item_lists(piece, spec) if by_item else None
+        lists = None if of_page else _item_lists(piece, spec)
         counts = np.ones(piece.num_rows, dtype=np.int64)
         if lists is not None:
             counts = values.entry_counts(lists)
         row, place = values.places(counts)
         columns = {" id": pa.array(((start + row) << 20) + place)}
-        for i, (shown, _) in enumerate(events.keys):
-            if shown in item and lists is not None:
-                entries = lists.flatten()
-                text = number and values.is_text(entries.type)
-                columns[f"k{i}"] = entries.cast(pa.int64()) if text else entries
+        for own, name in _joined_by(spec, events).items():
+            if own in piece.column_names:  # Rows were positions.
+                listed = values.one_chunk(piece[own])
+                column = pc.list_element(listed, 0) if of_page else listed.flatten()
+            elif name in item and lists is not None:
+                column = lists.flatten()
             else:
-                columns[f"k{i}"] = _column(piece, _column_of(spec, shown)).take(pa.array(row))
-        if events.shown is not None:
-            columns[" t"] = _column(piece, events.shown).take(pa.array(row))
+                tables.refuse_missing([name], piece.column_names)
+                column = values.plain(values.one_chunk(piece[name])).take(pa.array(row))
+            columns[own if own == TIME else own.strip()] = column
         start += piece.num_rows
         yield _plain(pa.table(columns))
 
 
-def _column(piece: pa.Table, name: str) -> pa.Array:
-    tables.refuse_missing([name], piece.column_names)
-    return values.plain(values.one_chunk(piece[name]))
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Return a table without types that DuckDB does not know."""
-    for j, item in enumerate(table.schema):
-        if pa.types.is_float16(item.type):
-            table = table.set_column(j, item.name, table.column(j).cast(pa.float32()))
-        elif pa.types.is_null(item.type):
-            table = table.set_column(j, item.name, table.column(j).cast(pa.float64()))
-    return table
-
-
-@contextmanager
-def _connected(
-    source: Sequence[DataFile] | pa.Table, columns: Sequence[str], events: Events | None = None,
-    types: tables.Types = None,
-) -> Iterator[Any]:  # fmt: skip
-    """Open a connection with a view `log` of the rows; what DuckDB raises becomes one message."""
-    import duckdb
-
-    room = Room()
-    files = [] if isinstance(source, pa.Table) else list(source)
-    beside = expand(events.path) if events is not None and isinstance(events.path, str) else []
-    native = [os.path.abspath(f.path) for f in (*files, *beside) if _is_local(f)]
-    try:
-        with sql.connection(native, folder=room.path) as opened:
-            if isinstance(source, pa.Table):
-                opened.register("log", source)
-            elif files:
-                view(opened, "log", files, columns, types)
-            yield opened
-    except duckdb.Error as problem:
-        raise LogError(f"the rows cannot be put together: {sql.reason(problem)}") from None
-    finally:
-        room.close()
-
-
-def _is_local(file: DataFile) -> bool:
-    """Whether DuckDB can reach a file; patterns in a name it would take for such."""
-    return not stores.is_url(file.path) and not glob.has_magic(file.path)
-
-
-def _is_native(file: DataFile) -> bool:
-    """Whether DuckDB reads a file by itself, as we would."""
-    return file.format == "parquet" and _is_local(file)
-
-
-def view(
-    opened: Any, name: str, files: Sequence[DataFile], columns: Sequence[str],
-    types: tables.Types = None,
-) -> None:  # fmt: skip
-    """Make a view of some columns of files, with the place of each row.
-
-    What DuckDB does not read by itself it gets from our own reader, and keeps in its folder. `types` are
-    those of columns that hold numbers.
-    """
-    lower = [column.lower() for column in columns]
-    for column in columns:
-        if lower.count(column.lower()) > 1:
-            raise LogError(f"there are two columns called '{column}' but for the case of letters")
-    parts = []
-    for number, file in enumerate(files):
-        if _is_native(file) and not _has_twins(file):
-            parts.append(_native(file, number, columns))
-        else:
-            stored = sql.name(f"{name} {number}")
-            with _stream(_numbered(file, number, columns, types)) as reader:
-                opened.register("reader", reader)
-                opened.execute(f"CREATE TEMP TABLE {stored} AS FROM reader")
-                opened.unregister("reader")
-            parts.append(f"SELECT * FROM {stored}")
-    opened.execute(f"CREATE TEMP VIEW {sql.name(name)} AS {' UNION ALL '.join(parts)}")
-
-
-def _has_twins(file: DataFile) -> bool:
-    """Whether a file has columns that differ by the case of letters alone."""
-    names = tables.metadata(file).schema.to_arrow_schema().names
-    return len({name.lower() for name in names}) < len(names)
-
-
-def _native(file: DataFile, number: int, columns: Sequence[str]) -> str:
-    stored = set(tables.metadata(file).schema.to_arrow_schema().names)
-    said = dict(file.partitions)
-    tables.refuse_absent(file, [name for name in columns if name not in said])
-    chosen = [
-        f"{_scalar(said[name]) if name in said and name not in stored else sql.name(name)}"
-        f" AS {sql.name(name)}"
-        if name in stored or name in said
-        else f"NULL AS {sql.name(name)}"
-        for name in columns
-    ]
-    path = sql.literal(os.path.abspath(file.path))
-    return (
-        f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, "
-        f"file_row_number AS {sql.name(ROW)} FROM read_parquet({path}, file_row_number = true)"
-    )
-
-
-def _scalar(value: pa.Scalar) -> str:
-    found = value.as_py()
-    return "NULL" if found is None else str(found) if isinstance(found, int) else sql.literal(found)
-
-
-@contextmanager
-def _stream(pieces: Iterator[pa.Table]) -> Iterator[Any]:
-    """Give pieces to DuckDB as a stream; what goes wrong with them in between comes out as it was."""
-    problems: list[CounterrankError] = []
-    first = next(pieces)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        try:
-            yield from first.to_batches()
-            for piece in pieces:
-                yield from piece.cast(first.schema).to_batches()
-        except CounterrankError as problem:
-            problems.append(problem)
-            raise
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as problem:
-            problems.append(LogError(f"later rows hold other types than the first: {problem}"))
-            raise
-
-    try:
-        yield pa.RecordBatchReader.from_batches(first.schema, batches())
-    except Exception:
-        if problems:
-            raise problems[0] from None
-        raise
-
-
-def _numbered(
-    file: DataFile, number: int, columns: Sequence[str], types: tables.Types = None
-) -> Iterator[pa.Table]:
-    row = 0
-    for piece in tables.batches(file, columns, types=types):
-        place = pa.array(np.arange(row, row + piece.num_rows, dtype=np.int64))
-        row += piece.num_rows
-        source = pa.repeat(pa.scalar(number, pa.int32()), piece.num_rows)
-        yield _plain(_cast(piece, types)).append_column(FILE, source).append_column(ROW, place)
-    if not row:
-        raise LogError(f"{file.path} is empty: it has columns but no rows")
-
-
-def _cast(piece: pa.Table, types: tables.Types) -> pa.Table:
-    """Return a piece whose whole numbers are fractions where later pieces may have some."""
-    for j, item in enumerate(piece.schema):
-        if pa.types.is_integer(item.type) and item.name in (types or {}):
-            piece = piece.set_column(j, item.name, piece.column(j).cast(pa.float64()))
-    return piece
-
-
 def _cut(
-    opened: Any, spec: LogSpec, place: Callable[[int, int], str], joined: _Attached | None = None,
-    *, whole: bool = False,
+    opened: Any, spec: LogSpec, place: Callable[[int, int], str], beside: dict[str, str], *, whole: bool
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """Yield the rankings of the view `log` as lists."""
+    """Yield the rankings of the view `log` as lists; `beside` are further columns and their names there."""
     ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
     number = f"TRY_CAST({position} AS DOUBLE)"
     # Candidates that were not shown have no position, or a negative one.
@@ -603,12 +328,10 @@ def _cut(
             f"{place(*at)}: '{spec.ranking}' is missing",
             remedy="every row needs the id of its ranking",
         )
-    query = f"SELECT * FROM {joined.source if joined else 'log'}"
+    query = "SELECT * FROM log"
     if runs > distinct:
         query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
-    elif joined:
-        query += f' ORDER BY "{FILE}", "{ROW}"'
-    lists = _Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1))
+    lists = _Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), beside)
     reader = sql.batches(opened, query)
     if whole:
         pieces = iter([pa.Table.from_batches(reader, reader.schema)])
@@ -620,14 +343,15 @@ def _cut(
         def where(row: int, files: Any = files, rows: Any = rows) -> str:
             return place(files[row].as_py(), rows[row].as_py())
 
-        made = lists.of(piece, where)
-        if joined is not None:
-            ids = values.plain(values.one_chunk(piece[spec.ranking]))
-            _count_shares(joined, made, piece[COUNT], np.diff(np.append(_starts(ids), len(ids))))
-        yield made
-        del piece, made
-    if joined is not None:
-        joined.finish()
+        yield lists.of(piece, where)
+        del piece
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table without types that DuckDB does not know."""
+    known = {pa.null(): pa.float64(), pa.float16(): pa.float32()}
+    kinds = [(item.name, known.get(item.type, item.type)) for item in table.schema]
+    return table.cast(pa.schema(kinds))
 
 
 def _as_table(batch: pa.RecordBatch) -> pa.Table:
@@ -663,10 +387,10 @@ def _starts(ids: pa.Array) -> Ints:
 
 
 class _Lists:
-    """How rows that are positions become lists, one row a ranking."""
+    """How rows that are positions become lists, one row per ranking."""
 
-    def __init__(self, spec: LogSpec, first: int) -> None:
-        self.spec, self.first = spec, first
+    def __init__(self, spec: LogSpec, first: int, further: Mapping[str, str] | None = None) -> None:
+        self.spec, self.first, self.further = spec, first, further or {}
         self.lists = _per_position(spec)
         # The ranking's id is carried, by which messages name it; it may be the unit too.
         beside = (spec.position, *(item.name for item in spec.candidates.fields))
@@ -694,8 +418,14 @@ class _Lists:
         rows, position = rows[order], position[order]
         sizes = np.bincount(code[rows], minlength=n)
         self._check(ids, code[rows], position, rows, place)
-        columns = {name: _listed(table[name], rows, sizes) for name in self.lists}
-        for name in self.single:
+        # Rewards that events give are not there yet.
+        known = set(table.column_names)
+        columns = {
+            own: _listed(table[name], rows, sizes)
+            for own, name in {**{name: name for name in self.lists}, **self.further}.items()
+            if name in known
+        }
+        for name in (name for name in self.single if name in known):
             column = self._constant(table[name], name, rows, sizes, place)
             if column is not None:
                 columns[name] = column
@@ -758,11 +488,11 @@ class _Lists:
     def _constant(
         self, column: pa.ChunkedArray, name: str, rows: Ints, sizes: Ints, place: PlaceOf
     ) -> pa.Array | None:
-        """The one value a ranking has; None for a guessed segment whose values differ."""
+        """The one value per ranking has; None for a guessed segment whose values differ."""
         ordered = _taken(values.plain(values.one_chunk(column)), rows)
         first = pa.array(np.cumsum(sizes) - sizes)
         result = ordered.take(first)
-        if name == self.spec.ranking:
+        if name == self.spec.ranking or pa.types.is_null(ordered.type):
             return result
         spread = result.take(pa.array(np.repeat(np.arange(len(sizes)), sizes)))
         # Missing in all rows of a ranking is one value too, though neither null nor NaN equals itself.
@@ -785,7 +515,7 @@ class _Lists:
         raise LogError(
             f"{place(int(rows[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
             f"{spread[at].as_py()!r} elsewhere in the same ranking",
-            remedy="it must be one value a ranking",
+            remedy="it must be one value per ranking",
         )
 
 
@@ -818,10 +548,10 @@ def _listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
 
 
 def _per_position(spec: LogSpec) -> tuple[str, ...]:
-    """Return the columns with one entry a position."""
+    """Return the columns with one entry per position."""
     rewards = [spec.fields["reward"], *spec.rewards.values()]
     groups = [spec.fields["action"], *(one for one in rewards if one.name not in spec.of_page)]
-    # A joint propensity is one number a ranking, repeated in each of its rows.
+    # A joint propensity is one number per ranking, repeated in each of its rows.
     if spec.kind != "joint":
         groups += [spec.fields["propensity"]] if "propensity" in spec.fields else []
         groups += list(spec.targets.values())
@@ -830,7 +560,7 @@ def _per_position(spec: LogSpec) -> tuple[str, ...]:
 
 
 def _beside(spec: LogSpec, lists: Sequence[str], single: Sequence[str]) -> dict[str, str]:
-    """Return the columns with one entry a candidate, and what each is called among the lists.
+    """Return the columns with one entry per candidate, and what each is called among the lists.
 
     A column may have several roles: logger and target rank by one score, a feature is shown too.
     """

@@ -22,7 +22,6 @@ from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.events import Events
 from counterrank.io.files import DataFile, expand, guard
-from counterrank.io.lakehouse import IcebergTable, is_iceberg
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
     columns_to_read,
@@ -63,10 +62,10 @@ def read_log(
         A file, a folder or a pattern.
     format
         "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
-        as "vw-ccb"; None goes by the ending.
+        as "ubi"; None goes by the ending.
     **options
         `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
-        a role has a column a position. Keys: action, reward, propensity, ranking, position, unit,
+        a role has a column per position. Keys: action, reward, propensity, ranking, position, unit,
         behavior, candidates, names of targets, NAME_scores, NAME_dist, z_ features.
         `context`, `unit`, `behavior`: columns of context (default: those that start with x_), of
         users, of known behaviour.
@@ -90,7 +89,7 @@ def read_log(
         for huge ids.
         `drop_ties`: True leaves out rows in which equal scores decide what the logger would show.
         `decimal`: "." (default) or ",", which reads 0,5 as a half in text and CSV.
-        `version`: of a Delta table, or a snapshot of an Iceberg one.
+        `version`: of a Delta table.
         `target_lists`: files of rankers' lists (query, rank, document) by the name of the target; the
         log's column `query` says which list is meant.
         `rewards`: several rewards, their columns by name, {"clicks": "click"}; the first is `reward`.
@@ -114,10 +113,6 @@ def read_log(
     >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
     given = ReadOptions.of(**options)
-    if is_iceberg(path):
-        from counterrank.io.streams import read_stream
-
-        return read_stream(IcebergTable.open(os.fspath(path), given.version), given)
     if format is not None:
         from counterrank.io.adapters import adapter_of
 
@@ -129,7 +124,7 @@ def read_log(
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(in_folders(files, options.where), options)
+    files, found = opening(in_folders(files, options.where))
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     refuse_disagreement(spec, files, found)
@@ -200,7 +195,7 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     Parameters
     ----------
     frame
-        The table, one row a ranking or one row a position.
+        The table, one row per ranking or one row per position.
     **options
         `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
@@ -219,13 +214,14 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     if is_stream(frame):
         return read_stream(frame, given)
     with guard("the table"):
-        return from_table(tables.with_points(as_table(frame), given.decimal), given)
+        return from_table(as_table(frame), given)
 
 
 def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
+    table = tables.with_points(table, options.decimal)
     options = selecting(options, table)
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     table, survey.spec = _by_ranking(table, survey.spec, options.events)
@@ -239,15 +235,16 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
 
 
 def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[pa.Table, LogSpec]:
-    """Return a table with one row a ranking, with the rewards that events give, and its spec."""
-    joined: list[JoinedEvents] = []
+    """Return a table with one row per ranking, with the rewards that events give, and its spec."""
+    position = spec.position
     if spec.layout == "long":
-        table = rankings_in(table, spec, events, joined.append)
+        table = rankings_in(table, spec, events)
         spec = without_dropped(of_lists(spec), table)
-    elif events is not None:
-        pieces = with_events(lambda: iter([(table, "")]), spec, events, joined.append)
-        table = pa.concat_tables([piece for piece, _ in pieces])
-    return table, replace(spec, events=joined[0]) if joined else spec
+    if events is None:
+        return table, spec
+    joined: list[JoinedEvents] = []
+    ((found, _),) = with_events(lambda: iter([(table, "")]), spec, events, joined.append, position)
+    return found, replace(spec, events=joined[0])
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -324,7 +321,7 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
     return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
 
 
-#: Arrays with an entry a ranking, None in all pieces or in none.
+#: Arrays with an entry per ranking, None in all pieces or in none.
 _BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket", "weight")
 
 

@@ -15,31 +15,36 @@ import pyarrow.compute as pc
 
 from counterrank.io import tables
 from counterrank.io.files import expand
+from counterrank.io.values import is_list
 
 #: Names of columns by role, the most telling first. A name matches as a whole or by its words.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "ranking": (
         "ranking", "ranking_id", "request_id", "impression_id", "query_id", "search_id", "page_view_id", "list_id",
-        "serp_id", "page_id", "request", "qid", "query_uid",
+        "serp_id", "page_id", "slate_id", "request", "qid", "query_uid", "session_id",
     ),
-    "position": ("position", "rank", "pos", "slot", "place", "ordinal", "shown_at", "shown"),
+    "position": ("position", "rank", "pos", "slot", "place", "ordinal", "item_position", "display_position"),
     "action": (
         "action", "item_id", "item", "product_id", "doc_id", "document_id", "article_id", "sku", "asin", "listing_id",
         "content_id", "movie_id", "video_id", "object_id", "product", "doc",
+    ),
+    # The usual primary first.
+    "reward": (
+        "reward", "click", "clicks", "clicked", "is_click", "conversion", "converted", "purchase", "purchases",
+        "purchased", "order", "orders", "add_to_cart", "revenue", "gmv", "amount", "value", "rating", "watch_time",
+        "dwell_time",
     ),
     "unit": (
         "unit", "user_id", "user", "visitor_id", "customer_id", "member_id", "account_id", "anonymous_id", "client_id",
         "device_id", "cookie_id", "visitor", "customer",
     ),
     "time": ("timestamp", "ts", "time", "event_time", "datetime", "created_at", "date", "day"),
-    "propensity": ("propensity", "pscore", "probability", "prob", "logging_probability"),
+    "propensity": (
+        "propensity", "propensity_score", "pscore", "probability", "prob", "logging_probability", "logging_prob",
+        "logging_policy_prob",
+    ),
     "event": ("event", "event_name", "event_type", "action_name", "interaction", "type", "name"),
 }  # fmt: skip
-#: Rewards by what their column is called, the usual primary first.
-REWARDS = (
-    "reward", "click", "clicks", "clicked", "is_click", "conversion", "purchase", "purchases", "order", "orders",
-    "add_to_cart", "revenue", "gmv", "amount", "value", "rating", "watch_time", "dwell_time",
-)  # fmt: skip
 AMOUNTS = ("revenue", "gmv", "amount", "value", "price", "total")
 OLD = (
     "old",
@@ -116,13 +121,9 @@ def named(columns: Iterable[str], role: str) -> list[str]:
     ]
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether a column holds a list per row."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
 def is_number(kind: pa.DataType) -> bool:
-    """Return whether a column holds numbers or truth values."""
+    """Return whether a column holds numbers or truth values, in lists or not."""
+    kind = kind.value_type if is_list(kind) else kind
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     )
@@ -141,7 +142,7 @@ class Sample:
         return self.table.schema.field(name).type
 
     def levels(self, name: str) -> int:
-        """Return how many different values a column has."""
+        """Return how many different values per column has."""
         return int(pc.count_distinct(self.table[name]).as_py())
 
     def constant_within(self, name: str, group: str) -> bool:
@@ -245,15 +246,10 @@ def _numbered(names: Iterable[str]) -> bool:
 
 def _rewards(sample: Sample, notes: list[str]) -> dict[str, str]:
     """Return the rewards by name, the usual primary first."""
-    spelled = {"_".join(words(one)): one for one in sample.names if one not in sample.taken}
     found = {}
-    for wanted in REWARDS:
-        column = spelled.get(wanted)
-        if column is None:
-            continue
-        kind = sample.kind(column)
-        if is_number(kind.value_type if is_list(kind) else kind):
-            found[wanted] = column
+    for column in named(sample.names, "reward"):
+        if column not in sample.taken and is_number(sample.kind(column)):
+            found["_".join(words(column))] = column
             sample.taken.add(column)
     if found:
         notes.append(f"rewards: {', '.join(found.values())}")
@@ -413,7 +409,7 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
             )
     else:
         rewards["events"] = "count(*)"
-    for name in sample.names:
+    for name in sample.scalars():
         if set(words(name)) & set(AMOUNTS) and is_number(sample.kind(name)):
             rewards["_".join(words(name))] = f"coalesce(sum({_quoted(name)}), 0)"
             break

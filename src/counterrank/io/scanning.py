@@ -28,10 +28,9 @@ from counterrank.data.source import (
 from counterrank.errors import ConfigError
 from counterrank.io import tables
 from counterrank.io.adapters import is_adapter
-from counterrank.io.files import TooLargeError
-from counterrank.io.lakehouse import IcebergTable, is_iceberg, refuse_version
+from counterrank.io.files import DataFile, TooLargeError
+from counterrank.io.lakehouse import refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, refuse_unread
-from counterrank.io.prepare import Room
 from counterrank.io.reading import concat, read_log, read_part
 from counterrank.io.spec import LogSpec
 from counterrank.io.streams import is_stream, stream_source
@@ -98,7 +97,7 @@ def scan_log(
 
 
 def scan(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | list[DataFile],
     options: ReadOptions,
     *,
     format: str | None = None,
@@ -113,7 +112,7 @@ def scan(
     if options.target_lists:
         raise ConfigError("lists of a ranker go with evaluate or read_log, not with scan_log")
     found = plan(path, options, format=format)
-    return FileSource(found.spec, found.parts, found.n, options.where, workers, found.room)
+    return FileSource(found.spec, found.parts, found.n, options.where, workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +124,6 @@ class FileSource:
     n: int | None
     where: Where | None = None
     workers: int = 2
-    #: Where the files are, if they were made for this source: they go with it.
-    room: Room | None = None
     #: The first rankings, once they were read.
     _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
     #: Some of the rankings of a large sample, once one was drawn: smaller ones are drawn from it.
@@ -150,8 +147,8 @@ class FileSource:
 
     def close(self) -> None:
         """Remove the files that were made for this source."""
-        if self.room is not None:
-            self.room.close()
+        for room in {part.file.room for part in self.parts} - {None}:
+            room.close()
 
     def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
         """Return the same source with other position weights."""
@@ -370,11 +367,7 @@ def _source(
 def _from_stream(
     log: Any, targets: Any, *, where: Where | None, segments: Sequence[str], **reading: Any
 ) -> Source:
-    version = reading.pop("version", None)
-    if is_iceberg(log):
-        log = IcebergTable.open(log, ReadOptions.of(version=version).version)
-    else:
-        refuse_version(version)
+    refuse_version(reading.pop("version", None))
     names = None if targets is None else _names(targets)[0]
     options = ReadOptions.of(targets=names, where=where, **reading)
     return stream_source(log, options, tuple(segments))
@@ -396,7 +389,7 @@ def _kind_of(log: Any) -> str:
     """Tell what a log is, by module name where importing the library would be slow."""
     if isinstance(log, RankingLog):
         return "log"
-    if is_stream(log) or is_iceberg(log):
+    if is_stream(log):
         return "stream"
     if isinstance(log, (str, os.PathLike)):
         return "path"

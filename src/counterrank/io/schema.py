@@ -98,7 +98,7 @@ class _Resolver:
         return "numbered"
 
     def singles(self, layout: str) -> dict[str, str | None]:
-        """Return the columns with one value a row, by role."""
+        """Return the columns with one value per row, by role."""
         roles = ["unit", "behavior", "weight"]
         if layout == "long":
             roles = ["ranking", "position", *roles]
@@ -106,7 +106,7 @@ class _Resolver:
 
     def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         """Say what readers of the results must know about how the columns were taken."""
-        # One reward a ranking, not one a position.
+        # One reward per ranking, not one per position.
         whole = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
         unknown = "propensity" not in fields and self.options.logger is None
         return (REWARD_PER_RANKING,) * whole + (MISSING_PROPENSITY,) * unknown
@@ -406,7 +406,7 @@ class _Resolver:
         return first | {name: spec_in_file(named[name]) for name in wanted if name in named}
 
     def features(self, long: bool) -> tuple[Field, ...]:
-        """Return the columns z_... with one entry a candidate."""
+        """Return the columns z_... with one entry per candidate."""
         given = self.options.columns
         mapped = {role: given[role] for role in given if role.startswith(FEATURE)}
         own = {name: name for name in self.names if name.startswith(FEATURE)}
@@ -427,7 +427,7 @@ class _Resolver:
                 f"there is no column '{column}' for '{title}'{suggestion(column, self.names)}; "
                 f"columns are {listed(self.names)}"
             )
-        one = "one value a row" if form == "scalar" else "a list with an entry for each candidate"
+        one = "one value per row" if form == "scalar" else "a list with an entry for each candidate"
         return f"column '{column}' for '{title}' is no feature of candidates: it must hold {one}"
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
@@ -522,19 +522,19 @@ class _Resolver:
         if role != "behavior" and not values.is_scalar(kind):
             raise LogError(
                 f"column '{name}' holds {kind}, which cannot be a {role}",
-                remedy="a text or a number is wanted, one value a row",
+                remedy="a text or a number is wanted, one value per row",
             )
         return name
 
     def required(self, names: tuple[str, ...], role: str) -> tuple[str, ...]:
-        """Return columns that the user named and that have one value a ranking."""
+        """Return columns that the user named and that have one value per ranking."""
         for name in names:
             self.require(name, role)
             kind = self.table.schema.field(name).type
             if not values.is_scalar(kind):
                 raise LogError(
                     f"column '{name}' holds {kind}",
-                    remedy=f"a {role} column needs one value a ranking",
+                    remedy=f"a {role} column needs one value per ranking",
                 )
         return names
 
@@ -558,7 +558,6 @@ MASKS_IN_FILE = b"counterrank.behavior_masks"
 _SIGNATURES = {
     "open-bandit": ("item_id", "position", "click", "propensity_score"),
     "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
-    "vw-ccb": ("c", "_outcomes"),
 }
 
 

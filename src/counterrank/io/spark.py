@@ -184,7 +184,7 @@ def _loads(content: bytes) -> Any:
     return require("pyspark.cloudpickle", extra="spark").loads(content)
 
 
-# Once a worker, not once a partition: a pass may carry whole models along.
+# Once a worker, not once per partition: a pass may carry whole models along.
 @lru_cache(maxsize=4)
 def _unpacked(payload: bytes) -> Work:
     work: Work = _loads(payload)

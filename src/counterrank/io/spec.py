@@ -13,7 +13,7 @@ class Field:
     """Where the numbers of one role or policy are.
 
     `form` is "list" (one column of lists), "text" (lists written as text), "wide" (a column a
-    position) or "scalar" (one number a row). `size` is the number of actions of a whole
+    position) or "scalar" (one number per row). `size` is the number of actions of a whole
     distribution.
     """
 
@@ -74,7 +74,7 @@ class CandidateSpec:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Every field with one entry a candidate."""
+        """Every field with one entry per candidate."""
         listed = () if self.items is None else (self.items,)
         return (*listed, *self.scores.values(), *self.features)
 
@@ -83,7 +83,7 @@ class CandidateSpec:
 class LogSpec:
     """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
 
-    `layout` is "list", "numbered" or "long" (one row a position: `ranking` and `position` are set;
+    `layout` is "list", "numbered" or "long" (one row per position: `ranking` and `position` are set;
     such rows become lists before they are decoded, which keep the id of their ranking).
     `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so
     that pieces agree.
@@ -93,7 +93,7 @@ class LogSpec:
     fields: Mapping[str, Field]
     targets: Mapping[str, Field] = field(default_factory=dict)
     dists: Mapping[str, Field] = field(default_factory=dict)
-    #: Every reward by name, where there are several; `of_page` are columns with one number a ranking.
+    #: Every reward by name, where there are several; `of_page` are columns with one number per ranking.
     rewards: Mapping[str, Field] = field(default_factory=dict)
     of_page: tuple[str, ...] = ()
     #: What became of the events that the rewards were made of.

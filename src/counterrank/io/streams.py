@@ -14,12 +14,12 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source, default_threads
 from counterrank.errors import LogError
 from counterrank.io.files import guard
-from counterrank.io.lakehouse import IcebergTable
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import columns_to_read, written
+from counterrank.io.prepare import columns_to_read
 from counterrank.io.reading import from_table
 from counterrank.io.schema import resolve
 from counterrank.io.survey import BATCH_ROWS, looked_at
+from counterrank.io.tables import written
 from counterrank.io.warehouses import Query
 
 #: Streams up to this size stay in memory.
@@ -30,7 +30,7 @@ _FIRST = 1000
 
 def is_stream(log: Any) -> bool:
     """Whether a log hands over batches rather than holding a table in memory."""
-    if type(log).__name__ == "LazyFrame" or isinstance(log, (Query, IcebergTable)):
+    if type(log).__name__ == "LazyFrame" or isinstance(log, Query):
         return True
     if isinstance(log, (pa.Table, pa.RecordBatch)) or hasattr(log, "reduce"):
         return False
@@ -66,17 +66,12 @@ def _plain(table: pa.Table) -> pa.Table:
 def read_stream(log: Any, options: ReadOptions) -> RankingLog:
     """Return a stream whole, as a log in memory."""
     with guard("the table"):
-        chosen = log.batches(None, options.where) if isinstance(log, IcebergTable) else log
-        return from_table(_whole(list(tables_of(chosen))), options)
+        return from_table(_whole(list(tables_of(log))), options)
 
 
 def stream_source(log: Any, options: ReadOptions, segments: tuple[str, ...]) -> Source:
     """Return a stream as a source: in memory if it is small, else from a file made of it."""
     with guard("the table"):
-        if isinstance(log, IcebergTable):
-            # A snapshot can be asked twice, first for a few rows that tell its columns apart.
-            first = _whole(list(tables_of(log.head(_FIRST))))
-            log = log.batches(_columns(first, options, segments), options.where)
         pieces: list[pa.Table] = []
         taken, rest = 0, tables_of(log)
         for table in rest:
@@ -94,23 +89,16 @@ def _whole(pieces: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def _columns(first: pa.Table, options: ReadOptions, segments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the columns that passes over a log need."""
-    spec = resolve(first, _streamed(options, segments), in_memory=False)
-    return columns_to_read(spec, options.events, looked_at(options.where))
-
-
-def _streamed(options: ReadOptions, segments: tuple[str, ...]) -> ReadOptions:
-    return options if options.segments is not None else replace(options, segments=segments)
-
-
 def _kept_on_disk(
     pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions,
     segments: tuple[str, ...],
 ) -> Source:  # fmt: skip
     from counterrank.io.scanning import scan
 
-    columns = list(_columns(pieces[0].slice(0, _FIRST), options, segments))
+    if options.segments is None:
+        options = replace(options, segments=segments)
+    spec = resolve(pieces[0].slice(0, _FIRST), options, in_memory=False)
+    columns = list(columns_to_read(spec, options.events, looked_at(options.where)))
 
     def every() -> Iterator[tuple[pa.Table, str]]:
         while pieces:
@@ -118,10 +106,4 @@ def _kept_on_disk(
         for table in rest:
             yield table.select(columns), "the table"
 
-    room, files = written(every(), lambda _: None)
-    try:
-        source = scan(room.path, _streamed(options, segments), workers=default_threads())
-    except BaseException:
-        room.close()
-        raise
-    return source if source.room is not None else replace(source, room=room)
+    return scan(written(every()), options, workers=default_threads())

@@ -7,7 +7,7 @@ pieces add up. Parts are light descriptions that another process can read by its
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 from typing import Any, Self
 
@@ -22,14 +22,7 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import (
-    Room,
-    as_they_are,
-    of_lists,
-    rankings_of,
-    with_events,
-    written,
-)
+from counterrank.io.prepare import columns_to_read, of_lists, rankings_of, with_events
 from counterrank.io.schema import resolve
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.where import Where
@@ -255,7 +248,7 @@ class FilePart:
 
 
 def batch_rows(spec: LogSpec) -> int:
-    """Return how many rows a batch has: fewer where rankings are long or carry whole distributions."""
+    """Return how many rows per batch has: fewer where rankings are long or carry whole distributions."""
     return min(BATCH_ROWS, max(1, BATCH_NUMBERS // _width(spec)))
 
 
@@ -268,7 +261,7 @@ def sample_rows(spec: LogSpec, rows: int) -> int:
 
 
 def _width(spec: LogSpec) -> int:
-    """Return how many numbers a ranking has, about."""
+    """Return how many numbers per ranking has, about."""
     policies = len(spec.fields) + len(spec.targets)
     width = (
         spec.K * policies
@@ -281,60 +274,64 @@ def _width(spec: LogSpec) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A spec for all files, the parts to read and the number of rankings, where known.
-
-    `room` holds the files where they were made of others.
-    """
+    """A spec for all files, the parts to read and the number of rankings, where known."""
 
     spec: LogSpec
     parts: tuple[FilePart, ...]
     n: int | None
-    room: Room | None = None
 
 
 def plan(
-    path: str | os.PathLike[str], options: ReadOptions, *, format: str | None = None
+    path: str | os.PathLike[str] | list[DataFile],
+    options: ReadOptions,
+    *,
+    format: str | None = None,
 ) -> ReadPlan:
-    """Return how to read the files at `path` in parts; what is not Parquet with one row a ranking is made so."""
-    found = in_folders(
-        expand(path, format, decimal=options.decimal, version=options.version), options.where
-    )
-    files, sample = opening(found, options)
-    with guard(files[0].path, prefix=True):
+    """Return how to read files in parts; what is not Parquet with one row per ranking is made so."""
+    if isinstance(path, list):
+        found, shown = path, path[0].title
+    else:
+        found = expand(path, format, decimal=options.decimal, version=options.version)
+        shown = os.fspath(path)
+    files, sample = opening(in_folders(found, options.where))
+    with guard(files[0].title, prefix=True):
         options = selecting(options, sample)
         spec = resolve(sample, options, in_memory=False)
         refuse_folders(spec, files)
         refuse_disagreement(spec, files, sample)
     survey = Survey.of(spec, options, sample)
-    plain = spec.layout != "long" and options.events is None
-    if plain and all(file.format == "parquet" for file in files):
+    files = [tables.parquet(file) for file in files]
+    if spec.layout != "long" and options.events is None:
         return _planned(files, survey, sample, options)
-    room, made = prepared(files, survey, os.fspath(path), options)
-    if not made:
-        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
-    return replace(_planned(made, survey, tables.sample(made[0]), options, known=True), room=room)
+    made = _prepared(files, survey, shown, options)
+    return _planned(made, survey, tables.sample(made[0]), options, known=True)
 
 
-def prepared(
+def _prepared(
     files: list[DataFile], survey: Survey, path: str, options: ReadOptions
-) -> tuple[Room, list[DataFile]]:
-    """Return Parquet files with one row a ranking, in a folder of their own; the survey knows all of them then."""
+) -> list[DataFile]:
+    """Return Parquet files with one row per ranking and its rewards; the survey knows all of them then."""
     spec, events = survey.spec, options.events
-
-    def report(joined: JoinedEvents) -> None:
-        survey.spec = replace(survey.spec, events=joined)
-
-    pieces: Iterator[tuple[pa.Table, str]]
-    if spec.layout == "long":
-        survey.spec = of_lists(spec)
-        shown = files[0].path if len(files) == 1 else path
-        pieces = ((piece, shown) for piece in rankings_of(files, spec, events, report))
-    else:
-        carried = tuple(dict.fromkeys([*spec.segments, *looked_at(options.where)]))
-        read = partial(as_they_are, files, replace(spec, segments=carried), events)
-        pieces = read() if events is None else with_events(read, spec, events, report)
+    columns: tuple[str, ...] | None = columns_to_read(spec, events, looked_at(options.where))
     with guard(path, prefix=spec.layout == "long"):
-        return written(pieces, survey.absorb)
+        if spec.layout == "long":
+            survey.spec, columns = of_lists(spec), None
+            shown = files[0].title if len(files) == 1 else path
+            pieces = ((piece, shown) for piece in rankings_of(files, spec, events))
+            files = tables.written(pieces, survey.absorb if events is None else None)
+        if events is None:
+            return files
+
+        def report(joined: JoinedEvents) -> None:
+            survey.spec = replace(survey.spec, events=joined)
+
+        def read() -> Iterator[tuple[pa.Table, str]]:
+            return (
+                (piece, file.title) for file in files for piece in tables.batches(file, columns)
+            )
+
+        joined = with_events(read, survey.spec, events, report, spec.position)
+        return tables.written(joined, survey.absorb)
 
 
 def looked_at(where: Where | None) -> tuple[str, ...]:
@@ -355,7 +352,7 @@ def _planned(
         spec = survey.finish(sample)
     parts, n = _parts(files)
     if not n:
-        raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+        raise LogError(f"{files[0].title} is empty: it has columns but no rows")
     if options.where is None:
         return ReadPlan(spec, parts, n)
     parts = pruned(parts, options.where)
@@ -381,23 +378,17 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
     if split := [name for name in where.columns if name in inside]:
         raise ConfigError(
             f"'{split[0]}' differs within a ranking, and a condition selects whole rankings; use "
-            "columns with one value a ranking"
+            "columns with one value per ranking"
         )
-    if options.segments is None:
-        return replace(options, keep=tuple(dict.fromkeys([*options.keep, *where.columns])))
-    return replace(options, segments=tuple(dict.fromkeys([*options.segments, *where.columns])))
+    return options.carrying(where.columns)
 
 
-def opening(
-    files: list[DataFile], options: ReadOptions | None = None
-) -> tuple[list[DataFile], pa.Table]:
+def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
     """Return the files from the first that has rows, and its first rows; Spark writes part files without any.
 
     Columns that only later files have are null there: a log is what all of its files say.
     """
     files, sample = _beginning(files)
-    if options is not None and options.context is None:
-        files = [replace(file, guesses_context=True) for file in files]
     return files, _with_columns_of(files[1:], sample)
 
 
@@ -407,7 +398,7 @@ def _beginning(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
         sample = tables.sample(file)
         if sample.num_rows:
             return files[index:], sample
-    raise LogError(f"{files[0].path} is empty: it has columns but no rows")
+    raise LogError(f"{files[0].title} is empty: it has columns but no rows")
 
 
 def _with_columns_of(others: list[DataFile], sample: pa.Table) -> pa.Table:
@@ -425,24 +416,24 @@ def _with_columns_of(others: list[DataFile], sample: pa.Table) -> pa.Table:
 def refuse_disagreement(spec: LogSpec, files: list[DataFile], sample: pa.Table) -> None:
     """Raise when a column that is read holds text in one file and numbers in another, say."""
     asked = set(spec.columns) - spec.unasked
-    known = {item.name: (item.type, files[0].path) for item in sample.schema if item.name in asked}
+    known = {item.name: (item.type, files[0].title) for item in sample.schema if item.name in asked}
     for file in files[1:] if files[0].table is None else ():
         for item in tables.schema(file):
             if item.name not in known:
                 continue
             kind, path = known[item.name]
             if pa.types.is_null(kind):
-                known[item.name] = item.type, file.path
+                known[item.name] = item.type, file.title
             elif not pa.types.is_null(item.type) and _sort(kind) != _sort(item.type):
                 raise LogError(
-                    f"{file.path}: '{item.name}' holds {item.type}, but {kind} in {path}; the files "
+                    f"{file.title}: '{item.name}' holds {item.type}, but {kind} in {path}; the files "
                     "disagree about the types of their columns",
                     remedy="write one type in all of them",
                 )
 
 
 def _sort(kind: pa.DataType) -> str:
-    """Return what kind of values a column holds, in or out of lists: text, times, numbers."""
+    """Return what kind of values per column holds, in or out of lists: text, times, numbers."""
     while values.is_list(kind):
         kind = kind.value_type
     if values.is_text(kind):
@@ -496,7 +487,7 @@ def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
 
 
 def _may_match(part: FilePart, where: Where) -> bool:
-    with guard(part.file.path, prefix=True), tables.open_parquet(part.file) as opened:
+    with guard(part.file.title, prefix=True), tables.open_parquet(part.file) as opened:
         schema = opened.schema_arrow
         for key, value in part.file.partitions:
             schema = schema.append(pa.field(key, value.type))
@@ -524,7 +515,7 @@ def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
 def _look(file: DataFile, survey: Survey) -> None:
     """Survey one file."""
     for table in tables.batches(file, survey.columns):
-        with guard(file.path, prefix=True):
+        with guard(file.title, prefix=True):
             survey.absorb(table)
 
 
@@ -558,7 +549,7 @@ def _largest_known(files: list[DataFile], survey: Survey) -> bool:
 
 
 def _entries_a_row(file: DataFile, name: str) -> float | None:
-    """Entries of a list column a row, over a whole Parquet file; None where there are no rows."""
+    """Entries of a list column per row, over a whole Parquet file; None where there are no rows."""
     meta = tables.metadata(file)
     total = sum(chunk.num_values for _, _, chunk in column_chunks(meta, (name,)))
     return float(total / meta.num_rows) if meta.num_rows else None

@@ -15,6 +15,8 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
+from counterrank.io.prepare import rankings_in
+from counterrank.io.spec import Field, LogSpec
 from counterrank.messages import say
 from counterrank.policies import Deterministic, Scored
 from counterrank.texts import listed
@@ -55,7 +57,7 @@ class TargetLists:
                     )
                 pieces.append(tables.read_table(file, COLUMNS))
             table = pa.concat_tables(pieces, promote_options="permissive")
-            return cls(target, name, *_ordered(table), column)
+            return cls(target, name, *_lists(table), column)
 
     def onto(self, log: RankingLog) -> RankingLog:
         """Return the log with the lists as a target; documents that it never showed become items of it."""
@@ -113,48 +115,31 @@ def _widened(log: RankingLog, most: int) -> RankingLog:
     return log.changed(candidates=wide, propensity=logger)
 
 
-def _ordered(table: pa.Table) -> tuple[pa.Array, dict[str, tuple[int, int]]]:
+def _lists(table: pa.Table) -> tuple[pa.Array, dict[str, tuple[int, int]]]:
     """Return the documents by query and rank, and where each query's list lies among them."""
-    table = table.combine_chunks()
-    for name in COLUMNS:
-        if table[name].null_count:
-            row = int(np.argmax(table[name].is_null().to_numpy(zero_copy_only=False)))
-            raise LogError(f"row {row}: the {name} is missing")
-    query = values.as_text(values.one_chunk(table["query"]))
-    document = values.plain(values.one_chunk(table["document"]))
-    rank = values.integers(values.one_chunk(table["rank"]), "rank", lambda row: f"row {row}")
-    if not len(rank):
+    if not table.num_rows:
         raise LogError("there is no list: the file has no rows")
-    number = pc.rank(query, tiebreaker="dense").to_numpy()
-    order = np.lexsort([rank, number])
-    number, rank = number[order], rank[order]
-    starts = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
-    sizes = np.diff(np.r_[starts, len(number)])
-    _refuse_gaps(order, rank, starts, sizes, query)
-    document = document.take(pa.array(order))
-    _refuse_repeats(document, number, order)
-    names = query.take(pa.array(order[starts])).to_pylist()
-    places = zip(starts.tolist(), sizes.tolist(), strict=True)
-    return document, dict(zip(names, places, strict=True))
-
-
-def _refuse_gaps(order: Ints, rank: Ints, starts: Ints, sizes: Ints, query: pa.Array) -> None:
-    """Raise unless the ranks of a query count up by one, from 0 or from 1."""
-    expected = np.arange(len(rank)) - np.repeat(starts, sizes) + np.repeat(rank[starts], sizes)
-    wrong = (expected != rank) | (np.repeat(rank[starts], sizes) > 1) | (rank < 0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        name = query[int(order[at])].as_py()
+    for name in ("document", "rank"):
+        if table[name].null_count:
+            row = pc.index(table[name].is_null(), True).as_py()
+            raise LogError(f"row {row}: the {name} is missing")
+    document = Field(("document",), "scalar")
+    spec = LogSpec(
+        layout="long", fields={"action": document, "reward": document}, ranking="query", position="rank"
+    )  # fmt: skip
+    found = rankings_in(table, spec)
+    queries = values.as_text(values.one_chunk(found["query"])).to_pylist()
+    lists = values.one_chunk(found["document"])
+    documents, sizes = lists.flatten(), values.entry_counts(lists)
+    row, _ = values.places(sizes)
+    pairs = pa.table({"query": row, "document": documents}).group_by(["query", "document"])
+    counts = pairs.aggregate([([], "count_all")])
+    if pc.max(counts["count_all"]).as_py() > 1:
+        one = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()[0]
         raise LogError(
-            f"row {order[at]}: rank {rank[at]} of the query '{name[:60]}' leaves a gap or stands "
-            "twice; ranks count up by one, from 1"
+            f"the document {one['document']} stands twice in the list of the query "
+            f"'{queries[one['query']][:60]}'"
         )
-
-
-def _refuse_repeats(document: pa.Array, number: Ints, order: Ints) -> None:
-    code = pc.rank(document, tiebreaker="dense").to_numpy()
-    by = np.lexsort([code, number])
-    twice = (np.diff(number[by]) == 0) & (np.diff(code[by]) == 0)
-    if twice.any():
-        at = int(by[int(np.argmax(twice)) + 1])
-        raise LogError(f"row {order[at]}: the document {document[at]} stands twice in one list")
+    starts = np.cumsum(sizes) - sizes
+    places = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return documents, dict(zip(queries, places, strict=True))

@@ -10,17 +10,9 @@ import pyarrow.compute as pc
 from counterrank.errors import LogError
 from counterrank.io import values
 from counterrank.io.options import ReadOptions
+from counterrank.io.roles import named
 from counterrank.messages import say
 
-#: What people call the columns of a log.
-_USUAL = {
-    "action": ("item_id", "item", "product_id", "doc_id", "document_id", "article_id", "video_id", "sku", "doc"),
-    "reward": ("clicked", "click", "clicks", "is_click", "purchased", "purchase", "converted", "conversion", "revenue"),
-    "propensity": ("propensity", "propensity_score", "pscore", "logging_prob", "logging_policy_prob", "prob", "p"),
-    "ranking": ("ranking", "ranking_id", "session_id", "request_id", "query_id", "search_id", "impression_id",
-                "serp_id", "page_id", "page_view_id", "slate_id", "list_id", "qid"),
-    "position": ("position", "rank", "pos", "slot", "item_position", "display_position"),
-}  # fmt: skip
 _LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
 #: Rows in which positions are looked for by content; rankings stand together, or the log is small.
 _SEEN = 1000
@@ -35,15 +27,14 @@ class UsualColumns:
 
     def of(self, role: str) -> str | None:
         """Return the column that has one of the names people give to a role, unless it is spoken for."""
-        named = self.options.columns.get(role)
-        if isinstance(named, str) and named in self.table.column_names:
-            return named
-        free = self._unspoken
-        return next((free[name] for name in _USUAL.get(role, ()) if name in free), None)
+        given = self.options.columns.get(role)
+        if isinstance(given, str) and given in self.table.column_names:
+            return given
+        return next(iter(named(self._unspoken, role)), None)
 
     @cached_property
-    def _unspoken(self) -> dict[str, str]:
-        """Columns that no option names, by their names in small letters."""
+    def _unspoken(self) -> list[str]:
+        """Columns that no option names."""
         options = self.options
         # A column the user gave a part has that part, however telling its name is: a "rank" that is
         # context must not be taken for the position.
@@ -54,7 +45,7 @@ class UsualColumns:
             options.unit,
             *options.columns.values(),
         }
-        return {name.lower(): name for name in self.table.column_names if name not in spoken}
+        return [name for name in self.table.column_names if name not in spoken]
 
     def refuse_positions(self) -> None:
         """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
@@ -80,7 +71,7 @@ class UsualColumns:
         """
         start = self.table.slice(0, _SEEN)
         roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
-        free = [name for name in self._unspoken.values() if name not in roles]
+        free = [name for name in self._unspoken if name not in roles]
         plain = [name for name in free if not pa.types.is_nested(start[name].type)]
         for position in plain:
             if not _counts_up(start[position]) or start[position].null_count:
@@ -92,12 +83,7 @@ class UsualColumns:
 
     def _unmarked(self, seen: str, own: str, **known: str) -> LogError:
         """The way out for rows that are positions, and `own` for rows that only look like it."""
-        found = {
-            role: known.get(role)
-            or self.of(role)
-            or (role if role in self.table.column_names else "NAME")
-            for role in _LONG_ROLES
-        }
+        found = {role: known.get(role) or self.of(role) or "NAME" for role in _LONG_ROLES}
         columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
         return LogError(
             f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "

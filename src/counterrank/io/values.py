@@ -7,8 +7,7 @@ refused with the place of the first.
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +31,8 @@ _NOTHING = ("", "null", "none", "na", "nan")
 
 #: Turns the index of a value into words: "row 17, position 2".
 Place = Callable[[int], str]
+#: Turns values of a column, its name and their places into an array.
+Convert = Callable[[pa.Array, str, Place], NDArray[Any]]
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -51,7 +52,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_scalar(kind: pa.DataType) -> bool:
-    """Whether a column can be carried along as a segment: one plain value a row."""
+    """Whether a column can be carried along as a segment: one plain value per row."""
     return (
         not pa.types.is_nested(kind)
         and not pa.types.is_binary(kind)
@@ -302,52 +303,24 @@ def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
         raise LogError(f"'{name}' is not a list of lists of numbers: {problem}") from None
 
 
-Number = TypeVar("Number", np.float64, np.int64)
+def place_in_lists(counts: Ints, start: int, what: str = "position") -> Place:
+    """Return what says where an entry of lists stands, by its number among those of all lists.
+
+    >>> place_in_lists(np.array([2, 0, 1]), 10)(2)
+    'row 12, position 1'
+    """
+
+    def place(index: int) -> str:
+        ends = np.cumsum(counts)
+        row = int(np.searchsorted(ends, index, side="right"))
+        return f"{row_name(start + row)}, {what} {index - int(ends[row] - counts[row]) + 1}"
+
+    return place
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists of a column, flattened: `flat` values, `lengths` (n,), or None when all have K entries."""
-
-    flat: pa.Array
-    lengths: Ints | None
-    n: int
-    K: int
-    start: int
-
-    def place(self, index: int) -> str:
-        """Return where the value at `index` of `flat` stands."""
-        if self.lengths is None:
-            row, position = divmod(index, self.K)
-        else:
-            ends = np.cumsum(self.lengths)
-            row = int(np.searchsorted(ends, index, side="right"))
-            position = index - int(ends[row] - self.lengths[row])
-        return f"{row_name(self.start + row)}, position {position + 1}"
-
-    def spread(self, flat: NDArray[Number], pad: float) -> NDArray[Number]:
-        """Return (n, K) with `pad` behind shorter lists; always a fresh, writable array."""
-        if self.lengths is None:
-            return flat.reshape(self.n, self.K).copy()
-        result = np.full((self.n, self.K), pad, dtype=flat.dtype)  # (n, K)
-        result[np.arange(self.K) < self.lengths[:, None]] = flat
-        return result
-
-
-def lists(column: pa.ChunkedArray, name: str, length: int, start: int) -> Lists:
-    """Return the lists of a column, none longer than `length`."""
-    array = as_lists(column, name, start)
-    counts = entry_counts(array)
-    longest = int(counts.max(initial=0))
-    if longest > length:
-        row = int(counts.argmax())
-        raise LogError(
-            f"{row_name(start + row)}: '{name}' has {longest} entries, but rankings have {length} "
-            "positions",
-            remedy="pad shorter rankings with nulls",
-        )
-    same = len(counts) > 0 and int(counts.min()) == length
-    return Lists(array.flatten(), None if same else counts, len(array), length, start)
+def place_in_rows(start: int) -> Place:
+    """Return what says where a value of a column stands."""
+    return lambda index: row_name(start + index)
 
 
 def entry_counts(array: pa.Array) -> Ints:
@@ -366,34 +339,49 @@ def places(counts: Ints) -> tuple[Ints, Ints]:
     return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
+def _by_place(
+    table: pa.Table, field: Field, spec: LogSpec, start: int, convert: Convert, pad: float
+) -> tuple[NDArray[Any], Ints | None]:
+    """Return a field as a fresh array (n, K), `pad` behind shorter lists, and their lengths if they differ."""
+    if not field.has_lists:
+        where = place_in_rows(start)
+        columns = [convert(one_chunk(table[name]), name, where) for name in field.columns]
+        return np.stack(columns, axis=1), None
+    array = as_lists(table[field.name], field.name, start)
+    counts = entry_counts(array)
+    longest = int(counts.max(initial=0))
+    if longest > spec.K:
+        row = int(counts.argmax())
+        raise LogError(
+            f"{row_name(start + row)}: '{field.name}' has {longest} entries, but rankings have "
+            f"{spec.K} positions",
+            remedy="pad shorter rankings with nulls",
+        )
+    flat = convert(array.flatten(), field.name, place_in_lists(counts, start))
+    if int(counts.min(initial=longest)) == spec.K:
+        return flat.reshape(-1, spec.K).copy(), None
+    result = np.full((len(array), spec.K), pad, dtype=flat.dtype)  # (n, K)
+    result[np.arange(spec.K) < counts[:, None]] = flat
+    return result, counts
+
+
 def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
     """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists if they differ."""
-    if field.has_lists:
-        found = lists(table[field.name], field.name, spec.K, start)
-        return found.spread(floats(found.flat, field.name, found.place), np.nan), found.lengths
-    result = np.empty((table.num_rows, len(field.columns)))  # (n, K)
-    for k, name in enumerate(field.columns):
-        result[:, k] = column_numbers(table, name, start)
-    return result, None
+    return _by_place(table, field, spec, start, floats, np.nan)
 
 
 def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
     """Return one scalar column as floats (n,)."""
-    return floats(one_chunk(table[name]), name, lambda index: f"{row_name(start + index)}")
+    return floats(one_chunk(table[name]), name, place_in_rows(start))
 
 
 def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
     """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they differ."""
-    field = spec.fields["action"]
-    if field.has_lists:
-        found = lists(table[field.name], field.name, spec.K, start)
-        return found.spread(item_ids(found.flat, field.name, spec, found.place), -1), found.lengths
-    result = np.empty((table.num_rows, len(field.columns)), dtype=np.int64)  # (n, K)
-    for k, name in enumerate(field.columns):
-        result[:, k] = item_ids(
-            one_chunk(table[name]), name, spec, lambda index: f"{row_name(start + index)}"
-        )
-    return result, None
+
+    def ids(array: pa.Array, name: str, place: Place) -> Ints:
+        return item_ids(array, name, spec, place)
+
+    return _by_place(table, spec.fields["action"], spec, start, ids, -1)
 
 
 def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
@@ -429,7 +417,7 @@ def _distribution(
         return numbers(table, field, spec, start)[0]
     array = as_lists(table[field.name], field.name, start)
     if not is_list(array.type.value_type):
-        return _rows(array, field, lambda row: f"{row_name(start + row)}")
+        return _rows(array, field, place_in_rows(start))
     outer = entry_counts(array)
     items = np.full(len(array), spec.K) if used is None else used
     wrong = (outer != items) & (outer != spec.K)
@@ -458,9 +446,7 @@ def _by_position(inner: pa.Array, field: Field, outer: Ints, items: Ints, start:
     row, position = places(outer)
     shown = position < items[row]
 
-    def place(index: int) -> str:
-        at = int(np.flatnonzero(shown)[index])
-        return f"{row_name(start + row[at])}, position {position[at] + 1}"
+    place = place_in_lists(np.bincount(row[shown], minlength=len(outer)), start)
 
     # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
     length = int(max(outer.max(initial=0), items.max(initial=0)))
@@ -473,13 +459,9 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
     """Return the context (n, d), NaN where a value is missing."""
     if not spec.context:
         return None
-    result = np.empty((table.num_rows, len(spec.context)))  # (n, d)
+    result, place = np.empty((table.num_rows, len(spec.context))), place_in_rows(start)  # (n, d)
     for j, name in enumerate(spec.context):
         array = one_chunk(table[name])
-
-        def place(index: int) -> str:
-            return f"{row_name(start + index)}"
-
         if name in spec.categories:
             found = codes(array, spec.categories[name], name, place)
             result[:, j] = np.where(found < 0, np.nan, found)
@@ -532,12 +514,11 @@ def units(
 def _buckets(array: pa.Array) -> Ints | None:
     from counterrank.kernels import hashing
 
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return None
     result = np.empty(len(array), dtype=np.int64)
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        offsets, data = _text_buffers(array)
-        hashing.string_buckets(offsets, data, result)
-        return result
-    return None
+    hashing.string_buckets(*_text_buffers(array), result)
+    return result
 
 
 def _text_buffers(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:

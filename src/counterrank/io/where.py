@@ -1,6 +1,6 @@
 """Which rows to read: any condition in SQL, as the reader and the engines use it.
 
-A small part of SQL is understood here, so that folders, statistics, Spark and Iceberg are asked
+A small part of SQL is understood here, so that folders, statistics and Spark are asked
 too: comparisons of a column with a value, `in (...)`, `between`, `is null`, `not`, `and`, `or` and
 brackets. Any other condition on one row is DuckDB's. Text stands in single quotes, a column name
 that is no plain word in double quotes. A comparison with a missing value selects nothing.
@@ -224,7 +224,7 @@ def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
     if pa.types.is_nested(kind):
         raise ConfigError(
             f"rows cannot be selected by '{column}', which holds {kind}; a condition needs one "
-            "value a row"
+            "value per row"
         )
     return kind
 

@@ -2,14 +2,13 @@
 
 from counterrank.learning.learner import GRADES, learn
 from counterrank.learning.policy import LearnedPolicy, refuse_other_formats
-from counterrank.learning.result import Certificate, Learned, LearningReport, Step
+from counterrank.learning.result import Certificate, Learned, Step
 
 __all__ = [
     "GRADES",
     "Certificate",
     "Learned",
     "LearnedPolicy",
-    "LearningReport",
     "Step",
     "learn",
     "refuse_other_formats",

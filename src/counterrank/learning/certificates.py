@@ -1,22 +1,17 @@
 """The certificate: a step chosen on the learning rows, whose lift is bounded once on the others."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.learning import settings
-from counterrank.learning.guardrails import (
-    GuardrailBound,
-    WatchedRewards,
-    likely,
-)
-from counterrank.learning.paths import Side, Tilted
-from counterrank.learning.result import Certificate, Heaviest, Step
+from counterrank.learning.guardrails import GuardrailBound, WatchedRewards
+from counterrank.learning.paths import Side
+from counterrank.learning.result import Certificate, CertifiedLift, Heaviest, Step
 from counterrank.statistics import betting_lower_bound
 
 
@@ -34,9 +29,9 @@ class CertificateRequest:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The step that the learning rows chose: spread of its lifts, their mean and its error."""
+    """The m that the learning rows chose: spread of its lifts, their mean and its error."""
 
-    step: Any
+    m: int
     spread: float
     lift: float
     error: float
@@ -49,24 +44,23 @@ class Choice:
 
 
 def certified(
-    learning: Side | Tilted,
-    certifying: Side | Tilted,
-    steps: Sequence[Any],
+    learning: Side,
+    certifying: Side,
     cap: float,
     asked: CertificateRequest,
     rng: np.random.Generator,
 ) -> Certificate:
-    """Choose a step on the learning rows, then bound its lift once on the others."""
+    """Choose m on the learning rows, then bound its lift once on the others."""
     rows, units = certifying.log.n, units_of(certifying.log)
     counts = None if units is None else units[1]
     size = rows if counts is None else len(counts)
     reach = _reach(asked.level, asked.grade, size, counts)
-    choice = _chosen(learning, steps, cap, reach, size, likely(asked.rails[0], learning.weight))
-    gains = certifying.lifts(choice.step, cap)
+    choice = _chosen(learning, cap, reach, size, asked.rails[0])
+    gains = certifying.lifts(choice.m, cap)
     sums = summed(gains, units)
     value = float(gains.mean())
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
-    about = (certifying.lowest(choice.step, cap), choice.spread, choice.lift)
+    about = (certifying.lowest(choice.m, cap), choice.spread, choice.lift)
     free = asked.grade == "free"
     low = lower_bound(sums, rows, 1.0 - asked.level, about if free else None, counts, rng)
     seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
@@ -76,23 +70,20 @@ def certified(
     # Both sides must show a gain, and visitors must be known. Lowering a bound keeps it valid.
     if not (choice.agreed and asked.declared):
         low = min(low, 0.0)
-    earned = certifying.rewards.totals
+    earned = float(certifying.rewards.totals.mean())
     guarded = _guarded(learning, certifying, choice, asked, rng)
-    m, strength = certifying.place(choice.step)
     return Certificate(
+        certified=low > 0 and all(rail.safe for rail in guarded),
         grade=asked.grade,
-        level=asked.level,
-        m=m,
-        strength=strength,
-        value=value,
-        stderr=stderr,
         # No policy can lose more than the logger earns.
-        low=max(low, -float(earned.mean())),
-        logger=float(earned.mean() + certifying.rewards.shift),
+        lift=CertifiedLift(value, stderr, max(low, -earned), asked.level),
+        logger={"value": earned + certifying.rewards.shift},
+        name=f"best of {choice.m}",
+        m=choice.m,
+        step=1.0 - 1.0 / choice.m,
+        path=choice.path,
         rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
         more_rows=more,
-        path=choice.path,
-        learned=choice.lift,
         agreed=choice.agreed,
         declared=asked.declared,
         heaviest=_heaviest(certifying.log),
@@ -120,8 +111,6 @@ def lower_bound(
         reach = float(special.stdtrit(max(len(sums) - 1, 1), 1.0 - delta))
         return float(sums.sum()) / rows - reach * error
     lowest, spread, around = about
-    if not math.isfinite(lowest):
-        return -math.inf
     # Bets are made row by row, in a random order, so that no time of day comes first.
     order = rng.permutation(len(sums))
     ordered = None if counts is None else counts[order]
@@ -131,49 +120,48 @@ def lower_bound(
 
 
 def _chosen(
-    learning: Side | Tilted,
-    steps: Sequence[Any],
-    cap: float,
-    reach: float,
-    size: int,
-    allowed: Callable[[Any], bool],
+    learning: Side, cap: float, reach: float, size: int, rails: Sequence[WatchedRewards]
 ) -> Choice:
-    """Return the step with the highest expected bound on `size` certifying units."""
+    """Return the m with the highest expected bound on `size` certifying units."""
     n, units = learning.log.n, units_of(learning.log)
-    gains = {step: summed(learning.lifts(step, cap), units) for step in steps}
-    spread = {s: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for s, g in gains.items()}
-    promise: dict[Any, float] = {}
-    for step, found in gains.items():
+    steps = [2**j for j in range(settings.LARGEST_M.bit_length())]
+    gains = {m: summed(learning.lifts(m, cap), units) for m in steps}
+    spread = {m: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for m, g in gains.items()}
+    promise: dict[int, float] = {}
+    path = []
+    for m, found in gains.items():
+        lift, w = float(found.sum()) / n, learning.drawn.weight(m)
         # The mean of these rows is noisy, and the model expects too much: average both.
-        expected = 0.5 * (learning.expected(step) + float(found.sum()) / n)
+        expected = 0.5 * (learning.expected(m) + lift)
         # The spread is that of sums over units; lifts are by row. Divide by the rows of a unit.
-        away = settings.CAUTION * reach * spread[step] / (n / len(found))
-        promise[step] = expected - away / math.sqrt(size)
-    # The first step of either path is the logger itself. A step that seems to break a guardrail on
-    # these rows would hardly be certified on the others.
-    open_ = [step for step in steps[1:] if allowed(step)] or steps[1:]
-    best = max(open_, key=lambda step: promise[step])
-    return Choice(
-        best,
-        spread[best],
-        float(gains[best].sum()) / n,
-        spread[best] * math.sqrt(len(gains[best])) / n,
-        tuple(_step(learning, step, cap, promise[step]) for step in steps),
-    )
+        away = settings.CAUTION * reach * spread[m] / (n / len(found))
+        promise[m] = expected - away / math.sqrt(size)
+        ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
+        path.append(Step(m, float(learning.lifts(m, cap).mean()), promise[m], ess))
+    # m = 1 is the logger itself. A step that seems to break a guardrail on these rows would hardly
+    # be certified on the others.
+    kept = [
+        m
+        for m in steps[1:]
+        if all(float(rail.margins(learning.drawn.weight(m)).mean()) >= 0 for rail in rails)
+    ]
+    best = max(kept or steps[1:], key=lambda m: promise[m])
+    error = spread[best] * math.sqrt(len(gains[best])) / n
+    return Choice(best, spread[best], float(gains[best].sum()) / n, error, tuple(path))
 
 
 def _guarded(
-    learning: Side | Tilted,
-    certifying: Side | Tilted,
+    learning: Side,
+    certifying: Side,
     choice: Choice,
     asked: CertificateRequest,
     rng: np.random.Generator,
 ) -> tuple[GuardrailBound, ...]:
-    """Return the bounds of all guardrails at the chosen step, from the certifying rows alone."""
-    units, weight = units_of(certifying.log), certifying.weight(choice.step)
+    """Return the bounds of all guardrails at the chosen m, from the certifying rows alone."""
+    units, weight = units_of(certifying.log), certifying.drawn.weight(choice.m)
     before = {
         (rail.guardrail.text, rail.group): summed(
-            rail.margins(learning.weight(choice.step)), units_of(learning.log)
+            rail.margins(learning.drawn.weight(choice.m)), units_of(learning.log)
         )
         for rail in asked.rails[0]
     }
@@ -184,15 +172,14 @@ def _guarded(
             return 1.0, 0.0
         return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
 
-    # Weights of best of m are at most m; those of the other path have no bound.
-    largest = float(choice.step) if isinstance(certifying, Side) else math.inf
     each = (1.0 - asked.level) / max(len(asked.rails[1]), 1)
     found = []
     for rail in asked.rails[1]:
         margins = rail.margins(weight)
         sums, about = summed(margins, units), None
         if asked.grade == "free":
-            about = (rail.lowest(largest), *spread(rail))
+            # Weights of best of m are at most m.
+            about = (rail.lowest(float(choice.m)), *spread(rail))
         low = lower_bound(sums, len(margins), each, about, None if units is None else units[1], rng)
         found.append(rail.bound(weight, low))
     return tuple(found)
@@ -225,14 +212,6 @@ def _more_rows(
     certify = 2.0 * (reach * spread / value) ** 2
     needed = certify / (1.0 - settings.LEARN_SHARE)
     return math.ceil(max(needed, total * max(away / value, 1.0) ** 2))
-
-
-def _step(side: Side | Tilted, step: Any, cap: float, promise: float) -> Step:
-    w = side.weight(step)
-    ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
-    value = float(side.lifts(step, cap).mean())
-    m, strength = side.place(step)
-    return Step(m, value, promise, ess, strength)
 
 
 def _heaviest(part: RankingLog) -> Heaviest | None:

@@ -13,24 +13,21 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.certificates import summed, units_of
-from counterrank.learning.paths import DrawnValues, Draws, Side, check_joint, draw
+from counterrank.learning.paths import DrawnValues, Side, draw
 from counterrank.learning.policy import sampler_of
 from counterrank.messages import ESTIMATED, has, say
 from counterrank.policies import Policy, drawn_weight
 from counterrank.texts import in_percent
 
 
-def sampler_for(log: RankingLog, path: str) -> Policy | None:
-    """Return today's policy as a sampler; refuse a log whose path needs one, or whole-page probabilities."""
+def sampler_for(log: RankingLog) -> Policy:
+    """Return today's policy as a sampler; refuse a log without one."""
     found = sampler_of(log)
-    if path == "plackett-luce":
-        check_joint(log)
-    elif found is None:
+    if found is None:
         raise LogError(
             "best of m draws fresh rankings from today's policy, and this log does not say how: "
             "log the scores of all candidates and give --logger plackett-luce (or another kind), "
-            "or whole distributions in 'propensity_dist'. With probabilities of the shown rankings "
-            "alone, path = plackett-luce can be certified, from many more rows"
+            "or whole distributions in 'propensity_dist'"
         )
     if getattr(found, "deterministic", False):
         raise LogError(
@@ -56,7 +53,7 @@ def refuse_without_choice(log: RankingLog) -> None:
     values = log.reward[shown]
     if log.page_reward:
         raise LogError(
-            "the log has one reward a ranking, and which of its items earned it is not known: learning "
+            "the log has one reward per ranking, and which of its items earned it is not known: learning "
             "needs rewards by position, such as clicks"
         )
     if not len(values) or np.ptp(values) == 0:
@@ -129,7 +126,7 @@ def range_of(log: RankingLog, given: tuple[float, float] | None, grade: str) -> 
     return float(values.min()), float(values.max())
 
 
-def refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
+def refuse_wrong_sampler(side: Side, logger: Policy, seeds: tuple[int, ...]) -> None:
     """Raise where the logged rankings do not look like draws of the logger, since all weights would be wrong.
 
     Under the logger the rank of the logged ranking among fresh draws is uniform, by any number. It is
@@ -138,9 +135,7 @@ def refuse_wrong_sampler(side: Side, logger: Policy, source: Draws) -> None:
     """
     found = [side.drawn]
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
-        count = settings.LIKELY_DRAWS
-        value = _likelihood(logger)
-        found.append(draw(side.log, logger, value, count, *source))
+        found.append(draw(side.log, logger, _likelihood(logger), settings.LIKELY_DRAWS, seeds))
     for drawn in found:
         if _misplaced(drawn, units_of(side.log)):
             raise LogError(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -63,8 +61,6 @@ class WatchedRewards:
         # Margins rise with the weight where a lift must not fall, and fall with it where it must not
         # rise.
         worst = 0.0 if rail.above else largest
-        if not np.isfinite(worst):
-            return -np.inf
         ends = [
             (worst - 1.0) * r - rail.limit * (r if rail.relative else 1.0) for r in (0.0, self.most)
         ]
@@ -126,10 +122,3 @@ def _groups(log: RankingLog, rail: Guardrail) -> list[tuple[str, Bools]]:
     labels = as_texts(np.asarray(log.columns[column]))
     known = rail.among(np.unique(labels).tolist())
     return [(f"{column} = {label}", labels == label) for label in known]
-
-
-def likely(
-    rails: Sequence[WatchedRewards], weight: Callable[[Any], Floats]
-) -> Callable[[Any], bool]:
-    """Return whether all guardrails seem to hold at a step, on the rows that choose it."""
-    return lambda step: all(float(rail.margins(weight(step)).mean()) >= 0 for rail in rails)

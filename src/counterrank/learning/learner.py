@@ -7,11 +7,8 @@ model is wrong the policy gains less, and the certificate still holds.
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -36,9 +33,9 @@ from counterrank.learning.checks import (
     sampler_for,
 )
 from counterrank.learning.guardrails import watched
-from counterrank.learning.paths import STRENGTHS, Draws, Rewards, Side, Tilted, draw, tilted
-from counterrank.learning.policy import LearnedPolicy, scores_of
-from counterrank.learning.result import Certificate, Learned, exposure, segments_of
+from counterrank.learning.paths import Rewards, Side, draw
+from counterrank.learning.policy import LearnedPolicy
+from counterrank.learning.result import Certificate, Learned, PlainSort, exposure, segments_of
 from counterrank.learning.scorer import Scorer
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
 
 GRADES = ("free", "assumed")
 MODELS = ("linear", "boosting")
-PATHS = ("best-of", "plackett-luce")
 #: Click models without and with competition between the items of a page.
 _VARIANTS = (Variant(), Variant(competition=True))
 
@@ -61,7 +57,6 @@ def learn(  # noqa: PLR0913 - the options of a run
     log: LogLike,
     *,
     model: str = "linear",
-    path: str = "best-of",
     grade: str = "free",
     level: float = LEVEL,
     seed: int = SEED,
@@ -69,7 +64,6 @@ def learn(  # noqa: PLR0913 - the options of a run
     reward_range: tuple[float, float] | None = None,
     independent_rows: bool = False,
     despite_audit: bool = False,
-    resume: str | os.PathLike[str] | None = None,
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
@@ -86,10 +80,6 @@ def learn(  # noqa: PLR0913 - the options of a run
     model
         "linear" is a click model, linear in features and context; "boosting" puts LightGBM on top
         (extra `boosting`).
-    path
-        "best-of" as above. "plackett-luce" adds the learned score to today's scores instead (or stands
-        alone, where the log has probabilities of the shown rankings and no scores): one draw a page,
-        no sampler of today's policy, and a bound further away.
     grade
         "free" assumes nothing about behaviour and holds at every n; it needs rewards of a known range.
         "assumed" is a t bound, which holds for many rows.
@@ -106,8 +96,6 @@ def learn(  # noqa: PLR0913 - the options of a run
         either nothing is certified.
     despite_audit
         Goes on where the audit of the log has failed.
-    resume
-        A folder in which draws are kept: a run that was interrupted finds them there and goes on.
     rewards
         Several metrics by name, as in `evaluate`.
     primary
@@ -136,61 +124,50 @@ def learn(  # noqa: PLR0913 - the options of a run
     >>> learned = cr.learn("log.parquet", logger="plackett-luce")  # doctest: +SKIP
     >>> learned.save("policy.json")  # doctest: +SKIP
     """
+    from counterrank.report.learning import sentence
+
     check_level(level)
-    if grade not in GRADES:
-        raise ConfigError(f"grade is one of {', '.join(GRADES)}, not {grade!r}")
-    for name, given, allowed in (("model", model, MODELS), ("path", path, PATHS)):
+    for name, given, allowed in (("grade", grade, GRADES), ("model", model, MODELS)):
         if given not in allowed:
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {given!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
     no_weight(whole, "learn")
     refuse_estimated(whole, grade)
-    logger = sampler_for(whole, path)
+    logger = sampler_for(whole)
     refuse_without_choice(whole)
     if not despite_audit:
         refuse_failed_audit(whole)
-    # Draws of the logger have streams of their own (1 to 3): a resumed run skips some of them, and
-    # the split must not move.
-    rng, keep = np.random.default_rng([seed, 0]), None if resume is None else _folder(resume)
+    # Draws of the logger have streams of their own, 1 to 3.
+    rng = np.random.default_rng([seed, 0])
     side = _split(whole, rng)
     ranges = range_of(whole, reward_range, grade)
     learners, rest = whole.where(side), whole.where(~side)
     if grade == "assumed":
         refuse_few(rest)
     fitted, fold = _fitted(learners, model, seed)
-    policy = _policy(whole, fitted, path)
-    if path == "plackett-luce":
-        sides: tuple[Any, Any] = (
-            _tilted(learners, policy, fold, ranges),
-            _tilted(rest, policy, ALL, ranges),
-        )
-        steps: Sequence[Any] = STRENGTHS
-        cap = math.inf
-    else:
-        assert logger is not None
-        first, other = _cut(logger, side), _cut(logger, ~side)
-        learning = _side(learners, first, fitted, fold, ranges, ((seed, 1), keep))
-        # On the learning rows only: a refusal based on the others would be a choice.
-        refuse_wrong_sampler(learning, first, ((seed, 2), keep))
-        sides = (learning, _side(rest, other, fitted, ALL, ranges, ((seed, 3), keep)))
-        steps = _ladder()
-        # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
-        cap = float(np.quantile(learning.drawn.own, settings.CAP))
+    first, other = _cut(logger, side), _cut(logger, ~side)
+    learning = _side(learners, first, fitted, fold, ranges, (seed, 1))
+    # On the learning rows only: a refusal based on the others would be a choice.
+    refuse_wrong_sampler(learning, first, (seed, 2))
+    certifying = _side(rest, other, fitted, ALL, ranges, (seed, 3))
+    # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
+    cap = float(np.quantile(learning.drawn.own, settings.CAP))
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
     asked = CertificateRequest(grade, level, known or independent_rows, rails)
-    certificate = certified(*sides, steps, cap, asked, rng)
-    return _assembled(sides[1], policy, fitted, cap, certificate, segments, rng)
-
-
-def _folder(path: str | os.PathLike[str]) -> Path:
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise ConfigError(f"the folder to resume from, {folder}: {problem.strerror}") from None
-    return folder
+    found = certified(learning, certifying, cap, asked, rng)
+    policy = _policy(whole, fitted, found)
+    gains = certifying.lifts(found.m, cap)
+    found = replace(
+        found,
+        sentence=sentence(found),
+        segments=segments_of(rest, gains, units_of(rest), segments, level),
+        exposure=exposure(rest, policy, rng),
+        sort=PlainSort(_sorted(certifying, policy, fitted, rng)),
+        model=dict(fitted.details),
+    )
+    return Learned(policy, found)
 
 
 def _cut(logger: Policy, rows: Bools) -> Policy:
@@ -241,21 +218,11 @@ def _side(
     model: ListModel,
     fold: int | Ints,
     ranges: tuple[float, float],
-    source: Draws,
+    seeds: tuple[int, ...],
 ) -> Side:
     rewards = _rewards(part, ranges)
     value = list_value(part, model, fold, rewards.shift)
-    count = settings.DRAWS
-    return Side(part, rewards, draw(part, logger, value, count, *source))
-
-
-def _tilted(
-    part: RankingLog, policy: LearnedPolicy, fold: int | Ints, ranges: tuple[float, float]
-) -> Tilted:
-    rewards = _rewards(part, ranges)
-    value = list_value(part, policy.scorer.model, fold, rewards.shift)
-    own = value(np.arange(part.n), part.action[:, None, :])[:, 0]
-    return tilted(part, rewards, own, policy, fold)
+    return Side(part, rewards, draw(part, logger, value, settings.DRAWS, seeds))
 
 
 def list_value(
@@ -294,10 +261,6 @@ def _table_lookup(part: RankingLog) -> Callable[[Ints], Floats] | None:
     return lambda items: table[np.where((items >= 0) & (items < last), items, last)]
 
 
-def _ladder() -> list[int]:
-    return [2**j for j in range(settings.LARGEST_M.bit_length())]
-
-
 def _measured(
     log: LogLike,
     segments: Sequence[str],
@@ -325,58 +288,32 @@ def _measured(
     return measured(whole, metrics.measures[0]), metrics
 
 
-def _policy(whole: RankingLog, model: ListModel, path: str) -> LearnedPolicy:
-    """Return the exported policy, without the step of the path."""
-    kind = "plackett-luce" if scores_of(whole) is None else "added"
+def _policy(whole: RankingLog, model: ListModel, found: Certificate) -> LearnedPolicy:
+    """Return the exported policy."""
+    names = whole.action_names
     return LearnedPolicy(
-        kind="best-of" if path == "best-of" else kind,
+        kind="best-of",
         scorer=Scorer(model),
-        items=_items(whole),
+        items=tuple(range(whole.n_actions)) if names is None else tuple(names),
         position_weights=np.asarray(whole.position_weights),
+        m=found.m,
         context_names=whole.context_names,
         context_categories=dict(whole.categories),
         feature_names=whole.item_feature_names,
         feature_categories=whole.categories_of_items,
+        certificate={
+            "certified": found.certified,
+            "grade": found.grade,
+            "level": found.lift.level,
+            "lift": found.value,
+            "low": found.low,
+        },
         learned_from=fingerprint_of(whole).of_rows,
     )
 
 
-def _assembled(
-    certifying: Side | Tilted,
-    policy: LearnedPolicy,
-    model: ListModel,
-    cap: float,
-    certificate: Certificate,
-    segments: Sequence[str],
-    rng: np.random.Generator,
-) -> Learned:
-    step: Any = certificate.m if certificate.strength is None else certificate.strength
-    exported = replace(
-        policy,
-        m=certificate.m,
-        temperature=1.0 / (certificate.strength or 1.0),
-        certificate={
-            "certified": certificate.certified,
-            "grade": certificate.grade,
-            "level": certificate.level,
-            "lift": certificate.value,
-            "low": certificate.low,
-        },
-    )
-    part = certifying.log
-    gains = certifying.lifts(step, cap)
-    return Learned(
-        policy=exported,
-        certificate=replace(certificate, kind=policy.kind),
-        segments=segments_of(part, gains, units_of(part), segments, certificate.level),
-        exposure=exposure(part, exported, rng),
-        sort=_sorted(certifying, exported, model, rng),
-        details=dict(model.details),
-    )
-
-
 def _sorted(
-    side: Side | Tilted, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
+    side: Side, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
 ) -> float | None:
     """Return the lift that the model expects of sorting by score; None where pages cannot be filled."""
     n = min(side.log.n, settings.EXPOSED)
@@ -387,7 +324,3 @@ def _sorted(
     pages = cut(replace(policy, kind="top").bind(part).sample(part.K, rng), part.lengths)
     value = list_value(part, model, ALL, side.rewards.shift)(np.arange(n), pages)
     return float(value.mean() - side.today(n))
-
-
-def _items(log: RankingLog) -> tuple[Any, ...]:
-    return tuple(log.action_names) if log.action_names is not None else tuple(range(log.n_actions))

@@ -32,7 +32,7 @@ from counterrank.policies import (
 from counterrank.records import Json
 
 SCHEMA = "counterrank/policy/1"
-KINDS = ("best-of", "added", "plackett-luce", "top")
+KINDS = ("best-of", "plackett-luce", "top")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -41,7 +41,7 @@ class LearnedPolicy:
 
     `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
     served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
-    "added": the same with today's scores added. "top": sorted by score. Items are known by `items`,
+    "top": sorted by score. Items are known by `items`,
     labels or ids in the order of the scorer's numbers.
     """
 
@@ -152,37 +152,16 @@ class LearnedPolicy:
             return BestOf(
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
             )
-        if self.kind != "top":
-            return self.plackett_luce(log, 1.0 / self.temperature)
         if log.candidates is not None:
-            return Scored(
-                log.candidates,
-                self._candidate_scores(log, log.candidates, bound),
-                parse_policy("top"),
-            )
-        table = self._table(log, bound)
+            found = self._candidate_scores(log, log.candidates, bound) / self.temperature
+            return Scored(log.candidates, found, parse_policy(self.kind))
+        every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
+        table = self.scorer.relevance(bound.others(log, every))
+        if self.kind == "plackett-luce":
+            return PlackettLuce(table / self.temperature)
         # Stable sort: ties stay in the order of items on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
-
-    def plackett_luce(self, log: RankingLog, strength: float) -> Policy:
-        """Return the policy that draws by `strength` times the score, for kind "added" beside today's scores."""
-        bound = self._bound(log)
-        logger = log.propensity
-        base: Floats | float = 0.0
-        if self.kind == "added":
-            found = scores_of(log)
-            if found is None:
-                raise PolicyError(
-                    "this policy adds to today's scores, and this log has none: give them with "
-                    "--logger plackett-luce"
-                )
-            base = found
-        sets = logger.candidates if isinstance(logger, Scored) else log.candidates
-        if sets is None or isinstance(logger, PlackettLuce):
-            return PlackettLuce(base + strength * self._table(log, bound))
-        own = self._candidate_scores(log, sets, bound)
-        return Scored(sets, base + strength * own, parse_policy("plackett-luce"))
 
     def _bound(self, log: RankingLog) -> _Bound:
         if log.K > len(self.position_weights):
@@ -210,10 +189,6 @@ class LearnedPolicy:
             found = self.scorer.relevance(bound.others(part, padded[:, None, :]))
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
-
-    def _table(self, log: RankingLog, bound: _Bound) -> Floats:
-        every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
-        return self.scorer.relevance(bound.others(log, every))
 
     def _context(self, context: ArrayLike | None, like: Any) -> Floats:
         if context is None:
@@ -392,21 +367,6 @@ def sampler_of(log: RankingLog) -> Policy | None:
         return log.propensity if "sample" in log.propensity.capabilities else None
     found = log.dists.get(LOGGING)
     return Factored(found) if found is not None else None
-
-
-def scores_of(log: RankingLog) -> Floats | None:
-    """Return the scores by which the logger draws Plackett-Luce, a table (n, A) or one a candidate.
-
-    None where it does not, or they are not known.
-    """
-    logger = log.propensity
-    if isinstance(logger, PlackettLuce):
-        return logger.scores
-    if isinstance(logger, Scored) and logger.spec.kind == "plackett-luce":
-        # At temperature 1, so that the learned score can be added.
-        found: Floats = logger.scores / logger.spec.options["temperature"]
-        return found
-    return None
 
 
 #: No page is the best of more draws than this.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,13 +35,11 @@ class Step(Record):
     value: float
     low: float
     ess: float
-    #: On the Plackett-Luce path: the factor of the learned score.
-    strength: float | None = None
 
     @property
     def step(self) -> float:
         """0 is the logger, 1 fully learned."""
-        return 1.0 - 1.0 / (self.m if self.strength is None else 1.0 + self.strength)
+        return 1.0 - 1.0 / self.m
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
@@ -55,61 +52,6 @@ class Heaviest(Record):
 
     unit: str
     share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """A lower bound of the paired lift of the exported policy, from rows that played no part in choosing it."""
-
-    grade: str
-    level: float
-    m: int
-    value: float
-    stderr: float
-    low: float
-    #: What the logger earned per ranking on the same rows.
-    logger: float
-    rows: dict[str, int]
-    #: About how many rows would certify this gain, where these did not; None where there is no gain.
-    more_rows: int | None
-    path: tuple[Step, ...]
-    #: The lift on the learning rows, and whether it is large enough there to be believed.
-    learned: float = 0.0
-    agreed: bool = True
-    #: Kind of the exported policy; it has a `strength` if it is not best of m.
-    kind: str = "best-of"
-    strength: float | None = None
-    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
-    declared: bool = True
-    #: A unit with so many rows that the bound is wider.
-    heaviest: Heaviest | None = None
-    #: Bounds of further metrics, each with a share of the error that the level allows.
-    guardrails: tuple[GuardrailBound, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The policy in words."""
-        if self.strength is None:
-            return f"best of {self.m}"
-        if self.kind == "added":
-            return f"today's scores + {self.strength:g} x learned"
-        return f"{self.strength:g} x learned scores"
-
-    @property
-    def certified(self) -> bool:
-        """Whether the policy is better than the logger at the level asked for, and no guardrail open."""
-        return self.low > 0 and not self.open_guardrails
-
-    @property
-    def open_guardrails(self) -> list[GuardrailBound]:
-        """Guardrails that these rows cannot show to hold."""
-        return [one for one in self.guardrails if not one.safe]
-
-    def __str__(self) -> str:
-        """Return the certificate in one sentence."""
-        from counterrank.report.learning import sentence
-
-        return sentence(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,26 +96,31 @@ class PlainSort(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class LearningReport(RecordResult):
-    """What was learned, as its JSON file has it."""
+class Certificate(RecordResult):
+    """A lower bound of the lift of the exported policy, from rows that played no part in choosing it."""
 
     SCHEMA, NAME, ROWS = "counterrank/learning/1", "learned policy", "path"
 
+    #: Whether the policy is better than the logger at the level asked for, and no guardrail open.
     certified: bool
     grade: str
-    sentence: str
     lift: CertifiedLift
     #: What today's policy earned per ranking on the certifying rows: its `value`.
     logger: dict[str, float]
+    sentence: str = ""
     kind: str = "best-of"
     name: str = ""
     m: int = 1
-    strength: float | None = None
     step: float = 0.0
     path: tuple[Step, ...] = ()
     rows: dict[str, int] = field(default_factory=dict)
+    #: About how many rows would certify this gain, where these did not; None where there is no gain.
     more_rows: int | None = None
+    #: Whether the gain on the learning rows is large enough to be believed.
+    agreed: bool = True
+    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
     declared: bool = True
+    #: A unit with so many rows that the bound is wider.
     heaviest: Heaviest | None = None
     segments: tuple[SegmentGain, ...] = ()
     exposure: tuple[ExposureShift, ...] = ()
@@ -182,7 +129,28 @@ class LearningReport(RecordResult):
     model: Json = field(default_factory=dict)
     #: The name of the policy file, where one was written.
     policy: str | None = None
+    #: Bounds of further metrics, each with a share of the error that the level allows.
     guardrails: tuple[GuardrailBound, ...] = optional(default=())
+
+    @property
+    def value(self) -> float:
+        """The estimated lift."""
+        return self.lift.value
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the lift."""
+        return self.lift.stderr
+
+    @property
+    def low(self) -> float:
+        """The lower bound of the lift."""
+        return self.lift.low
+
+    @property
+    def open_guardrails(self) -> list[GuardrailBound]:
+        """Guardrails that these rows cannot show to hold."""
+        return [one for one in self.guardrails if not one.safe]
 
     def document(self) -> Document:
         """Return what was learned, as blocks."""
@@ -190,61 +158,32 @@ class LearningReport(RecordResult):
 
         return learning.document(self)
 
+    def __str__(self) -> str:
+        """Return the certificate in one sentence."""
+        return self.sentence
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Learned(Result):
-    """The result of `counterrank.learning`."""
+    """The result of `counterrank.learning`: a policy and its certificate."""
 
-    SCHEMA, NAME, ROWS = LearningReport.SCHEMA, LearningReport.NAME, LearningReport.ROWS
+    SCHEMA, NAME, ROWS = Certificate.SCHEMA, Certificate.NAME, Certificate.ROWS
 
     policy: LearnedPolicy
     certificate: Certificate
-    segments: tuple[SegmentGain, ...] = ()
-    exposure: tuple[ExposureShift, ...] = ()
-    #: The lift that the model expects of a plain sort by score, which no log certifies; None where
-    #: it fills no page.
-    sort: float | None = None
-    details: Json = field(default_factory=dict)
 
     @property
     def path(self) -> tuple[Step, ...]:
         """From the logger to the largest m that was tried."""
         return self.certificate.path
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: Path) -> None:
         """Write the policy as JSON, with this result inside; `counterrank.load_policy` reads the policy."""
         self.policy.save(path, result=self.to_dict())
 
-    def report(self, policy: str | None = None) -> LearningReport:
-        """Return what is written down and shown; `policy` names the file that was written."""
-        found = self.certificate
-        return LearningReport(
-            certified=found.certified,
-            grade=found.grade,
-            sentence=str(found),
-            lift=CertifiedLift(found.value, found.stderr, found.low, found.level),
-            logger={"value": found.logger},
-            kind=found.kind,
-            name=found.name,
-            m=found.m,
-            strength=found.strength,
-            step=Step(found.m, 0.0, 0.0, 0.0, found.strength).step,
-            path=found.path,
-            rows=found.rows,
-            more_rows=found.more_rows,
-            declared=found.declared,
-            heaviest=found.heaviest,
-            segments=self.segments,
-            exposure=self.exposure,
-            sort=PlainSort(self.sort),
-            model=self.details,
-            policy=policy,
-            guardrails=found.guardrails,
-        )
-
     def to_dict(self, policy: str | None = None) -> Json:
         """Return the JSON form; `policy` is the name of the file that was written, if one was."""
-        return self.report(policy).to_dict()
+        return replace(self.certificate, policy=policy).to_dict()
 
     def to_json(self, path: Path | None = None, *, policy: str | None = None) -> str:
         """Return the result as JSON, and write it to `path` if one is given."""
@@ -252,7 +191,7 @@ class Learned(Result):
 
     def document(self) -> Document:
         """Return what was learned, as blocks."""
-        return self.report().document()
+        return self.certificate.document()
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

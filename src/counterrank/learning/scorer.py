@@ -16,14 +16,13 @@ from counterrank.models import (
     AmountModel,
     ClickModel,
     Encoding,
+    Family,
     ListModel,
-    Means,
     NumberModel,
     Parameters,
     Predictor,
     Rankings,
     Variant,
-    number_table,
 )
 from counterrank.records import Json
 
@@ -33,8 +32,6 @@ class Scorer:
     """A reward model of all learning rows: the worth of a list, and a key to sort items by."""
 
     model: ListModel
-    #: The fold left out of the fit; a stored scorer was fitted to all rows.
-    fold: int = ALL
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
@@ -53,17 +50,17 @@ class Scorer:
         if isinstance(model, AmountModel):
             return model.clicks.predictor, model.amount.predictor
         if isinstance(model, NumberModel):
-            return (model.mean.predictor,)
+            return (model.predictor,)
         return (model.predictor,) if isinstance(model, ClickModel) else ()
 
     def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
         """Return the expected total reward of each ranking (m,)."""
-        values: Floats = self.model.expected(rankings, self.fold) @ alpha[: rankings.K]
+        values: Floats = self.model.expected(rankings, ALL) @ alpha[: rankings.K]
         return values
 
     def relevance(self, rankings: Rankings) -> Floats:
         """Return a key to sort candidates by (m, C), -inf in the padding."""
-        return self.model.relevance(rankings, self.fold)
+        return self.model.relevance(rankings, ALL)
 
     def to_dict(self) -> Json:
         """Return the model of all rows as plain data."""
@@ -76,12 +73,11 @@ class Scorer:
                 "amount": amounts,
             }
         if isinstance(self.model, NumberModel):
-            mean = self.model.mean
             return {
                 "model": "linear",
-                "centre": mean.centre,
-                "unit": mean.unit,
-                "predictor": _written(mean.predictor),
+                "centre": self.model.centre,
+                "unit": self.model.unit,
+                "predictor": _written(self.model.predictor),
             }
         if isinstance(self.model, ClickModel):
             return {"model": "click-history", "predictor": _written(self.model.predictor)}
@@ -106,16 +102,9 @@ class Scorer:
                 return cls(ClickModel(predictor))
             if data["model"] == "click-amount":
                 own = data["amount"]
-                means = Means(
-                    _read(own["predictor"]), float(own["centre"]), float(own["unit"]), positive=True
-                )
-                return cls(AmountModel(ClickModel(predictor), means))
+                return cls(AmountModel(ClickModel(predictor), _number(own, Family.GAMMA)))
             if data["model"] == "linear":
-                return cls(
-                    NumberModel(
-                        Means(predictor, float(data["centre"]), float(data["unit"]), positive=False)
-                    )
-                )
+                return cls(_number(data, Family.NORMAL))
         except PolicyError:
             raise
         except (
@@ -130,6 +119,10 @@ class Scorer:
                 f"the policy file's scorer is damaged: {problem or type(problem).__name__}"
             ) from problem
         raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
+
+
+def _number(data: Mapping[str, Any], family: Family) -> NumberModel:
+    return NumberModel(_read(data["predictor"]), family, float(data["centre"]), float(data["unit"]))
 
 
 def _written(predictor: Predictor) -> Json:
@@ -160,7 +153,7 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         raise ValueError("a coefficient is beyond any odds")
     parameters = Parameters(theta, *(_count(data, name) for name in ("K", "items", "d")))
     features = None if data["features"] is None else _scaled(data["features"])
-    # A file may hold anything, and `number_table` needs sorted ids without repeats.
+    # A file may hold anything, and items are looked up by sorted ids without repeats.
     seen = np.asarray(data["seen"], dtype=np.int64)
     if (
         seen.ndim != 1
@@ -170,9 +163,7 @@ def _read(data: Mapping[str, Any]) -> Predictor:
         or (np.diff(seen) <= 0).any()
     ):
         raise ValueError("the items seen do not fit the number of items")
-    encoding = Encoding(
-        seen, number_table(seen), _scaled(data["context"]), features, None, _switch(data, "slopes")
-    )
+    encoding = Encoding(seen, _scaled(data["context"]), features, None, _switch(data, "slopes"))
     curved, rivals = _switch(data, "curved"), None
     if data["rivals"] is not None:
         rivals = _scaled(data["rivals"])
@@ -221,8 +212,7 @@ def _refuse_misfits(
 ) -> None:
     """Raise where sizes disagree, because kernels would read beyond their arrays."""
     context = len(encoding.context.mean)
-    sizes = encoding.widths(Variant(), 0)
-    columns = rivals + sum(size for kind, size in sizes if kind != "rival")
+    columns = sum(size for _, size in encoding.widths(Variant(), rivals))
     K, items, d = parameters.K, parameters.items, parameters.d
     needed = Parameters.count(K, items, d, columns)
     if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:

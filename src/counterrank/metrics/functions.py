@@ -13,7 +13,7 @@ from counterrank.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class PageFunction:
-    """A function from rewards (n, K), zero where nothing was shown, to one number a ranking (n,).
+    """A function from rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
 
     `keeps_positions` marks functions that return (n, K): their sum over positions is the metric, and
     nothing is lost by estimating it position by position. `unit` is what one of them is called.
@@ -90,7 +90,7 @@ _BUILT_IN = (
     PageFunction("ndcg", ndcg, "NDCG", needs_positions=True),
     PageFunction("count", counted, "event", keeps_positions=True),
     PageFunction("sum", lambda reward: reward, "", keeps_positions=True),
-    # In a long table every column stands at each position, also one with a number a ranking.
+    # In a long table every column stands at each position, also one with a number per ranking.
     PageFunction("once", lambda reward: reward[:, 0], ""),
 )
 _registry: dict[str, PageFunction] = {one.name: one for one in _BUILT_IN}
@@ -111,7 +111,7 @@ def page_metric(
     Parameters
     ----------
     function
-        From rewards (n, K), zero where nothing was shown, to one number a ranking (n,).
+        From rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
     of
         The reward it looks at.
     name
@@ -150,7 +150,7 @@ def register_metric(
     name
         A word; those of the built-in metrics are taken.
     function
-        From rewards (n, K), zero where nothing was shown, to one number a ranking (n,).
+        From rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
     lower_is_better
         Whether a smaller value is the better one.
 

@@ -12,7 +12,7 @@ from counterrank.texts import suggestion
 
 
 def measured(log: RankingLog, measure: Measure) -> RankingLog:
-    """Return the log whose reward is the measure: position by position, or one a ranking.
+    """Return the log whose reward is the measure: position by position, or one per ranking.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def measured(log: RankingLog, measure: Measure) -> RankingLog:
 
 
 def numbers_of(log: RankingLog, measure: Measure) -> Floats:
-    """Return the measure of every ranking: (n, K), or (n,) where it is one number a ranking."""
+    """Return the measure of every ranking: (n, K), or (n,) where it is one number per ranking."""
     if measure.function is IMPRESSIONS:
         return log.lengths.astype(np.float64)
     found = _operand(log, measure)
@@ -33,7 +33,7 @@ def numbers_of(log: RankingLog, measure: Measure) -> Floats:
     if found.ndim == 1 and measure.function.needs_positions:
         raise LogError(
             f"'{measure.text}' needs a reward at each position, but '{measure.operand}' has one "
-            "number a ranking"
+            "number per ranking"
         )
     made = np.asarray(
         measure.function.make(found[:, None] if found.ndim == 1 else found), dtype=np.float64

@@ -10,16 +10,12 @@ from counterrank.models.base import (
     squared_loss,
 )
 from counterrank.models.choice import fit_best, fit_close
-from counterrank.models.clicks.amounts import AmountModel, Means, NumberModel, fit_list_models
+from counterrank.models.clicks.amounts import AmountModel, NumberModel, fit_list_models
+from counterrank.models.clicks.competition import rivalry
 from counterrank.models.clicks.fit import fit_history
-from counterrank.models.clicks.model import (
-    ClickModel,
-    Encoding,
-    Parameters,
-    Predictor,
-    number_table,
-    rivalry,
-)
+from counterrank.models.clicks.likelihood import Family
+from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
+from counterrank.models.clicks.parameters import Parameters
 from counterrank.models.columns import can_sample, has_distribution, whole_distribution
 from counterrank.models.draws import (
     Stream,
@@ -44,14 +40,13 @@ from counterrank.models.visibility import VisibilityModel
 __all__ = [
     "AmountModel",
     "Encoding",
+    "Family",
     "History",
-    "Means",
     "NumberModel",
     "Parameters",
     "Predictor",
     "RepeatedLists",
     "Stream",
-    "number_table",
     "rivalry",
     "ALL",
     "ClickModel",

@@ -39,7 +39,7 @@ class History:
 class RewardModel(ABC):
     """A cross-fitted model of E[y_k | x, a_1..a_K].
 
-    `fold` names the fold whose rows the fit has not seen: one number, or one a ranking. A row's own
+    `fold` names the fold whose rows the fit has not seen: one number, or one per ranking. A row's own
     fold is its bucket modulo `folds`.
     """
 

@@ -41,7 +41,7 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
     How far they disagree says how far to trust any of them.
     """
     linear, layout = fit_linear(training, seed=seed), training.layout
-    # 0/1 rewards do not show which items a user saw: there the model lost to the logistic ridge.
+    # 0/1 rewards do not show which items per user saw: there the model lost to the logistic ridge.
     wide = columns(layout) > settings.VISIBILITY_COLUMNS
     if not 2 <= layout.K <= settings.VISIBILITY_LONGEST or wide or training.binary:
         return Close((linear,), np.zeros((1, 1)), 1, None)

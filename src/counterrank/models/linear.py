@@ -411,30 +411,14 @@ def _fit(training: Training, seed: int) -> Floats:
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
     state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
-    # fit without the fold; `_second_step` removes what the common start knew of it.
+    # fit without the fold.
     by_fold = [
         _newton(
             others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
         )
         for k, design in enumerate(chosen)
     ]
-    if int(grams.rows.sum()) <= settings.EXACT_ROWS:
-        by_fold = _second_step(training, chosen, by_fold, start)
     return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
-
-
-def _second_step(
-    training: Training, chosen: list[Design], by_fold: list[Floats], start: Floats
-) -> list[Floats]:
-    """Return coefficients after one more step from each fold's own, which forgets the common start."""
-    out = [values.copy() for values in by_fold]
-    for f in range(training.layout.F):
-        own = [values[f] for values in by_fold]
-        state = _weighted(training.source, training, _raw(own, chosen, training.layout.F))
-        for k, design in enumerate(chosen):
-            gram, cover = others(state.gram[:, k])[f], others(state.cover[:, k])[f]
-            out[k][f] = _newton(gram, cover, own[k], start[k], design)
-    return out
 
 
 def _logit_design(training: Training, k: int) -> Design:

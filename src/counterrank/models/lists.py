@@ -132,9 +132,16 @@ def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> Rep
 
     Without repeats a log does not show how much lists differ. Contexts that differ in every row hide
     repeats, so lists are then compared without their contexts.
+
+    A list of one item that stands in one context is the item itself: click models know it, and what
+    the policies think of it. They would count little beside its mean, which often knows the level of
+    its context better, but not the difference between two items.
     """
+    items = len(np.unique(rankings.item))
     for told_apart in (True, False):
         keys = Keys.of(rankings, told_apart=told_apart)
+        if rankings.K == 1 and len(keys.lists) <= items:
+            return None
         _, lists = keys.numbers(rankings)
         counts = np.bincount(lists, minlength=len(keys.lists))
         if counts[counts > 1].sum() >= rankings.m / 2:

@@ -265,113 +265,61 @@ def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
 
 
 def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
-    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name.
-
-    Fits are tied to zero, or to a fit common to all positions and own actions; then only departures
-    from that fit are penalised.
-    """
-    grams = prepared.grams
+    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name."""
+    grams, K = prepared.grams, prepared.layout.K
     best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
-    for start, name in (
-        (np.zeros(grams.cover.shape), "tied"),
-        (common_fit(prepared), "common+tied"),
-    ):
-        right = others(grams.cover)
-        for k in range(prepared.layout.K):
-            right[:, k] -= (prepared.rest(k) @ start[:, k, ..., None])[..., 0]
-        for j, design in enumerate(prepared.candidates[0]):
-            if design.columns[0] != "T":
-                continue
-            fitted = start + tied_fit(prepared, j, right)
-            loss = sum(out_of_fold(grams, k, fitted[:, k]) for k in range(prepared.layout.K))
+    for j, design in enumerate(prepared.candidates[0]):
+        if design.columns[0] == "T":
+            fitted = tied_fit(prepared, j)
+            loss = sum(out_of_fold(grams, k, fitted[:, k]) for k in range(K))
             if loss < least:
-                best, least, best_name = fitted, loss, f"{name}-{design.name}"
+                best, least, best_name = fitted, loss, f"tied-{design.name}"
     return best, best_name
 
 
-def common_fit(prepared: Prepared) -> Floats:
-    """Return one ridge on context and counts for all positions and own actions: (F, K, A, D).
-
-    Each own action at each position has its own intercept, so that only the effect of the other items
-    is common.
-    """
-    layout = prepared.layout
-    used = [next(d for d in found if d.columns == "T") for found in prepared.candidates]
-    # A bordered system: p shared columns, then K A intercepts, each of which has only the rows of its
-    # own position and action.
-    p, K, A = used[0].map.shape[1], layout.K, layout.A
-    total, side = np.zeros((layout.F, p + K * A, p + K * A)), np.zeros((layout.F, p + K * A))
-    cover = others(prepared.grams.cover)
-    for k, design in enumerate(used):
-        mapped, own = prepared.mapped(k, design), np.arange(p + k * A, p + (k + 1) * A)
-        total[:, :p, :p] += mapped.sum(axis=1)
-        total[:, own, :p] = mapped[:, :, 0]
-        total[:, :p, own] = mapped[:, :, 0].swapaxes(1, 2)
-        total[:, own, own] = mapped[:, :, 0, 0]
-        side[:, :p] += cover[:, k].sum(axis=1) @ design.map
-        side[:, own] = cover[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K * A, settings.POOLED)])
-    solved = solve(total, side[..., None], penalty)[..., 0]
-    out = np.stack([np.repeat((solved[:, :p] @ d.map.T)[:, None], A, axis=1) for d in used], axis=1)
-    out[..., 0] += solved[:, p:].reshape(layout.F, K, A)
-    return out
-
-
-def tied_fit(prepared: Prepared, j: int, right: Floats) -> Floats:
-    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D).
-
-    `right` (F, K, A, D) are the right-hand sides in raw columns: rewards, or the means that weights
-    must match.
-    """
-    layout = prepared.layout
+def tied_fit(prepared: Prepared, j: int) -> Floats:
+    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D)."""
     used = [found[j] for found in prepared.candidates]
-    p, K = used[0].map.shape[1], layout.K
-    # The same border within each own action: p shared columns, then K intercepts. These are collinear
-    # with the design's own column 0; the penalties decide between them.
-    total, side = (
-        np.zeros((layout.F, layout.A, p + K, p + K)),
-        np.zeros((layout.F, layout.A, p + K)),
-    )
-    for k, design in enumerate(used):
-        mapped = prepared.mapped(k, design)
-        total[:, :, :p, :p] += mapped
-        total[:, :, p + k, :p] = total[:, :, :p, p + k] = mapped[
-            :, :, 0
-        ]  # column 0 is the intercept
-        total[:, :, p + k, p + k] = mapped[:, :, 0, 0]
-        side[:, :, :p] += right[:, k] @ design.map
-        side[:, :, p + k] = right[:, k, :, 0]
-    penalty = np.concatenate([used[0].penalty, np.full(K, settings.POOLED)])
-    solved = solve(total, side[..., None], penalty)[..., 0]
-    out = np.stack([solved[:, :, :p] @ design.map.T for design in used], axis=1)
-    out[..., 0] += solved[:, :, p:].swapaxes(1, 2)
+    cover = others(prepared.grams.cover)
+    mapped = np.stack([prepared.mapped(k, design) for k, design in enumerate(used)], axis=2)
+    right = np.stack([cover[:, k] @ design.map for k, design in enumerate(used)], axis=2)
+    shared, own = _bordered(mapped, right, used[0].penalty)
+    out = np.stack([shared @ design.map.T for design in used], axis=1)
+    out[..., 0] += own.swapaxes(1, 2)
     return out
 
 
 def _pooled(prepared: Prepared, k: int) -> Floats:
     """Return one ridge for all own actions, with an intercept for each: (F, A, D)."""
-    layout, design = prepared.layout, _widest(prepared, k)
+    layout, wanted = prepared.layout, "P" if prepared.pairs else "T"
+    # Each position's own indicators where there are enough rows for them, else counts.
+    design = next(one for one in prepared.candidates[k] if one.columns == wanted)
     mapped, cover = prepared.mapped(k, design), others(prepared.grams.cover[:, k])
-    p, A = design.map.shape[1], layout.A
-    total = np.zeros((layout.F, p + A, p + A))
-    total[:, :p, :p] = mapped.sum(axis=1)
-    total[:, p:, :p] = mapped[:, :, 0]
-    total[:, :p, p:] = total[:, p:, :p].swapaxes(1, 2)
-    own = np.arange(p, p + A)
-    total[:, own, own] = mapped[:, :, 0, 0]
-    right = np.concatenate([cover.sum(axis=1) @ design.map, cover[:, :, 0]], axis=1)
-    penalty = np.full((layout.F, p + A), settings.POOLED)
-    rows = mapped[:, :, 0, 0].sum(axis=1)
+    penalty = np.full((layout.F, len(design.penalty)), settings.POOLED)
+    rows = mapped[:, :, 0, 0].sum(axis=1, keepdims=True)
     # In proportion to the rows: very small at any size, but not zero, because column 0 and the A own
     # intercepts are collinear.
-    penalty[:, : layout.d + 1] = np.maximum(settings.POOLED_CONTEXT * rows, 1e-9)[:, None]
-    solved = solve(total, right[..., None], penalty)[..., 0]
-    out: Floats = np.repeat((solved[:, :p] @ design.map.T)[:, None], A, axis=1)
-    out[:, :, 0] += solved[:, p:]
+    penalty[:, : layout.d + 1] = np.maximum(settings.POOLED_CONTEXT * rows, 1e-9)
+    shared, own = _bordered(mapped, cover @ design.map, penalty)
+    out: Floats = np.repeat((shared @ design.map.T)[:, None], layout.A, axis=1)
+    out[:, :, 0] += own
     return out
 
 
-def _widest(prepared: Prepared, k: int) -> Design:
-    """Return each position's own indicators where there are enough rows for them, else counts."""
-    wanted = "P" if prepared.pairs else "T"
-    return next(design for design in prepared.candidates[k] if design.columns == wanted)
+def _bordered(gram: Floats, right: Floats, penalty: Floats) -> tuple[Floats, Floats]:
+    """Return coefficients (..., p) common to G groups of rows, and an intercept of each group (..., G).
+
+    `gram` (..., G, p, p) and `right` (..., G, p) are the sums of each group, whose column 0 is the
+    intercept. An intercept has only the rows of its group.
+    """
+    *shape, G, p = right.shape
+    total, own = np.zeros((*shape, p + G, p + G)), np.arange(p, p + G)
+    total[..., :p, :p] = gram.sum(axis=-3)
+    total[..., p:, :p] = gram[..., 0]
+    total[..., :p, p:] = gram[..., 0].swapaxes(-1, -2)
+    total[..., own, own] = gram[..., 0, 0]
+    side = np.concatenate([right.sum(axis=-2), right[..., 0]], axis=-1)
+    held = np.broadcast_to(penalty, (*shape, p))
+    held = np.concatenate([held, np.full((*shape, G), settings.POOLED)], axis=-1)
+    solved = solve(total, side[..., None], held)[..., 0]
+    return solved[..., :p], solved[..., p:]

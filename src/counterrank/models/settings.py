@@ -49,8 +49,6 @@ NEWTON_ROWS = 50_000
 NEWTON_ROWS_LONG = 12_500
 #: Rankings from which a log is long: its sampling noise is small.
 LONG_LOG = 200_000
-#: Rankings up to which each fold takes a second step, because the common start had seen its rows.
-EXACT_ROWS = 10_000
 #: Penalty (rows) on logits of a position's columns.
 LOGIT_PENALTY = 1.0
 #: Penalty (rows) on the distance of an intercept from the logit of the mean reward.

@@ -13,8 +13,6 @@ from counterrank.policies.factored import (
     Greedy,
     Softmax,
     Uniform,
-    from_callable,
-    from_classifier,
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
@@ -76,8 +74,6 @@ __all__ = [
     "candidate_fit",
     "epsilon_mixture",
     "exploration_file",
-    "from_callable",
-    "from_classifier",
     "kinds",
     "load_policy",
     "mixture_of",

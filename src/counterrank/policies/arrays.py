@@ -178,36 +178,28 @@ def pack(masks: Bools) -> Ints:
     return np.stack(words, axis=-1)
 
 
-def distinct_masks(flat: Bools) -> tuple[Ints, Ints]:
-    """Return for masks (T, K) where each distinct one is first seen (U,), and which of them each is (T,)."""
-    codes = pack(flat)
-    keys = (
-        codes[:, 0] if codes.shape[1] == 1 else codes
-    )  # one word a mask: sorting plain integers is ten times faster
-    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return first, inverse.reshape(-1)
-
-
 def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
     """Return (n, J) by calling `evaluate` once for each distinct mask, on all rows that need it."""
     J, K = masks.shape[-2:]
     out = np.empty((n, J))
+    flat, codes = masks.reshape(-1, K), pack(masks.reshape(-1, K))
+    # One word a mask: sorting plain integers is ten times faster.
+    keys = codes[:, 0] if codes.shape[1] == 1 else codes
+    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    inverse = inverse.reshape(-1)
     if masks.ndim == 2:
-        distinct, inverse = np.unique(masks, axis=0, return_inverse=True)
         everyone = np.arange(n)
-        for u, mask in enumerate(distinct):
-            out[:, inverse.reshape(-1) == u] = evaluate(everyone, mask)[:, None]
+        for u, mask in enumerate(flat[first]):
+            out[:, inverse == u] = evaluate(everyone, mask)[:, None]
         return out
-    flat = masks.reshape(n * J, K)
-    first, inverse = distinct_masks(flat)
     order = np.argsort(inverse, kind="stable")
     bounds = np.searchsorted(inverse[order], np.arange(len(first) + 1))
     values = out.reshape(-1)
-    for u, start in enumerate(bounds[:-1]):
-        cells = order[start : bounds[u + 1]]
+    for u, mask in enumerate(flat[first]):
+        cells = order[bounds[u] : bounds[u + 1]]
         # A row may ask for one mask in several columns; it is worked out once.
         rows, where = np.unique(cells // J, return_inverse=True)
-        values[cells] = evaluate(rows, flat[first[u]])[where]
+        values[cells] = evaluate(rows, mask)[where]
     return out
 
 

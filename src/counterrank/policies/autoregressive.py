@@ -119,21 +119,19 @@ class Autoregressive(ArrayPolicy):
         tasks = distinct(sets, sets.any(axis=2) & ~never)
         ids = self._ids(len(items))
         values, errors = np.empty(len(tasks.rows)), np.zeros(len(tasks.rows))
-        sampled = False
         for t, row in enumerate(tasks.rows):
             mask = tasks.masks[t, : int(np.flatnonzero(tasks.masks[t])[-1]) + 1]
             gaps = len(mask) - int(mask.sum())
             wanted = items[row, : len(mask)]
             # Whole numbers have no largest one: 100,000 items in 62 gaps are no float any more.
             if int(self.n_items) ** gaps <= self.max_states:
-                values[t] = enumerated(self, ids[row], wanted, mask)
+                values[t] = np.logaddexp.reduce(fillings(self, ids[row], wanted, mask))
             else:
                 values[t], errors[t] = self._sample_set(ids[row], wanted, mask)
-                sampled = True
         start = np.where(never, -np.inf, 0.0)
         log_prob = tasks.scatter(values, start)
         rel_var = tasks.scatter(errors, np.zeros_like(start))
-        return SubsetResult(log_prob, rel_var, "sampled" if sampled else "exact")
+        return SubsetResult(log_prob, rel_var)
 
     def _sample_set(self, row: int, wanted: Ints, mask: Bools) -> tuple[float, float]:
         """Double the draws until the relative error is met; the draws depend on seed, row and event alone."""
@@ -143,9 +141,8 @@ class Autoregressive(ArrayPolicy):
         draws = np.empty(0)
         goal = min(_FIRST, self.max_samples)
         while True:
-            draws = np.concatenate(
-                [draws, forced(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))]
-            )
+            more = fillings(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))
+            draws = np.concatenate([draws, more, np.full(goal - len(draws) - len(more), -np.inf)])
             top = draws.max()
             if top == -np.inf:
                 if goal >= self.max_samples:
@@ -175,68 +172,37 @@ class Autoregressive(ArrayPolicy):
         return drawn.reshape(self.n_rows, size, length)
 
 
-def enumerated(policy: Autoregressive, row: int, wanted: Ints, mask: Bools) -> float:
-    """Return log P exactly: every filling of the gaps that keeps the asked items for their places."""
-    prefixes, value = np.empty((1, 0), np.int64), np.zeros(1)
-    for k, asked in enumerate(mask):
-        if len(prefixes) == 0:
-            return -np.inf
-        with np.errstate(divide="ignore"):
-            logs = np.log(policy.next_probs(np.full(len(prefixes), row), prefixes))
-        if asked:
-            value = value + logs[:, wanted[k]]
-            keep = value > -np.inf
-            added = np.full((int(keep.sum()), 1), wanted[k])
-            prefixes, value = np.concatenate([prefixes[keep], added], axis=1), value[keep]
-        else:
-            if not policy.replacement:
-                logs[:, _later(wanted, mask, k)] = -np.inf
-            b, a = np.nonzero(logs > -np.inf)
-            prefixes, value = (
-                np.concatenate([prefixes[b], a[:, None]], axis=1),
-                value[b] + logs[b, a],
-            )
-    if len(value) == 0:
-        return -np.inf
-    top = value.max()
-    return float(top + np.log(np.exp(value - top).sum()))
+def fillings(
+    policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms: Floats | None = None
+) -> Floats:
+    """Return log-weights of rankings that have the asked items at their places.
 
-
-def forced(policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms: Floats) -> Floats:
-    """Return (M,) log-weights of draws in which asked items are put at their places; their mean is P.
-
-    In a gap the asked items still to come are held back and the weight takes the mass of the
-    others; with replacement nothing needs holding back.
+    Without `uniforms`, one for each filling of the gaps, whose sum is P. With them (M, K), one for each
+    draw that can be finished, whose mean over all M is P: a gap is filled from what is not held back, and
+    its mass is the weight (importance sampling). Asked items still to come are held back, unless an item
+    may be shown twice.
     """
     from counterrank.policies.kernels.rows import categorical
 
-    M = len(uniforms)
-    prefixes, value = np.empty((M, 0), np.int64), np.zeros(M)
-    out = np.full(M, -np.inf)
-    alive = np.arange(M)
+    M = 1 if uniforms is None else len(uniforms)
+    prefixes, value, alive = np.empty((M, 0), np.int64), np.zeros(M), np.arange(M)
     for k, asked in enumerate(mask):
-        if len(alive) == 0:
-            return out
-        probs = policy.next_probs(np.full(len(alive), row), prefixes)
+        if not len(value):
+            break
+        probs = policy.next_probs(np.full(len(value), row), prefixes)
+        if not asked and not policy.replacement:
+            probs[:, wanted[k + 1 :][mask[k + 1 :]]] = 0.0
         if asked:
-            mass = probs[:, wanted[k]]
-            chosen = np.full((len(alive), 1), wanted[k])
+            keep = np.flatnonzero(probs[:, wanted[k]] > 0)
+            chosen, chance = np.full(len(keep), wanted[k]), probs[keep, wanted[k]]
+        elif uniforms is None:
+            keep, chosen = np.nonzero(probs > 0)
+            chance = probs[keep, chosen]
         else:
-            if not policy.replacement:
-                probs[:, _later(wanted, mask, k)] = 0.0
             cumulative = np.cumsum(probs, axis=1)
-            # Importance sampling: a gap is filled from what is not held back, and its mass is the
-            # weight.
-            mass = np.minimum(cumulative[:, -1], 1.0)
-            chosen = categorical(cumulative, uniforms[alive, k : k + 1])
-        keep = mass > 0
-        value = value[keep] + np.log(mass[keep])
-        prefixes = np.concatenate([prefixes, chosen], axis=1)[keep]
-        alive = alive[keep]
-    out[alive] = value
-    return out
-
-
-def _later(wanted: Ints, mask: Bools, k: int) -> Ints:
-    """Return the items asked for after position k."""
-    return wanted[k + 1 :][mask[k + 1 :]]
+            keep = np.flatnonzero(cumulative[:, -1] > 0)
+            chosen = categorical(cumulative[keep], uniforms[alive[keep], k : k + 1])[:, 0]
+            chance = np.minimum(cumulative[keep, -1], 1.0)
+        value, alive = value[keep] + np.log(chance), alive[keep]
+        prefixes = np.column_stack([prefixes[keep], chosen])
+    return value

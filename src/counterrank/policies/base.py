@@ -18,22 +18,21 @@ Rows = slice | NDArray[np.int64]
 CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})
 
 
-#: How a probability is computed, the hardest last.
-METHODS = ("exact", "quadrature", "sampled")
-
-
 @dataclass(frozen=True, slots=True)
 class SubsetResult:
     """Log-probabilities of the logged items at subsets of positions.
 
     `log_prob` (n, J); `rel_var` (n, J) is the squared relative error of a sampled value, 0 where
-    exact; `method` is the last of `METHODS` that one of them
-    needed.
+    exact (sums, or quadrature to 1e-12).
     """
 
     log_prob: Floats
     rel_var: Floats
-    method: str = "exact"
+
+    @property
+    def method(self) -> str:
+        """Whether some value was sampled, or all are exact."""
+        return "sampled" if self.rel_var.any() else "exact"
 
 
 class Policy(ABC):

@@ -81,7 +81,7 @@ class BelowFold(ArrayPolicy):
             return SubsetResult(log_prob, np.zeros_like(log_prob))
         rest = self._rest().subset_log_prob(below, np.ascontiguousarray(sets[..., self.after :]))
         log_prob = np.where(possible, np.where(asked, rest.log_prob, 0.0), -np.inf)
-        return SubsetResult(log_prob, np.where(possible & asked, rest.rel_var, 0.0), rest.method)
+        return SubsetResult(log_prob, np.where(possible & asked, rest.rel_var, 0.0))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         self.refuse_longer(length)

@@ -66,7 +66,7 @@ class BestOf(Policy):
         # With fewer, C(L, m-1) in the weight's denominator is 0.
         if draws < max(m - 1, 1):
             raise PolicyError(
-                f"best of {m} needs at least {m - 1} reference draws a row, got {draws}"
+                f"best of {m} needs at least {m - 1} reference draws per row, got {draws}"
             )
         self.logger, self.score, self.m, self.draws, self.seed = (
             logger,

@@ -228,7 +228,7 @@ class Candidates:
             raise PolicyError(
                 f"feature '{name}' has {(array.shape[0] if array.ndim else 0)} values for "
                 f"{len(self.items)} candidates",
-                remedy="give one value a candidate",
+                remedy="give one value per candidate",
             )
         if array.dtype.kind not in "fiub":
             raise PolicyError(
@@ -267,7 +267,7 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
         row = int(np.argmax(sizes != counts))
         raise PolicyError(
             f"{row_name(row)}: '{name}' has {sizes[row]} values for {counts[row]} candidates",
-            remedy="give one value a candidate",
+            remedy="give one value per candidate",
         )
     return np.array([value for row in values for value in row])
 
@@ -321,5 +321,7 @@ def _as_numbers(values: ArrayLike) -> Floats:
             f"item features must be numbers or codes of categories: {problem}"
         ) from None
     if table.ndim != 2 or len(table) == 0:
-        raise PolicyError(f"item features must be (A, d): one row an item; got shape {table.shape}")
+        raise PolicyError(
+            f"item features must be (A, d): one row per item; got shape {table.shape}"
+        )
     return table

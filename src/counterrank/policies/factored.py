@@ -5,9 +5,6 @@ P(L) = prod over the masked positions of p_k(a_k | x); all questions are sums of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -163,33 +160,6 @@ class Uniform(Factored):
         self.log_table = np.full((1, n_actions), -np.log(n_actions))
 
 
-def from_callable(function: Callable[[Any], ArrayLike], context: Any) -> Factored:
-    """Return the factored policy whose table is `function(context)`: (n, A) or (n, K, A).
-
-    >>> from_callable(lambda x: np.column_stack([x, 1 - x]), np.array([0.25])).dist().tolist()
-    [[0.25, 0.75]]
-    """
-    return Factored(function(context))
-
-
-def from_classifier(model: Any, context: ArrayLike, n_actions: int | None = None) -> Factored:
-    """Return the factored policy of a fitted classifier with `predict_proba` and integer `classes_`.
-
-    Actions the classifier never saw get probability zero.
-    """
-    probs = np.asarray(model.predict_proba(context), dtype=np.float64)
-    classes = np.asarray(model.classes_)
-    A = int(classes.max()) + 1 if n_actions is None and classes.dtype.kind in "iu" else n_actions
-    if classes.dtype.kind not in "iu" or A is None or classes.min() < 0 or classes.max() >= A:
-        raise PolicyError(
-            f"the classifier's classes must be action ids 0..A-1, got {classes.tolist()[:8]}; "
-            "fit it on integer action ids and pass n_actions"
-        )
-    table = np.zeros((len(probs), A))
-    table[:, classes] = probs
-    return Factored(table)
-
-
 #: Beyond it sums and squares of scores overflow.
 LARGEST_SCORE = 1e100
 
@@ -203,7 +173,7 @@ def not_scores(values: Floats) -> Bools:
 def as_scores(
     scores: ArrayLike, temperature: float = 1.0, *, ndims: tuple[int, ...] = (2, 3)
 ) -> Floats:
-    """Return scores / temperature as a float64 table with at least one finite entry a row."""
+    """Return scores / temperature as a float64 table with at least one finite entry per row."""
     if not (temperature > 0 and np.isfinite(temperature)):
         raise PolicyError(f"temperature must be positive and finite, got {temperature}")
     table = _as_table(scores, "scores", ndims)

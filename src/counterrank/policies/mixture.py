@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, Field
-from counterrank.policies.base import METHODS, Policy, Rows, SubsetResult
+from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
 from counterrank.policies.plackett_luce import UniformPermutation
 
@@ -99,8 +99,7 @@ class Mixture(ArrayPolicy):
         share = np.exp(log_weight + each - safe)  # (C, n, J)
         # Errors of components taken as independent: variances of weight_c P_c add, relative to the whole's square.
         rel_var = (share**2 * np.stack([part.rel_var for part in parts])).sum(axis=0)
-        method = max((part.method for part in parts), key=METHODS.index)
-        return SubsetResult(log_prob, rel_var, method)
+        return SubsetResult(log_prob, rel_var)
 
     def _mix(self, each: Floats) -> Floats:
         """Return log sum over c of weight_c exp(each_c) for (C, n, J)."""

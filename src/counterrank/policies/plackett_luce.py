@@ -2,7 +2,7 @@
 
 A set of positions is answered by the cheapest exact method, else by sampling. Empty sets and prefixes
 are sums. A single item beyond a prefix is a quadrature, for all of a row at once. Other sets use a
-dynamic programme over subsets while it fits the budget; the rest share one set of draws for a row.
+dynamic programme over subsets while it fits the budget, and draws otherwise.
 Equal sets of a row are answered once. Single positions of many rows, which most estimators need, go to
 the quadrature directly.
 
@@ -22,7 +22,7 @@ relative error for their sum:
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +40,7 @@ from counterrank.policies.arrays import (
     repeats,
     without_padding,
 )
-from counterrank.policies.base import METHODS, SubsetResult
+from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
 from counterrank.policies.ranked import log_factorials
 
@@ -52,10 +52,9 @@ class PlackettLuce(ArrayPolicy):
     """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used (Plackett 1975).
 
     Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
-    single item by quadrature (1e-12); anything larger by at most `max_samples` draws shared by all
-    masks of a row, until the relative error is `rtol`. The draws are a function of `seed` and the
-    row's content alone, so a result does not depend on chunks or threads. A score of -inf makes an
-    item unavailable.
+    single item by quadrature (1e-12); anything larger by at most `max_samples` draws, until the
+    relative error is `rtol`. The draws are a function of `seed`, the set and the row's content alone, so
+    a result does not depend on chunks or threads. A score of -inf makes an item unavailable.
 
     >>> policy = PlackettLuce([[0.0, 0.0, np.log(2.0)]])
     >>> np.exp(policy.prefix_log_prob(np.array([[2, 0, 1]]))).round(4).tolist()
@@ -99,13 +98,9 @@ class PlackettLuce(ArrayPolicy):
         return int(self.scores.shape[1])
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce import prefix_log_prob
-
-        return prefix_log_prob(self.scores, as_actions(actions, self))
+        return prefix_log_probs(self.scores, as_actions(actions, self)[:, None])[:, 0]
 
     def prefix_log_probs(self, rankings: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce import prefix_log_probs
-
         items = [as_actions(rankings[:, s], self) for s in range(rankings.shape[1])]
         return prefix_log_probs(self.scores, np.stack(items, axis=1))
 
@@ -114,10 +109,10 @@ class PlackettLuce(ArrayPolicy):
         return solve(self, items, as_masks(masks, items))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.plackett_luce import sample, spans
+        from counterrank.policies.kernels.plackett_luce import sample
 
         self.refuse_longer(length)
-        wide = spans(self.scores) > MAX_SPAN
+        wide = _spans(self.scores) > MAX_SPAN
         uniforms = rng.random((self.n_rows, size, length))
         if not wide.any():
             return sample(self.scores, uniforms)
@@ -169,183 +164,152 @@ class UniformPermutation(ClosedFormPolicy):
         return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))
 
 
-#: Below this many states the programme beats the quadrature for a lone item.
-_SMALL = 256
 #: Cells of masks or scores held at once.
 _CELLS = 4_000_000
+#: Scores whose exponentials stay in the cache.
+_CACHED = 50_000
+
+
+def prefix_log_probs(scores: Floats, rankings: Ints) -> Floats:
+    """Return (n, S, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
+
+    Remaining mass is added up from the tail backwards, never total minus used: when the used items
+    hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
+    score -inf, gives -inf.
+    """
+    out = np.empty(rankings.shape)
+    step = max(1, _CACHED // scores.shape[1])
+    for start in range(0, len(rankings), step):
+        rows = slice(start, start + step)
+        table = scores if len(scores) == 1 else scores[rows]
+        out[rows] = _prefixes(table - table.max(axis=1, keepdims=True), rankings[rows])
+    return out
+
+
+def _prefixes(scores: Floats, items: Ints) -> Floats:
+    from counterrank.policies.kernels.plackett_luce import prefix_log_probs
+
+    out = prefix_log_probs(scores, np.exp(scores), items)
+    i, s = np.nonzero(np.isnan(out[:, :, 0]))
+    if len(i):
+        # What is left underflows beside the best item: logarithms add up instead of masses.
+        rest, shown = scores[i if len(scores) > 1 else i * 0], items[i, s]
+        rest = np.column_stack([rest, np.full(len(i), -np.inf)])  # padding reads the last column
+        own = np.take_along_axis(rest, shown, axis=1)
+        same = (shown[:, :, None] == shown[:, None, :]) & np.tri(shown.shape[1], k=-1, dtype=bool)
+        own[same.any(axis=2)] = -np.inf
+        np.put_along_axis(rest, shown, -np.inf, axis=1)
+        logs = np.column_stack([np.logaddexp.reduce(rest, axis=1), own[:, ::-1]])
+        left = np.logaddexp.accumulate(logs, axis=1)[:, :0:-1]
+        steps = np.subtract(own, left, out=np.full(own.shape, -np.inf), where=own > -np.inf)
+        out[i, s] = np.cumsum(np.where(shown < 0, 0.0, steps), axis=1)
+    return out
 
 
 def solve(policy: PlackettLuce, items: Ints, sets: Bools) -> SubsetResult:
     """Return log-probabilities (n, J) of masks (J, K) or (n, J, K), a block of rows at a time."""
     scores, (n, K) = policy.scores, items.shape
     J = sets.shape[-2]
-    log_prob, rel_var = np.zeros((n, J)), np.zeros((n, J))
-    hardest, rest = 0, np.arange(n)
+    log_prob, rel_var, rest = np.zeros((n, J)), np.zeros((n, J)), np.arange(n)
     if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
-        log_prob = _positions(scores, items, sets, policy)
+        rows = np.zeros(n, np.int64) if len(scores) == 1 else rest
+        want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
+        found = _race(scores, rows, items, np.zeros(1, np.int64), want)
+        if want[0, 0]:
+            found[:, :1] = prefix_log_probs(scores, items[:, None, :1])[:, 0]
+        log_prob = found[:, np.argmax(sets, axis=1)]
         rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
-        hardest = int(len(rest) < n)
     step = max(1, _CELLS // max(J * K, scores.shape[1]))
     for start in range(0, len(rest), step):
         block = rest[start : start + step]
-        masks = sets if sets.ndim == 2 else sets[block]
-        rows = scores if len(scores) == 1 else scores[block]
-        parts = _solve_block(rows, items[block], masks, policy, block)
-        log_prob[block], rel_var[block] = parts[0], parts[1]
-        hardest = max(hardest, parts[2])
-    return SubsetResult(log_prob, rel_var, METHODS[hardest])
+        masks = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
+        log_prob[block], rel_var[block] = _solve_block(policy, block, items[block], masks)
+    return SubsetResult(log_prob, rel_var)
 
 
-def _positions(scores: Floats, items: Ints, sets: Bools, limits: PlackettLuce) -> Floats:
-    """Return (n, J) log-probabilities of single positions; NaN in rows that other methods answer."""
+def _race(scores: Floats, rows: Ints, items: Ints, skip: Ints, want: Bools) -> Floats:
     from counterrank.policies.kernels.plackett_luce_singles import singles
 
-    n, K = items.shape
-    rows = np.zeros(n, np.int64) if len(scores) == 1 else np.arange(n)
-    first = np.zeros(1, np.int64)
-    want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
-    found = singles(
-        scores, rows, items, first, want, clock_rules(K), min(_SMALL, limits.max_states)
-    )
-    return found[:, np.argmax(sets, axis=1)]
+    return singles(scores, rows, items, skip, want, clock_rules(items.shape[1]))
 
 
 def _solve_block(
-    scores: Floats, items: Ints, sets: Bools, limits: PlackettLuce, numbers: Ints
-) -> tuple[Floats, Floats, int]:
-    from counterrank.policies.kernels.plackett_luce import prefix_log_prob
-
-    n, K = items.shape
-    masks = without_padding(items, sets)
+    policy: PlackettLuce, block: Ints, items: Ints, masks: Bools
+) -> tuple[Floats, Floats]:
+    scores, (n, K) = policy.scores, items.shape
+    rows = np.zeros(n, np.int64) if len(scores) == 1 else block
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
-    prefix = np.concatenate([np.zeros((n, 1)), prefix_log_prob(scores, items)], axis=1)
+    prefix = np.zeros((n, K + 1))
+    prefix[:, 1:] = prefix_log_probs(scores if len(scores) == 1 else scores[block], items[:, None])[
+        :, 0
+    ]
     log_prob = np.take_along_axis(prefix, last, axis=1)
-    rel_var = np.zeros_like(log_prob)
     # As many asked positions as the last one's number: a prefix. Fewer: there is a gap.
     hard = last > size
     if not hard.any():
-        return log_prob, rel_var, 0
-    never = _impossible(scores, items, masks, last)
+        return log_prob, np.zeros_like(log_prob)
+    # An unavailable item, one item at two positions, or more positions than items.
+    missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
+    never = (masks & missing[:, None, :]).any(axis=2) | repeats(items, masks)
+    never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
     log_prob[hard & never] = -np.inf
     tasks = distinct(masks, hard & ~never)
-    work = _Work(scores, items, tasks, prefix, limits)
-    values, errors, hardest = work.run()
+    heads = prefix[tasks.rows, np.argmin(tasks.masks, axis=1)]
+    values, errors = _answers(policy, rows[tasks.rows], items[tasks.rows], tasks, heads)
     if np.isnan(values).any():
-        row = numbers[tasks.rows[np.argmax(np.isnan(values))]]
+        row = block[tasks.rows[np.argmax(np.isnan(values))]]
         raise PolicyError(
             f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make "
-            f"more than max_states={limits.max_states} states; raise max_states or the temperature"
+            f"more than max_states={policy.max_states} states; raise max_states or the temperature"
         )
-    return tasks.scatter(values, log_prob), tasks.scatter(errors, rel_var), hardest
+    return tasks.scatter(values, log_prob), tasks.scatter(errors, np.zeros_like(log_prob))
 
 
-def _impossible(scores: Floats, items: Ints, masks: Bools, last: Ints) -> Bools:
-    """Return (n, J): an unavailable item, one item at two positions, or more positions than items."""
-    rows = np.zeros(len(items), np.int64) if len(scores) == 1 else np.arange(len(items))
-    missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
-    never: Bools = (masks & missing[:, None, :]).any(axis=2)
-    never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
-    return never | repeats(items, masks)
+def _answers(
+    policy: PlackettLuce, rows: Ints, items: Ints, tasks: Tasks, heads: Floats
+) -> tuple[Floats, Floats]:
+    """Return log-probabilities and squared relative errors (T,) of masks with a gap, sorted by row.
 
+    `rows` of the scores, `heads` the log-probabilities of the asked items before the first gap. NaN
+    where scores are too wide apart to be sampled.
+    """
+    from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob, subset_log_prob
 
-class _Work:
-    """The (row, mask) pairs that need more than a sum, sorted by row."""
-
-    def __init__(
-        self, scores: Floats, items: Ints, tasks: Tasks, prefix: Floats, limits: PlackettLuce
-    ) -> None:
-        masks, rows = tasks.masks, tasks.rows
-        self.scores, self.items, self.masks, self.rows = scores, items[rows], masks, rows
-        self.prefix, self.limits = prefix, limits
-        self.score_rows = np.zeros_like(rows) if len(scores) == 1 else rows
-        self.size = masks.sum(axis=1)
-        self.lead = np.argmin(
-            masks, axis=1
-        )  # a gap exists, so the first False ends the leading run
-        self.gaps = masks.shape[1] - np.argmax(masks[:, ::-1], axis=1) - self.size
-        available = (scores > -np.inf).sum(axis=1)[self.score_rows]
-        self.states = _states(available - self.size, self.gaps)
-
-    @cached_property
-    def order(self) -> Ints:
-        """Items by descending score: (n or 1, A)."""
-        return np.argsort(-self.scores, axis=1)
-
-    @cached_property
-    def wide(self) -> Bools:
-        """Tasks (T,) whose scores lie too far apart to be exponentiated."""
-        from counterrank.policies.kernels.plackett_luce import spans
-
-        far: Bools = spans(self.scores)[self.score_rows] > MAX_SPAN
-        return far
-
-    def run(self) -> tuple[Floats, Floats, int]:
-        values, errors = np.empty(len(self.rows)), np.zeros(len(self.rows))
-        lone = (self.size - self.lead == 1) & ~self.wide
-        fits = (self.states <= self.limits.max_states) & ~self.wide
-        quick = lone & (self.states > min(_SMALL, self.limits.max_states))
-        if quick.any():
-            values[quick] = self._singles(np.flatnonzero(quick))
-            # NaN: masses underflow in the race. The programme, or draws, take over.
-            quick[quick] = ~np.isnan(values[quick])
-        sets, drawn = fits & ~quick, ~fits & ~quick & ~self.wide
-        if self.wide.any():
-            values[self.wide] = self._wide(np.flatnonzero(self.wide))
-        if sets.any():
-            values[sets] = self._programme(np.flatnonzero(sets))
-        if drawn.any():
-            values[drawn], errors[drawn] = self._sampled(np.flatnonzero(drawn))
-        return values, errors, 2 if drawn.any() else int(quick.any())
-
-    def _programme(self, which: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce_subsets import subset_log_prob
-
-        return subset_log_prob(
-            self.scores, self.order, self.score_rows[which], self.items[which], self.masks[which]
-        )
-
-    def _wide(self, which: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce_subsets import wide_log_prob
-
-        rows, limit = self.score_rows[which], self.limits.max_states
-        return wide_log_prob(
-            self.scores, self.order, rows, self.items[which], self.masks[which], limit
-        )
-
-    def _sampled(self, which: Ints) -> tuple[Floats, Floats]:
-        from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob
-
-        limits = (float(self.limits.rtol), int(self.limits.max_samples), int(self.limits.seed))
-        row_of = (self.rows[which], self.score_rows[which])
-        return sampled_log_prob(self.scores, row_of, self.items[which], self.masks[which], limits)
-
-    def _singles(self, which: Ints) -> Floats:
-        from counterrank.policies.kernels.plackett_luce_singles import singles
-
-        K = self.masks.shape[1]
-        position = K - 1 - np.argmax(self.masks[which][:, ::-1], axis=1)
-        keys = self.rows[which] * (K + 1) + self.lead[which]
+    masks, K = tasks.masks, items.shape[1]
+    lead = np.argmin(masks, axis=1)
+    values, errors = np.full(len(rows), np.nan), np.zeros(len(rows))
+    lone = np.flatnonzero(masks.sum(axis=1) == lead + 1)
+    if len(lone):
+        # Those of one row that begin alike share a race.
+        keys = tasks.rows[lone] * (K + 1) + lead[lone]
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+        position = K - 1 - np.argmax(masks[lone, ::-1], axis=1)
         want = np.zeros((len(first), K), bool)
         want[group, position] = True
-        heads = which[first]
-        rows, lead = self.score_rows[heads], self.lead[heads]
-        found = singles(self.scores, rows, self.items[heads], lead, want, clock_rules(K), 0)
+        one = lone[first]
+        found = _race(policy.scores, rows[one], items[one], lead[one], want)
         # Luce's axiom: given the leading items, the others race as if those had never been there.
-        head: Floats = self.prefix[self.rows[which], self.lead[which]]
-        values: Floats = found[group, position] + head
-        return values
+        values[lone] = found[group, position] + heads[lone]
+    order = np.argsort(-policy.scores, axis=1)
+    wide = _spans(policy.scores)[rows] > MAX_SPAN
+    for far in (False, True):
+        # Also where masses underflowed in the race.
+        which = np.flatnonzero(np.isnan(values) & (wide == far))
+        task = policy.scores, order, rows[which], items[which], masks[which]
+        values[which] = subset_log_prob(*task, policy.max_states, far)
+    drawn = np.flatnonzero(np.isnan(values) & ~wide)
+    limits = float(policy.rtol), int(policy.max_samples), int(policy.seed)
+    values[drawn], errors[drawn] = sampled_log_prob(
+        policy.scores, rows[drawn], items[drawn], masks[drawn], limits
+    )
+    return values, errors
 
 
-def _states(free: Ints, gaps: Ints) -> Floats:
-    """Return the number of sets of at most `gaps` of `free` items, as floats that may be huge."""
-    term, total = np.ones(len(free)), np.ones(len(free))
-    for j in range(1, int(gaps.max(initial=0)) + 1):
-        with np.errstate(over="ignore"):
-            term = term * np.maximum(free - j + 1, 0) / j
-            total = np.where(j <= gaps, total + term, total)
-    return total
+def _spans(scores: Floats) -> Floats:
+    """Return how far each row's highest score is above its lowest that is not -inf (n,)."""
+    spans: Floats = scores.max(axis=1) - np.where(scores > -np.inf, scores, np.inf).min(axis=1)
+    return spans
 
 
 #: Numbers of points that Gauss rules are made for: loops over eight at a time.

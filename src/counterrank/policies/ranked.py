@@ -14,7 +14,6 @@ from counterrank.policies.arrays import (
     ClosedFormPolicy,
     as_actions,
     as_masks,
-    pack,
     repeated,
 )
 from counterrank.policies.base import SubsetResult
@@ -136,7 +135,7 @@ class RandTopN(RankedPolicy):
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
-        # As many numbers a row as places are shuffled, however wide the table is padded; but no more
+        # As many numbers per row as places are shuffled, however wide the table is padded; but no more
         # than there are places, where n is far beyond them.
         keys = np.zeros(drawn.shape)
         width = min(self.top, drawn.shape[2])
@@ -230,12 +229,14 @@ class RandomSwap(RankedPolicy):
         return flat.reshape(drawn.shape)[:, :, :length]
 
 
+#: Cells of coin paths held at once.
+_CELLS = 4_000_000
 #: All coin paths of a ranking are walked; 2^15 of them is the most that is still quick.
 MAX_LENGTH = 30
 
 
 class TeamDraft(ArrayPolicy):
-    """Two rankings pick their best item not yet shown, in rounds; a fair coin a round says who picks first.
+    """Two rankings pick their best item not yet shown, in rounds; a fair coin per round says who picks first.
 
     P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
 
@@ -262,30 +263,63 @@ class TeamDraft(ArrayPolicy):
             )
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        from counterrank.policies.kernels.team_draft import count_paths
-
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        K = items.shape[1]
+        n, K = items.shape
         if K > MAX_LENGTH:
             raise PolicyError(
                 f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}"
             )
-        codes = pack(sets)[..., 0]
-        counts = count_paths(
-            self.first, self.second, items, codes if codes.ndim == 2 else codes[None]
-        )
+        # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
+        coins = np.arange(1 << (K + 1) // 2)
+        share = np.empty((n, sets.shape[-2]))
+        step = max(1, _CELLS // (len(coins) * max(K, self.first.shape[1], self.second.shape[1])))
+        for start in range(0, n, step):
+            rows = np.arange(start, min(start + step, n))
+            asked, shown = (sets if sets.ndim == 2 else sets[rows]), items[rows, None]
+            first, second = self.spread(self.first, rows), self.spread(self.second, rows)
+            agrees = (draft(first, second, coins[None], K) == shown) | (shown < 0)  # (r, paths, K)
+            for j in range(sets.shape[-2]):
+                fits = agrees | ~asked[..., None, j, :]
+                share[rows, j] = fits.all(axis=2).mean(axis=1)
         with np.errstate(divide="ignore"):
-            log_prob = np.log(counts) - (K + 1) // 2 * np.log(2)
+            log_prob = np.log(share)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.team_draft import sample
-
         if length > 2 * MAX_LENGTH:
             raise PolicyError(
                 f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got "
                 f"{length}"
             )
         coins = rng.integers(0, 1 << ((length + 1) // 2), size=(self.n_rows, size))
-        return sample(self.first, self.second, coins, length)
+        return draft(self.first, self.second, coins, length)
+
+
+def draft(first: Ints, second: Ints, coins: Ints, length: int) -> Ints:
+    """Return (n, S, length) rankings of coin paths (n or 1, S); bit r lets the second team open round r.
+
+    A team without items passes its turns, and the other fills the page.
+    """
+    teams = first[:, None], second[:, None]
+    n, S = max(len(first), len(second), len(coins)), coins.shape[1]
+    left = [np.broadcast_to(team >= 0, (n, S, team.shape[2])).copy() for team in teams]
+    out = np.full((n, S, length), -1, np.int64)
+    for k in range(length):
+        # The best item that each team has left, -1 where it has none.
+        best = [
+            np.where(
+                free.any(axis=2),
+                np.take_along_axis(
+                    np.broadcast_to(team, free.shape), np.argmax(free, axis=2)[..., None], axis=2
+                )[..., 0],
+                -1,
+            )
+            for team, free in zip(teams, left, strict=True)
+        ]
+        turn = (coins >> k // 2 & 1) ^ k % 2
+        mine, other = np.where(turn, best[1], best[0]), np.where(turn, best[0], best[1])
+        out[:, :, k] = np.where(mine >= 0, mine, other)
+        for team, free in zip(teams, left, strict=True):
+            free &= team != out[:, :, k, None]
+    return out

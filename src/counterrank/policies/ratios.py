@@ -4,21 +4,17 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PropensityError
-from counterrank.policies.arrays import as_actions, as_masks, distinct_masks
+from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import Policy
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5
 
-#: A question with more distinct sets than this is answered without keeping the answers.
-MAX_KEPT = 256
-
 
 class SubsetRatios:
-    """Ratios target / logging of one log's rows; what was computed for a row and a set is kept.
+    """Ratios target / logging of one log's rows; answers are kept, by set where all rows have the same.
 
-    Ask for many sets at once where possible: single positions share one quadrature and sampled sets
-    share draws.
+    Ask for many sets at once where possible: single positions share one quadrature.
     """
 
     def __init__(self, logging: Policy, target: Policy, actions: Ints) -> None:
@@ -26,61 +22,24 @@ class SubsetRatios:
         target.require("subset")
         self.logging, self.target = logging, target
         self.actions = as_actions(actions, logging)
-        self._known: dict[
-            bytes, tuple[Floats, Floats]
-        ] = {}  # mask -> log w, rel_var (n,); NaN where not yet known
+        self._known: dict[bytes, tuple[Floats, Floats]] = {}
 
     def log_ratio(self, masks: Bools) -> tuple[Floats, Floats]:
         """Return log w (n, J) and its squared relative error (n, J) for masks (J, K) or (n, J, K)."""
         sets = as_masks(masks, self.actions)
-        return self._per_row(sets) if sets.ndim == 3 else self._shared(sets)
-
-    def _shared(self, sets: Bools) -> tuple[Floats, Floats]:
+        if sets.ndim == 3:
+            question = sets.tobytes()
+            if question not in self._known:
+                self._known[question] = _log_ratio(self.logging, self.target, self.actions, sets)
+            return self._known[question]
         keys = [mask.tobytes() for mask in sets]
-        new = {
-            key: j
-            for j, key in enumerate(keys)
-            if key not in self._known or np.isnan(self._known[key][0]).any()
-        }
+        new = {key: j for j, key in enumerate(keys) if key not in self._known}
         if new:
             found = _log_ratio(self.logging, self.target, self.actions, sets[list(new.values())])
             for column, key in enumerate(new):
                 self._known[key] = found[0][:, column], found[1][:, column]
-        log_w, rel_var = (
-            np.empty((len(self.actions), len(keys))),
-            np.empty((len(self.actions), len(keys))),
-        )
-        for j, key in enumerate(keys):
-            log_w[:, j], rel_var[:, j] = self._known[key]
-        return log_w, rel_var
-
-    def _per_row(self, sets: Bools) -> tuple[Floats, Floats]:
-        n, J, K = sets.shape
-        flat = sets.reshape(n * J, K)
-        first, which = distinct_masks(flat)
-        if len(first) > MAX_KEPT:
-            return _log_ratio(self.logging, self.target, self.actions, sets)
-        rows = np.repeat(np.arange(n), J)
-        log_w, rel_var = np.full(n * J, np.nan), np.zeros(n * J)
-        entries = [self._entry(flat[cell].tobytes(), n) for cell in first]
-        cells = [np.flatnonzero(which == u) for u in range(len(first))]
-        for entry, mine in zip(entries, cells, strict=True):
-            log_w[mine], rel_var[mine] = entry[0][rows[mine]], entry[1][rows[mine]]
-        missing = np.isnan(log_w)
-        if missing.any():
-            # An empty set costs nothing: known cells are asked for nothing.
-            asked = (flat & missing[:, None]).reshape(n, J, K)
-            found = _log_ratio(self.logging, self.target, self.actions, asked)
-            log_w[missing], rel_var[missing] = (
-                found[0].reshape(-1)[missing],
-                found[1].reshape(-1)[missing],
-            )
-            for entry, mine in zip(entries, cells, strict=True):
-                entry[0][rows[mine]], entry[1][rows[mine]] = log_w[mine], rel_var[mine]
-        return log_w.reshape(n, J), rel_var.reshape(n, J)
-
-    def _entry(self, key: bytes, n: int) -> tuple[Floats, Floats]:
-        return self._known.setdefault(key, (np.full(n, np.nan), np.zeros(n)))
+        log_w, rel_var = zip(*(self._known[key] for key in keys), strict=True)
+        return np.column_stack(log_w), np.column_stack(rel_var)
 
 
 def _log_ratio(

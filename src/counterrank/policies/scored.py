@@ -16,7 +16,7 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.messages import row_name
 from counterrank.policies.arrays import as_actions, as_masks
-from counterrank.policies.base import CAPABILITIES, METHODS, Policy, Rows, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import LARGEST_SCORE, not_scores
 from counterrank.policies.row_random import RowRandom
@@ -147,14 +147,13 @@ class Scored(Policy):
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
         shape = (len(items), sets.shape[-2])
-        log_prob, rel_var, method = np.empty(shape), np.empty(shape), "exact"
+        log_prob, rel_var = np.empty(shape), np.empty(shape)
         every = self._for(len(items))
         for block in every.candidates.blocks():
             part, places = every._block(block, items.shape[1], items[block])
             found = part.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
             log_prob[block], rel_var[block] = found.log_prob, found.rel_var
-            method = max(method, found.method, key=METHODS.index)
-        return SubsetResult(log_prob, rel_var, method)
+        return SubsetResult(log_prob, rel_var)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
@@ -239,7 +238,7 @@ class Scored(Policy):
 
 
 def _checked(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
-    """Return scores (N,) that are numbers or -inf, with at least one number a row; NaN if `partly`."""
+    """Return scores (N,) that are numbers or -inf, with at least one number per row; NaN if `partly`."""
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != candidates.items.shape:
         raise PolicyError(

@@ -118,7 +118,7 @@ class PolicySpec:
         name: str = "scores",
         partly: bool = False,
     ) -> Policy:
-        """Return the policy of scores (N,), one a candidate, or (n, A) when every item is a candidate.
+        """Return the policy of scores (N,), one per candidate, or (n, A) when every item is a candidate.
 
         With `partly`, scores of candidates may be missing (NaN); see `Scored`.
         """
@@ -133,7 +133,7 @@ class PolicySpec:
         table = np.asarray(scores, dtype=np.float64)
         if table.ndim != 2:
             raise PolicyError(
-                f"'{name}' must be (n, A), one score an item, or be given with candidates"
+                f"'{name}' must be (n, A), one score per item, or be given with candidates"
             )
         if "swap" not in (self.kind, *(part.kind for _, part in self.parts)):
             return self.dense(table, table.shape[1])

@@ -19,7 +19,6 @@ from counterrank.progress import reporter
 from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
     CHOICE,
-    PropensityRecipe,
     fit_model,
     group_keys,
     parse,
@@ -92,7 +91,7 @@ FITTED_NUMBERS = 20_000_000
 
 
 def estimate_propensities(
-    log: RankingLog, method: str = "auto", *, kind: str | None = None, seed: int = 0
+    log: RankingLog, method: str = "auto", *, kind: str | None = None
 ) -> RankingLog:
     """Return the log with estimated propensities, cross-fitted, calibrated and flagged in `notes`.
 
@@ -101,14 +100,11 @@ def estimate_propensities(
     log
         A log without propensities, or whose propensities should not be used.
     method
-        "logistic" or "boosting" on the context, "frequency:COLUMNS" within groups of rows,
-        "by-list:COLUMNS" for few different lists per group, "plackett-luce" on scores and features of
-        candidates. "auto" is plackett-luce where there are such, else logistic.
+        "logistic" on the context, "by-list:COLUMNS" for few different lists per group, "plackett-luce" on
+        scores and features of candidates. "auto" is plackett-luce where there are such, else logistic.
     kind
         What the numbers are, as in `Propensity`; by default that of the targets. Plackett-Luce gives a
         whole policy.
-    seed
-        The folds follow it.
 
     Returns
     -------
@@ -134,9 +130,7 @@ def estimate_propensities(
     name = _resolved(name, log)
     if name == CHOICE:
         return Choices(log).model.apply(log)
-    return fit_model(
-        log, PropensityRecipe(name, columns, kind or kind_of(log, tuple(log.targets)), seed)
-    ).apply(log)
+    return fit_model(log, kind or kind_of(log, tuple(log.targets))).apply(log)
 
 
 def estimated_source(
@@ -169,23 +163,20 @@ def estimated_source(
         choices = Choices(sample)
         model, again = choices.model, choices.refit
     else:
-        recipe = PropensityRecipe(name, columns, kind_of(sample, targets), seed)
-        by_position = fit_model(sample, recipe)
-        model, again = by_position, partial(refit, sample, by_position, recipe)
-    # Trees take seconds a fit and cannot start from the last one.
-    count = min(replicates, 5) if name == "boosting" else replicates
+        by_position = fit_model(sample, kind_of(sample, targets))
+        model, again = by_position, partial(refit, sample, by_position)
     others: list[Source] = []
     # A fit to long pages of many items takes seconds, so progress is shown.
     report = reporter()
-    report.begin("propensities, once more", count)
-    for counts in rng.poisson(1.0, (count, BUCKETS)):
+    report.begin("propensities, once more", replicates)
+    for counts in rng.poisson(1.0, (replicates, BUCKETS)):
         others.append(mapped(source, _Redrawn(again(counts.astype(np.float64)), counts)))
         report.advance(1)
     return mapped(source, model.apply), others
 
 
 def fitted_rows(first: RankingLog, name: str) -> int:
-    """Return on how many rows a model is fitted: fewer where rows have many candidates and features."""
+    """Return on how many rows per model is fitted: fewer where rows have many candidates and features."""
     first = listed(first)
     if name != CHOICE or first.candidates is None or not known_of(first):
         return FITTED_ROWS
@@ -227,7 +218,7 @@ def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
 
 
 def _resolved(name: str, log: RankingLog) -> str:
-    """Return the method behind "auto": by what is known of candidates, else a score an item."""
+    """Return the method behind "auto": by what is known of candidates, else a score per item."""
     if name != "auto":
         return name
     return CHOICE if known_of(log) else "logistic"
@@ -237,5 +228,5 @@ def _in_memory(source: Source) -> RankingLog:
     if isinstance(source, MemorySource):
         return source.log
     raise PropensityError(
-        "by-list counts lists in memory; read the log with read_log first, or use frequency:COLUMNS"
+        "by-list counts lists in memory; read the log with read_log first, or use logistic"
     )

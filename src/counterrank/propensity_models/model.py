@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank import boosting
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts, column_of
 from counterrank.data.encoding import GapScales, mean_and_spread
@@ -116,77 +115,8 @@ def fit_logistic(
     return Logistic(np.asarray(found.x).reshape(size, d))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Boosting:
-    """A fitted classifier whose classes are a part of the items."""
-
-    classifier: Any
-    size: int
-
-    def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A), renormalised over what is available."""
-        table = np.full((len(x), self.size), 1e-12)
-        table[:, self.classifier.classes_] = np.maximum(self.classifier.predict_proba(x), 1e-12)
-        return log_softmax(np.log(table), available)
-
-
-@dataclass(frozen=True, slots=True)
-class Certain:
-    """A position that showed one item only."""
-
-    item: int
-    size: int
-
-    def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return zero for the item, a very small probability for all others."""
-        # Not -inf: where this item is no longer available, nothing would be left to normalise.
-        scores = np.full((len(x), self.size), -30.0)
-        scores[:, self.item] = 0.0
-        return log_softmax(scores, available)
-
-
-#: A group's frequencies count as much as this many rows of the whole log.
-PRIOR_ROWS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Frequency:
-    """Probabilities (G, A) by group; the group of a row is the only feature, its second column."""
-
-    table: Floats
-
-    def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A); a group never seen gets those of the whole, in the last row."""
-        group = x[:, 1].astype(np.int64)
-        return log_softmax(
-            np.log(self.table[np.where(group < 0, len(self.table) - 1, group)]), available
-        )
-
-
-def fit_frequency(x: Floats, action: Ints, size: int, *, weight: Floats) -> Frequency:
-    """Return (count + m p) / (n + m) for each group, with p the frequencies in all rows and m = PRIOR_ROWS."""
-    group = x[:, 1].astype(np.int64)
-    groups = int(group.max(initial=-1)) + 1
-    counts = np.bincount(
-        np.maximum(group, 0) * size + action, weights=weight, minlength=max(groups, 1) * size
-    )
-    counts = counts.reshape(-1, size)
-    # Half a row more for each item: none has probability zero, shown or not.
-    whole = counts.sum(axis=0) + 0.5
-    whole /= whole.sum()
-    table = (counts + PRIOR_ROWS * whole) / (counts.sum(axis=1, keepdims=True) + PRIOR_ROWS)
-    return Frequency(np.vstack([table, whole]))
-
-
 #: Whole distributions are kept up to this many numbers.
 _NUMBERS = 20_000_000
-
-
-class PositionModel(Protocol):
-    """P(a | x) at one position."""
-
-    def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,7 +129,7 @@ class PropensityModel:
     """
 
     features: Callable[[RankingLog], Floats]
-    models: tuple[tuple[PositionModel, ...], ...]
+    models: tuple[tuple[Logistic, ...], ...]
     power: Floats
     kind: str
     size: int
@@ -276,25 +206,15 @@ def with_propensity(
 
 #: The method that goes by what is known of candidates, and not by position.
 CHOICE = "plackett-luce"
-METHODS = ("logistic", "boosting", "frequency", CHOICE)
+METHODS = ("logistic", CHOICE)
 FOLDS = 2
 #: Items beyond this many are too many for a model with a score each.
 MAX_ITEMS = 500
-#: A logger whose shown items a model predicts this well leaves no choice to learn from.
+#: A logger whose shown items per model predicts this well leaves no choice to learn from.
 CERTAIN = 0.98
 
 
-@dataclass(frozen=True, slots=True)
-class PropensityRecipe:
-    """What to fit: the method, the columns of "frequency", the kind of probability."""
-
-    method: str
-    columns: tuple[str, ...] = ()
-    kind: str = "factored"
-    seed: int = 0
-
-
-def fit_model(log: RankingLog, recipe: PropensityRecipe) -> PropensityModel:
+def fit_model(log: RankingLog, kind: str = "factored") -> PropensityModel:
     """Return the calibrated model of a log, or refuse a deterministic logger."""
     size = log.n_actions
     if size > MAX_ITEMS:
@@ -303,68 +223,42 @@ def fit_model(log: RankingLog, recipe: PropensityRecipe) -> PropensityModel:
             f"{MAX_ITEMS}); if the log has candidates with scores or features, use plackett-luce; if "
             "the same context saw few different lists, by-list:COLUMNS; else group the items"
         )
-    features = features_of(log, recipe)
-    repeats = has_repeats(log)
     # The floor is Laplace's: as if every item had been shown once more.
     model = PropensityModel(
-        features=features, models=(), power=np.ones(log.K), kind=recipe.kind, size=size,
-        without_replacement=recipe.kind in ("prefix", "joint") and not repeats,
-        floor=min(0.01, size / (log.n + size)), notes=(_note_by_position(recipe),),
+        features=ContextFeatures.learn(log).of, models=(), power=np.ones(log.K), kind=kind, size=size,
+        without_replacement=kind in ("prefix", "joint") and not has_repeats(log),
+        floor=min(0.01, size / (log.n + size)), notes=(_NOTE,),
     )  # fmt: skip
-    model = refit(log, model, recipe, np.ones(BUCKETS))
+    model = refit(log, model, np.ones(BUCKETS))
     calibrated = replace(model, power=calibrate(log, model))
     refuse_certain(log, calibrated)
     return calibrated
 
 
-def refit(
-    log: RankingLog, model: PropensityModel, recipe: PropensityRecipe, bucket_weight: Floats
-) -> PropensityModel:
-    """Return the model fitted again with other weights (1024,) on the buckets of units."""
-    return replace(model, models=fit_folds(log, model, recipe, bucket_weight))
+def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> PropensityModel:
+    """Return the model fitted again with other weights (1024,) on the buckets of units.
 
-
-def fit_folds(
-    log: RankingLog, model: PropensityModel, recipe: PropensityRecipe, bucket_weight: Floats
-) -> tuple[tuple[PositionModel, ...], ...]:
-    """Return models[f][k], fitted without fold f, starting from those of `model` where it has some."""
+    models[f][k] is fitted without fold f, starting from that of `model` where it has one.
+    """
     x, fold = model.features(log), log.bucket % FOLDS
     weight = bucket_weight[log.bucket]
-    result = []
-    for f in range(FOLDS):
-        row_models = []
-        for k in range(log.K):
+    models: list[list[Logistic]] = [[] for _ in range(FOLDS)]
+    for k in range(log.K):
+        available = model.available(log, k)
+        for f in range(FOLDS):
             rows = np.flatnonzero((fold != f) & (log.action[:, k] >= 0))
-            available = model.available(log, k)
-            before = model.models[f][k] if model.models else None
-            allowed = None if available is None else available[rows]
-            row_models.append(
-                fit_position(
-                    x[rows], log.action[rows, k], weight[rows], allowed, recipe, model.size, before
+            if len(rows) == 0:
+                raise PropensityError(
+                    "a position has no items to learn from in one half of the log; more rows are "
+                    "needed"
                 )
-            )
-        result.append(tuple(row_models))
-    return tuple(result)
-
-
-def fit_position(
-    x: Floats, action: Ints, weight: Floats, available: Bools | None, recipe: PropensityRecipe, size: int,
-    before: PositionModel | None,
-) -> PositionModel:  # fmt: skip
-    """Return the model of one position by the recipe's method."""
-    if len(action) == 0:
-        raise PropensityError(
-            "a position has no items to learn from in one half of the log; more rows are needed"
-        )
-    if recipe.method == "frequency":
-        return fit_frequency(x, action, size, weight=weight)
-    if recipe.method == "boosting":
-        if (action == action[0]).all():
-            return Certain(int(action[0]), size)
-        trees = boosting.classifier(recipe.seed).fit(x, action, sample_weight=weight)
-        return Boosting(trees, size)
-    start = before.theta if isinstance(before, Logistic) else None
-    return fit_logistic(x, action, size, weight=weight, available=available, start=start)
+            one = fit_logistic(
+                x[rows], log.action[rows, k], model.size, weight=weight[rows],
+                available=None if available is None else available[rows],
+                start=model.models[f][k].theta if model.models else None,
+            )  # fmt: skip
+            models[f].append(one)
+    return replace(model, models=tuple(map(tuple, models)))
 
 
 def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
@@ -413,21 +307,6 @@ def has_repeats(log: RankingLog) -> bool:
     return bool((np.diff(np.sort(padded, axis=1), axis=1) == 0).any())
 
 
-def features_of(log: RankingLog, recipe: PropensityRecipe) -> Callable[[RankingLog], Floats]:
-    """Return what turns a batch into features."""
-    if recipe.method != "frequency":
-        return ContextFeatures.learn(log).of
-    keys = group_keys(log, recipe.columns)
-    names = np.unique(keys)
-
-    def group(batch: RankingLog) -> Floats:
-        mine = group_keys(batch, recipe.columns)
-        place = np.minimum(np.searchsorted(names, mine), len(names) - 1)
-        return np.stack([np.ones(batch.n), np.where(names[place] == mine, place, -1)], axis=1)
-
-    return group
-
-
 def group_keys(log: RankingLog, columns: tuple[str, ...]) -> NDArray[np.str_]:
     """Return a text for each row (n,) that is equal where all named columns are."""
     keys = np.full(log.n, "", dtype="<U1")
@@ -449,21 +328,15 @@ def parse(method: str) -> tuple[str, tuple[str, ...]]:
             f"propensities cannot be estimated by '{name}'; use auto, {', '.join(METHODS)} or "
             "by-list:COLUMNS"
         )
-    if columns and name not in ("frequency", "by-list"):
-        raise ConfigError(
-            f"'{name}' takes no columns: it uses {_USED.get(name, 'the context')}; only frequency "
-            "and by-list group rows"
-        )
+    if columns and name != "by-list":
+        used = "scores and features of candidates" if name == CHOICE else "the context"
+        raise ConfigError(f"'{name}' takes no columns: it uses {used}; only by-list groups rows")
     return name, columns
 
 
-_USED = {CHOICE: "scores and features of candidates"}
-
-
-def _note_by_position(recipe: PropensityRecipe) -> str:
-    return Message(
-        ESTIMATED,
-        f"propensities were not logged but estimated ({recipe.method}, {FOLDS}-fold, calibrated, by "
-        "position); intervals include the model's own spread, but not reasons for showing an item "
-        "that the log does not hold",
-    )
+_NOTE = Message(
+    ESTIMATED,
+    f"propensities were not logged but estimated (logistic, {FOLDS}-fold, calibrated, by position); "
+    "intervals include the model's own spread, but not reasons for showing an item that the log does not "
+    "hold",
+)

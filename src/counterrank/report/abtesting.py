@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Axis, Row, RowChart
-from counterrank.report.document import BRIEF, Block, Document, Figure, Paragraph, Table, section
-from counterrank.report.numbers import NONE, count, known, percent, plain, span
+from counterrank.report.charts import Mark, Row, RowChart, interval_row, row_chart
+from counterrank.report.document import BRIEF, Document, Figure, Paragraph, Table
+from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.texts import sentence
 
 if TYPE_CHECKING:
@@ -23,15 +23,13 @@ def document(test: ABTest) -> Document:
         "Left of the line the arm earns less than the baseline, right of it more; bars are intervals. "
         "The pale one is the other way to read the same test."
     )
-    blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
-    blocks.append(Figure("lifts", "Lifts", aid, _chart(test)))
-    blocks += section("Lifts per ranking", "lifts", _lifts(test))
-    blocks += section("Arms", "arms", _arms(test))
-    return Document(title, blocks)
+    told = (Paragraph(line, detail=BRIEF) for line in lines)
+    chart = Figure("lifts", "Lifts per ranking", aid, _chart(test), detail=BRIEF)
+    return Document(title, [*told, chart, _arms(test)])
 
 
 def sentences(test: ABTest) -> list[str]:
-    """Return what the test says, one thing a sentence, the most important first."""
+    """Return what the test says, one thing per sentence, the most important first."""
     # What invalidates a test is said before anything that it seems to say.
     lines = [sentence(f"this test is not valid: {note.text}") for note in test.notes if note.fatal]
     for one in test.lifts:
@@ -88,37 +86,19 @@ def _arms(test: ABTest) -> Table:
     return Table("What each arm earned per ranking", head, rows, detail=BRIEF)
 
 
-def _lifts(test: ABTest) -> Table:
-    """Return two rows for each lift, the headline marked."""
-    rows = []
-    for one in test.lifts:
-        for name, title in NAMES.items():
-            found = one.plain if name == "plain" else one.pooled
-            shown = span(found.low, found.high, found.stderr, sign=True) or NONE
-            value, error = (
-                plain(found.value, found.stderr, sign=True),
-                plain(found.stderr, found.stderr),
-            )
-            mark = "★" if one.headline == name else ""
-            rows.append((f"{one.to} over {one.source}", title, value, shown, error, mark))
-    head = ("arm", "reading", "lift", "interval", "std. error", "reported")
-    return Table("Lifts per ranking, ★ as reported", head, rows, texts=2, minor=(4,), detail=BRIEF)
-
-
 def _chart(test: ABTest) -> RowChart:
     """Return both readings of each lift over one axis, with the line of no difference."""
-    shown: list[Row] = []
+    rows: list[Row] = []
     for one in test.lifts:
-        shown.append(Row(label=f"{one.to} over {one.source}", value=None, heading=True))
+        rows.append(Row(label=f"{one.to} over {one.source}", heading=True))
         for name, title in NAMES.items():
-            found = one.plain if name == "plain" else one.pooled
-            size = plain(found.value, found.stderr, sign=True)
-            tip = f"{title}\n{size} ({span(found.low, found.high, found.stderr, sign=True)})"
-            shown.append(
-                Row(label=title, value=found.value, low=found.low, high=found.high, shown=size, tip=tip,
-                    faded=one.headline != name)
-            )  # fmt: skip
-    axis = Axis(
-        "more per ranking than the baseline", line=0.0, line_name="no difference", signed=True
+            found, chosen = one.plain if name == "plain" else one.pooled, one.headline == name
+            note = "★ reported" if chosen else ""
+            number = interval_row(
+                title, found, Mark(), error=found.stderr, note=note, faded=not chosen
+            )
+            rows.append(number)
+    lines = [(0.0, "no difference")]
+    return row_chart(
+        rows, "more per ranking than the baseline", "Lifts with their intervals", lines
     )
-    return RowChart(shown, axis, "Lifts with their intervals")

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from counterrank.evaluation import causes_first, what_would_help
 from counterrank.report.document import BRIEF, Block, Card, Chip, Paragraph, Scorecard
-from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.report.reading import Interval, Reading, column_name, ends
+from counterrank.report.numbers import count, known, percent, plain, relative_ends, span, width
+from counterrank.report.reading import Reading, column_name
 from counterrank.texts import sentence, without_options
 
 if TYPE_CHECKING:
-    from counterrank.estimators import Lift
     from counterrank.evaluation import Comparison, GuardrailResult
-    from counterrank.findings import Finding
+    from counterrank.statistics import Number
 
 NO_INTERVAL = "these rows give no interval"
 #: Remedies on a card at most.
@@ -23,15 +22,18 @@ MOST_REMEDIES = 2
 
 def answer(reading: Reading) -> list[Block]:
     """Return what was logged, which guardrails stop a policy, and a card for each policy."""
-    blocks: list[Block] = []
-    if failed := reading.result.audit.failed:
-        blocks += [Paragraph(line, "strong", detail=BRIEF) for line in _fix(failed)]
-    blocks += [Paragraph(line, detail=BRIEF) for line in _guardrail_reasons(reading)]
-    blocks.append(Paragraph(logged(reading), "lead", detail=BRIEF))
-    blocks.append(
-        Scorecard([_card(reading, target) for target in reading.candidates], detail=BRIEF)
-    )
-    return blocks
+    lines = _guardrail_reasons(reading)
+    cards = [_card(reading, target) for target in reading.candidates]
+    return [
+        *(
+            [Paragraph(_fix(reading), "strong", detail=BRIEF)]
+            if reading.result.audit.failed
+            else []
+        ),
+        *(Paragraph(line, detail=BRIEF) for line in lines),
+        Paragraph(logged(reading), "lead", detail=BRIEF),
+        Scorecard(cards, detail=BRIEF),
+    ]
 
 
 #: What is wrong with a log, by words in the codes of its checks; the last is for all others.
@@ -70,21 +72,15 @@ def listed(names: Sequence[str], word: str) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def _fix(failed: Sequence[Finding]) -> list[str]:
+def _fix(reading: Reading) -> str:
     """Return the first cause with its remedy; nothing else helps before that is mended."""
+    failed = reading.result.audit.failed
     # The one that names its rows says best where to look.
     one = min(failed, key=lambda finding: not finding.where)
+    told = [sentence(text) for text in (one.text, one.cause, without_options(one.help)) if text]
     rest = len(failed) - 1
-    more = f" {rest} more check{'s' * (rest > 1)} failed, see below." if rest else ""
-    return [
-        " ".join(
-            [
-                sentence(one.text),
-                *(sentence(text) for text in (one.cause, without_options(one.help)) if text),
-            ]
-        )
-        + more
-    ]
+    others = "another check" if rest == 1 else f"{rest} other checks"
+    return " ".join([*told, *([sentence(f"{others} failed too; see below")] if rest else [])])
 
 
 def _guardrail_reasons(reading: Reading) -> list[str]:
@@ -92,20 +88,14 @@ def _guardrail_reasons(reading: Reading) -> list[str]:
     lines = []
     for target in reading.candidates:
         for status, words in (("broken", "breaks"), ("open", "may break")):
-            rows = (
-                one
+            names = dict.fromkeys(
+                f"{one.metric}{f' by {column_name(one.column)}' if one.column else ''} ({limit_of(one)})"
                 for one in reading.result.guardrails
                 if (one.target, one.status) == (target, status)
             )
-            names = list(dict.fromkeys(_limit_words(one) for one in rows))
             if names and (status == "broken" or reading.action(target) == "test"):
-                lines.append(f"{target} {words} the limit of {listed(names, 'and')}.")
+                lines.append(f"{target} {words} the limit of {listed([*names], 'and')}.")
     return lines
-
-
-def _limit_words(rail: GuardrailResult) -> str:
-    by = f" by {column_name(rail.column)}" if rail.column else ""
-    return f"{rail.metric}{by} ({limit_of(rail)})"
 
 
 def limit_of(rail: GuardrailResult) -> str:
@@ -115,7 +105,7 @@ def limit_of(rail: GuardrailResult) -> str:
     return f"{sign} {shown}"
 
 
-def outcome(lift: Interval, *, lower_is_better: bool = False) -> str:
+def outcome(lift: Number, *, lower_is_better: bool = False) -> str:
     """Return "better", "worse" or "unclear": where the whole interval of the lift lies."""
     low, high = (-lift.high, -lift.low) if lower_is_better else (lift.low, lift.high)
     return "better" if low > 0 else "worse" if high < 0 else "unclear"
@@ -124,48 +114,44 @@ def outcome(lift: Interval, *, lower_is_better: bool = False) -> str:
 RESULTS = {"better": "better", "worse": "worse", "unclear": "no clear difference"}
 
 
-def labels(found: str, grade: str) -> tuple[Chip, Chip]:
-    """Return the two labels of a lift: what came out, and how well it was measured."""
-    return (
-        Chip(RESULTS[found], found, "Result"),
-        Chip(grade or "not judged", grade, "Measurement"),
-    )
+def not_estimable(reading: Reading, target: str) -> str:
+    """Return why the recommended estimate of a target has no value; nothing where it has one."""
+    best = reading.best(target)
+    return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
 
 
 def _card(reading: Reading, target: str) -> Card:
-    lift, grade = reading.lift(target), reading.evidence(target)
-    found = outcome(lift, lower_is_better=reading.lower_is_better)
-    number, interval_text = _numbers(reading, target)
-    guess = grade == "insufficient" and not reading.not_estimable(target)
+    best, lift, grade = reading.best(target), reading.lift(target), reading.evidence(target)
+    less = any(one.lower_is_better for one in reading.result.metrics if one.primary)
+    found, missing = outcome(lift, lower_is_better=less), not_estimable(reading, target)
+    if known(lift.relative):
+        number, reach = percent(lift.relative, sign=True), relative_ends(lift)
+    elif known(lift.value):
+        number = plain(lift.value, lift.stderr, sign=True)
+        reach = span(lift.low, lift.high, width(lift), sign=True)
+    else:
+        number, reach = plain(best.value, best.stderr), span(best.low, best.high, width(best))
     return Card(
         mark=reading.mark(target),
-        number=number,
-        interval=interval_text,
-        labels=labels(found, grade),
+        number="not estimable" if missing else number,
+        interval="" if missing else interval(reading, reach),
+        labels=(
+            Chip(RESULTS[found], found, "Result"),
+            Chip(grade or "not judged", grade, "Measurement"),
+        ),
         sentence=sentence_of(reading, target),
         cause=_cause(reading, target),
         advice=_advice(reading, target),
-        above="best guess" if guess else "",
+        above="best guess" if reading.doubtful(target) and not missing else "",
         level=grade or "unknown",
     )
-
-
-def _numbers(reading: Reading, target: str) -> tuple[str, str]:
-    lift, best = reading.lift(target), reading.best(target)
-    if reading.not_estimable(target):
-        return "not estimable", ""
-    if known(lift.relative):
-        return percent(lift.relative, sign=True), interval(reading, relative_ends(lift))
-    signed = known(lift.value)
-    row: Interval = lift if signed else best
-    return plain(row.value, row.stderr, sign=signed), interval_of(reading, row, sign=signed)
 
 
 def sentence_of(reading: Reading, target: str) -> str:
     """Return the answer for one target in one sentence, in units of the reward."""
     lift, best = reading.lift(target), reading.best(target)
     reward, ranking = reading.words()
-    if reason := reading.not_estimable(target):
+    if reason := not_estimable(reading, target):
         return f"What {target} would earn is not estimable from this log: {reason}."
     if not known(lift.value):
         return f"{target} would earn {plain(best.value, best.stderr)} {reward} per {ranking}."
@@ -177,7 +163,7 @@ def sentence_of(reading: Reading, target: str) -> str:
     change = f"{plain(abs(lift.value), width(lift))} {reward}"
     less = "less" if reward == "reward" else "fewer"
     change = f"{change} per {ranking} {'more' if lift.value >= 0 else less}"
-    if reading.evidence(target) == "insufficient":
+    if reading.doubtful(target):
         return f"This log cannot tell what {target} would earn. The best guess is {change}."
     than = "today" if reading.over_logger else reading.result.baseline
     if outcome(lift) == "unclear":
@@ -199,45 +185,19 @@ def _advice(reading: Reading, target: str) -> tuple[str, ...]:
     if reading.result.audit.failed or no_difference(reading.lift(target)):
         return ()
     found = list(what_would_help(reading.reasons(target)))
-    if reading.evidence(target) == "insufficient":
+    if reading.doubtful(target):
         found.append("an A/B test would settle it without weights")
     return tuple(map(sentence, found[:MOST_REMEDIES]))
 
 
-def no_difference(lift: Interval) -> bool:
+def no_difference(lift: Number) -> bool:
     """Return whether a lift is zero with an interval of zero width, up to rounding."""
     return all(abs(one) < 1e-12 for one in (lift.value, lift.low, lift.high))
 
 
-def width(row: Interval) -> float:
-    """Return a quarter of an interval's length, the error whose digits its numbers have.
-
-    That is the standard error where the interval is that of a standard error, and more where it
-    allows for bias.
-    """
-    both = ends(row.low, row.high)
-    return max((both[1] - both[0]) / 4, row.stderr) if both and known(row.stderr) else row.stderr
-
-
-def relative_ends(lift: Lift) -> str:
-    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
-    low, high = ends(lift.relative_low, lift.relative_high) or (0.0, 0.0)
-    return "" if low == high else f"{percent(low, sign=True)} to {percent(high, sign=True)}"
-
-
-def interval_of(reading: Reading, row: Interval, *, sign: bool = False) -> str:
-    """Return the interval of a value or a lift, with its level."""
-    return interval(reading, span(row.low, row.high, width(row), sign=sign))
-
-
 def interval(reading: Reading, text: str) -> str:
     """Return an interval with its level, or that there is none."""
-    return f"{level(reading)} interval {text}" if text else NO_INTERVAL
-
-
-def level(reading: Reading) -> str:
-    """Return the confidence level as text."""
-    return percent(reading.level, digits=0 if round(reading.level * 100, 6) % 1 == 0 else 1)
+    return f"{reading.level_words} interval {text}" if text else NO_INTERVAL
 
 
 def logged(reading: Reading) -> str:
@@ -275,5 +235,5 @@ def comparison(reading: Reading, row: Comparison) -> str:
     error = width(row)
     return (
         f"{first} {'earns' if low > 0 else 'may earn'} {plain(value, error)} {reward} per {ranking} more than "
-        f"{second} (adjusted {level(reading)} interval {span(low, high, error, sign=True)})."
+        f"{second} (adjusted {reading.level_words} interval {span(low, high, error, sign=True)})."
     )

@@ -8,7 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.report.numbers import MINUS, known, short
+from counterrank.report.numbers import (
+    MINUS,
+    known,
+    percent,
+    plain,
+    relative_ends,
+    short,
+    span,
+    width,
+)
 from counterrank.texts import NARROW
 
 
@@ -111,21 +120,23 @@ def _neat(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> AxisScale:
+def around_intervals(
+    rows: Sequence[Any], *, also: Sequence[float] = (), reach: float = 6
+) -> AxisScale:
     """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
 
-    An interval reaches at most six times the median half-width from its value; the rest is drawn as
-    an arrow.
+    An interval reaches at most `reach` times the median half-width from its value; the rest is drawn
+    as an arrow.
     """
     widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
     # The median, which one hopeless interval cannot move.
-    reach = 6 * widths[len(widths) // 2] if widths else 0.0
+    most = reach * widths[len(widths) // 2] if widths else 0.0
     values: list[float] = []
     for row in rows:
         if known(row.value):
             low = row.low if known(row.low) else row.value
             high = row.high if known(row.high) else row.value
-            values += [row.value, max(low, row.value - reach), min(high, row.value + reach)]
+            values += [row.value, max(low, row.value - most), min(high, row.value + most)]
     return around(values, also=also)
 
 
@@ -173,40 +184,81 @@ def _equal_decimals(values: Sequence[float]) -> list[str]:
     return [f"{value:,.{places}f}".replace("-", MINUS) for value in values]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A label, a value with its interval, how it looks, and what hovering says."""
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a policy looks wherever it is shown: a colour and a shape, never the colour alone."""
 
-    label: str
-    value: Any
-    low: Any = None
-    high: Any = None
-    #: A wider interval drawn thin behind the first, for instance adjusted for many looks.
-    outer: tuple[float, float] | None = None
-    shown: str = ""
-    note: str = ""
-    tip: str = ""
+    name: str = ""
     look: str = "t0"
     shape: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A label, a value with its interval, how it looks, and what hovering says; a heading has no value."""
+
+    label: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    #: A wider interval drawn thin behind the first, for instance adjusted for many looks.
+    outer: tuple[float, float] = (math.nan, math.nan)
+    #: Value and interval as text.
+    shown: str = ""
+    reach: str = ""
+    note: str = ""
+    tip: str = ""
+    mark: Mark = Mark()
     faded: bool = False
     heading: bool = False
-    #: A limit of this row alone, drawn as an upright mark.
-    limit: float | None = None
+
+
+def interval_row(
+    label: str, number: Any, mark: Mark, *, error: float | None = None, relative: bool = False,
+    sign: bool = True, more: Iterable[str] = (), **looks: Any,
+) -> Row:  # fmt: skip
+    """Return a value with its interval as a row, in per cent of the baseline where it is `relative`.
+
+    `error` decides the digits, `more` are further lines for hovering, `looks` other fields of the row.
+    """
+    if relative:
+        value, low, high = (
+            100 * one for one in (number.relative, number.relative_low, number.relative_high)
+        )
+        shown, reach = percent(number.relative, sign=True), relative_ends(number)
+    else:
+        value, low, high = number.value, number.low, number.high
+        error = width(number) if error is None else error
+        shown, reach = plain(value, error, sign=sign), span(low, high, error, sign=sign)
+    said = f"{shown} ({reach})" if reach else shown
+    tip = "\n".join(filter(None, (label, said, looks.get("note"), *more)))
+    return Row(
+        label=label, value=value, low=low, high=high, shown=shown, reach=reach, tip=tip, mark=mark, **looks
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What the axis measures, where its marked line lies, and a region to shade."""
+    """What an axis measures and from where to where, its marked lines with their names, and its ticks."""
 
     title: str
-    line: float | None = None
-    line_name: str = ""
-    region: tuple[float, float] | None = None
+    scale: AxisScale
+    lines: Sequence[tuple[float, str]] = ()
+    #: Ticks with their labels, where they are not round numbers.
+    ticks: Sequence[tuple[float, str]] = ()
+    percent: bool = False
     signed: bool = False
 
-    def tick_names(self, values: Sequence[float]) -> list[str]:
-        """Return the labels of ticks."""
-        return tick_names(values, signed=self.signed)
+    def named_ticks(self) -> Sequence[tuple[float, str]]:
+        """Return the ticks with their labels."""
+        values = self.scale.ticks()
+        names = tick_names(values, as_percent=self.percent, signed=self.signed)
+        return self.ticks or list(zip(values, names, strict=True))
+
+    def words(self, stroke: str) -> str:
+        """Return the title, and what marked lines are: beside a line its name could meet a mark."""
+        named = [name for value, name in self.lines if name and self.scale.inside(value)]
+        return f"{self.title} ({stroke}: {', '.join(named)})" if named else self.title
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,17 +269,23 @@ class RowChart:
     axis: Axis
     name: str
 
-    def scale(self) -> AxisScale:
-        """Return the axis that holds the rows."""
-        data = [row for row in self.rows if not row.heading and known(row.value)]
-        marked = [self.axis.line] if self.axis.line is not None else []
-        marked += [row.limit for row in data if row.limit is not None]
-        return around_intervals(data, also=marked)
-
     @property
     def filled(self) -> bool:
         """Whether there is anything to show."""
-        return any(known(row.value) for row in self.rows if not row.heading)
+        return any(known(row.value) for row in self.rows)
+
+
+NO_CHANGE = ((0.0, "no change"),)
+
+
+def row_chart(
+    rows: Sequence[Row], title: str, name: str, lines: Sequence[tuple[float, str]] = NO_CHANGE
+) -> RowChart:
+    """Return rows over an axis that holds them; around a line at zero the ticks have signs."""
+    marked = [value for value, _ in lines]
+    scale = around_intervals([row for row in rows if known(row.value)], also=marked)
+    shown = [row for row in rows if row.heading or known(row.value)]
+    return RowChart(shown, Axis(title, scale, lines, signed=0.0 in marked), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,92 +294,60 @@ class Point:
 
     x: float
     y: float
-    low: float | None = None
-    high: float | None = None
+    low: float = math.nan
+    high: float = math.nan
     tip: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one look, joined by a line, a band, whiskers, or none of them."""
+    """Points of one look, joined by a line, a band, whiskers, or none of them.
+
+    Styles: "hollow", and "dash1" to "dash3".
+    """
 
     points: Sequence[Point]
-    look: str = "t0"
-    shape: int = 0
+    mark: Mark = Mark()
+    style: str = ""
     joined: bool = True
     band: bool = False
     whiskers: bool = False
     dots: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlotFrame:
-    """Axes, marked lines across and upright with their names, and how ticks are written."""
-
-    x: AxisScale
-    y: AxisScale
-    x_title: str
-    y_title: str
-    lines: Sequence[tuple[float, str]] = ()
-    uprights: Sequence[tuple[float, str]] = ()
-    x_ticks: Sequence[tuple[float, str]] | None = None
-    x_percent: bool = False
-    y_percent: bool = False
-    signed: bool = False
-    height: int = 220
-
-    def named_x_ticks(self) -> Sequence[tuple[float, str]]:
-        """Return the ticks of x with their labels."""
-        ticks = self.x.ticks()
-        named = list(zip(ticks, tick_names(ticks, as_percent=self.x_percent), strict=True))
-        return named if self.x_ticks is None else self.x_ticks
-
-    def y_names(self, values: Sequence[float]) -> list[str]:
-        """Return the labels of ticks of y."""
-        return tick_names(values, as_percent=self.y_percent, signed=self.signed)
-
-    def y_words(self, stroke: str) -> str:
-        """Return what y is, and what its marked lines are: beside a line its name could meet a mark."""
-        named = [name for value, name in self.lines if name and self.y.inside(value)]
-        return f"{self.y_title} ({stroke}: {', '.join(named)})" if named else self.y_title
-
-    def down(self, value: float) -> float:
-        """Return how far below the top a value of y lies, in pixels."""
-        return round((1 - self.y.at(value)) * self.height, 2)
-
-    def held(self, value: float) -> float:
-        """Return the same, moved to the nearer end when outside."""
-        return round((1 - self.y.clipped(value)) * self.height, 2)
+    #: Its label where a plot has more than one series.
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Series over two axes, to be drawn on the page or by matplotlib.
-
-    `names` label the series where there is more than one.
-    """
+    """Series over two axes, to be drawn on the page or by matplotlib; `height` is in pixels."""
 
     series: Sequence[Series]
-    frame: PlotFrame
+    x: Axis
+    y: Axis
     name: str
-    names: Sequence[str] = ()
+    height: int = 220
 
     @property
     def filled(self) -> bool:
         """Whether a series has a point."""
         return any(one.points for one in self.series)
 
+    @property
+    def named(self) -> bool:
+        """Whether a legend tells the series apart."""
+        return sum(bool(one.name) for one in self.series) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixCard:
     """A small matrix with words: a row is the reward at a position, a column the item that may matter to it.
 
-    `shades` (K, K) are from 0 to 1; None in place of a row means that another matrix has it.
+    `shades` (K, K) are from 0 to 1.
     """
 
     title: str
     words: str
-    shades: Sequence[Sequence[float] | None]
+    shades: Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +356,6 @@ class Matrices:
 
     cards: Sequence[MatrixCard]
     look: str = "t0"
-    name: str = ""
 
     @property
     def filled(self) -> bool:

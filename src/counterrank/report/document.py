@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from counterrank.records import Json
-from counterrank.report.charts import AxisScale, Matrices, Plot, RowChart
+from counterrank.report.charts import AxisScale, Mark, Matrices, Plot, Row, RowChart
+from counterrank.report.numbers import short
 
 BRIEF, VERBOSE, PAGE = range(3)
 
@@ -19,15 +20,6 @@ SIGNS = {
     "reliable": "●", "directional": "◐", "insufficient": "○", "better": "▲", "worse": "▼", "unclear": "◆",
     "safe": "✓", "broken": "✗", "open": "?", "passed": "✓", "warned": "!", "failed": "✗", "skipped": "·",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How a policy looks wherever it is shown: a colour and a shape, never the colour alone."""
-
-    name: str
-    look: str = "t0"
-    shape: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +40,11 @@ class Chip:
 class Meter:
     """A number with a small bar of its interval on a scale that its column shares."""
 
-    text: str
-    value: float
-    low: float
-    high: float
+    row: Row
     scale: AxisScale
-    look: str = "t0"
-    note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.note})" if self.note else self.text
+        return f"{self.row.shown} ({self.row.note})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +92,7 @@ class Note(Block):
     status: str = ""
     name: str = ""
     more: Sequence[str] = ()
-    #: Places in the log, one a line.
+    #: Places in the log, one per line.
     examples: Sequence[str] = ()
 
 
@@ -143,7 +130,8 @@ class Table(Block):
     """A table with a caption; the first `texts` columns are left-aligned, the others are numbers.
 
     Rows have a style: "bold", "dim" or "head" (a title across the table). A narrow terminal leaves
-    out the columns of `minor`, in that order, rather than digits.
+    out the columns of `minor`, in that order, rather than digits; of more rows than `most` it shows
+    the first and the last.
     """
 
     caption: str
@@ -152,6 +140,7 @@ class Table(Block):
     texts: int = 1
     styles: Sequence[str] = ()
     minor: Sequence[int] = ()
+    most: int | None = None
 
     def style(self, index: int) -> str:
         """Return the style of a row."""
@@ -172,6 +161,26 @@ class Figure(Block):
     data: Table | None = None
     mark: Mark | None = None
 
+    def numbers(self) -> Table | None:
+        """Return what is drawn as a table; None for what is no chart of numbers."""
+        if self.data is not None or isinstance(self.drawing, Matrices):
+            return self.data
+        chart, styles = self.drawing, list[str]()
+        head: tuple[str, ...]
+        rows: list[tuple[str, ...]]
+        if isinstance(chart, RowChart):
+            head = ("", "", chart.axis.title, "interval")
+            styles = ["head" if row.heading else "dim" * row.faded for row in chart.rows]
+            rows = [(row.label, row.note, row.shown, row.reach) for row in chart.rows]
+        else:
+            head = ("", chart.x.title, chart.y.title, "low", "high")
+            rows = [
+                (one.name, *map(short, (p.x, p.y, p.low, p.high)))
+                for one in chart.series
+                for p in one.points
+            ]
+        return Table(chart.name, head, rows, 2, styles)
+
 
 @dataclass(frozen=True, slots=True)
 class Fold(Block):
@@ -190,12 +199,8 @@ class Document:
     blocks: Sequence[Block]
     data: Json | None = None
 
-    def walk(self) -> Iterator[Block]:
-        """Yield every block, those of folds too."""
-        return walk(self.blocks)
-
     def sentences(self) -> list[str]:
-        """Return the title and what a terminal shows first, without its tables: one thing a line."""
+        """Return the title and what a terminal shows first, without its tables: one thing per line."""
         lines = [self.title]
         for one in self.blocks:
             if one.detail == BRIEF and isinstance(one, Scorecard):
@@ -208,7 +213,7 @@ class Document:
 
     def figures(self, kind: str = "") -> list[Figure]:
         """Return the figures of a kind that have something to show; all kinds without one."""
-        found = (one for one in self.walk() if isinstance(one, Figure) and one.drawing.filled)
+        found = (one for one in walk(self.blocks) if isinstance(one, Figure) and one.drawing.filled)
         return [one for one in found if kind in ("", one.kind)]
 
 
@@ -222,25 +227,17 @@ def walk(blocks: Iterable[Block]) -> Iterator[Block]:
 
 def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list[Block]:
     """Return a heading with what stands below it; nothing where there is nothing to show."""
-    shown = [one for one in blocks if one is not None and not _empty(one)]
+    shown = [one for one in blocks if one is not None and _filled(one)]
     if not shown:
         return []
     above = [Paragraph(lead, "lead")] if lead else []
     return [Heading(title, id_), *above, *shown]
 
 
-def _empty(one: Block) -> bool:
-    if isinstance(one, Figure):
-        return not one.drawing.filled
-    return isinstance(one, (Table, Scorecard, Fold)) and not (
-        one.rows
-        if isinstance(one, Table)
-        else one.cards
-        if isinstance(one, Scorecard)
-        else one.blocks
-    )
-
-
-def notes(lines: Iterable[str], detail: int = PAGE) -> list[Note]:
-    """Return lines as a plain list."""
-    return [Note(line, detail=detail) for line in lines]
+def _filled(one: Block) -> bool:
+    match one:
+        case Figure():
+            return one.drawing.filled
+        case Table(rows=content) | Scorecard(cards=content) | Fold(blocks=content):
+            return bool(content)
+    return True

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from counterrank.messages import has
-from counterrank.report.answer import comparison, interval, interval_of, level, relative_ends, width
+from counterrank.report.answer import comparison, interval
 from counterrank.report.charts import (
     Axis,
     AxisScale,
+    Mark,
     Plot,
-    PlotFrame,
     Point,
     Row,
-    RowChart,
     Series,
     around,
-)
+    around_intervals,
+    interval_row,
+    row_chart,
+)  # fmt: skip
 from counterrank.report.document import (
     BRIEF,
     VERBOSE,
@@ -28,8 +29,10 @@ from counterrank.report.document import (
     Table,
     section,
 )
-from counterrank.report.numbers import NONE, count, known, percent, plain, span
-from counterrank.report.reading import Reading, ends, family, known_bias
+from counterrank.report.metrics import lifts
+from counterrank.report.numbers import NONE, count, known, percent, plain, span, width
+from counterrank.report.reading import Reading, family, known_bias
+from counterrank.statistics import Number
 from counterrank.texts import sentence
 
 if TYPE_CHECKING:
@@ -40,85 +43,28 @@ if TYPE_CHECKING:
 def values(reading: Reading) -> list[Block]:
     """Return today's policy and every target on one axis, their lifts, and every estimate as a table."""
     reward, ranking = reading.words()
-    aid = f"Each mark is a value, each bar its {level(reading)} interval."
-    region = _region(reading)
-    if region is not None:
-        aid += f" In the shaded region the lift is below {percent(reading.practical)}, too small to matter."
-    shown = [*_logging(reading), *(_target(reading, target) for target in reading.targets)]
-    earned = RowChart(shown, _axis(reading, region), "Values of all policies with intervals")
-    lifts = Figure("lifts", f"Lift over {reading.baseline_words}", aid, _lifts(reading))
-    value = Figure("values", f"{reward.capitalize()} per {ranking}", aid, earned)
+    log, who = reading.log, reading.logger_words
+    reach, today = reading.reach(log.stderr), Mark(who, "today", 2)
+    logged = Number(log.value, log.stderr, log.value - reach, log.value + reach)
+    rows = [interval_row(who, logged, today, error=log.stderr, sign=False, note="measured")]
+    for target in reading.targets:
+        best, faded = reading.best(target), reading.doubtful(target)
+        by, mark = f"by {best.estimator}", reading.mark(target)
+        rows.append(interval_row(target, best, mark, sign=False, note=by, faded=faded))
+    aid = f"Each mark is a value, each bar its {reading.level_words} interval."
+    unit, name = f"{reward} per {ranking}", "Values of all policies with intervals"
+    chart = row_chart(rows, unit, name, _today(reading))
+    value = Figure("values", f"{reward.capitalize()} per {ranking}", aid, chart)
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
-    return section("What each policy earns", "values", lifts, value, *told, _table(reading))
-
-
-def _lifts(reading: Reading) -> RowChart:
-    """Return the lift of each policy, in per cent where that means something."""
-    shares = all(known(reading.lift(target).relative_low) for target in reading.candidates)
-    rows = []
-    for target in reading.candidates:
-        lift, mark = reading.lift(target), reading.mark(target)
-        numbers = (
-            (lift.relative, lift.relative_low, lift.relative_high)
-            if shares
-            else (lift.value, lift.low, lift.high)
-        )
-        value, low, high = (100 * one if shares else one for one in numbers)
-        shown = (
-            percent(lift.relative, sign=True)
-            if shares
-            else plain(lift.value, width(lift), sign=True)
-        )
-        reach = relative_ends(lift) if shares else span(lift.low, lift.high, width(lift), sign=True)
-        rows.append(
-            Row(label=target, note=f"by {reading.recommended(target)}", value=value, low=low, high=high, shown=shown,
-                tip=f"{target}\n{shown} ({reach})", look=mark.look, shape=mark.shape,
-                faded=reading.evidence(target) == "insufficient")
-        )  # fmt: skip
-    title = "lift in %" if shares else f"lift in {' per '.join(reading.words())}"
-    return RowChart(
-        rows, Axis(title, line=0.0, line_name="no change", signed=True), "Lifts of all policies"
+    return section(
+        "What each policy earns", "values", lifts(reading), value, *told, _table(reading)
     )
 
 
-def _axis(reading: Reading, region: tuple[float, float] | None = None) -> Axis:
+def _today(reading: Reading) -> list[tuple[float, str]]:
     today = reading.log.value
-    line = today if known(today) else None
-    named = "today" if reading.over_logger else "logger"
-    return Axis(" per ".join(reading.words()), line=line, line_name=named, region=region)
-
-
-def _region(reading: Reading) -> tuple[float, float] | None:
-    today, practical = reading.log.value, reading.practical
-    if not known(today) or practical is None:
-        return None
-    return today * (1 - practical), today * (1 + practical)
-
-
-def _logging(reading: Reading) -> Iterator[Row]:
-    value, error = reading.log.value, reading.log.stderr
-    if known(value):
-        reach = reading.reach(error) if known(error) else None
-        low, high = (value - reach, value + reach) if reach is not None else (None, None)
-        shown, who = plain(value, error), reading.logger_words
-        yield Row(label=who, note="measured", value=value, low=low, high=high, shown=shown,
-                  tip=f"{who}\n{shown}\nmeasured, not estimated", look="today", shape=2)  # fmt: skip
-
-
-def _target(reading: Reading, target: str) -> Row:
-    best, lift, mark = reading.best(target), reading.lift(target), reading.mark(target)
-    value = plain(best.value, width(best))
-    change = (
-        percent(lift.relative, sign=True)
-        if known(lift.relative)
-        else plain(lift.value, width(lift), sign=True)
-    )
-    return Row(
-        label=target, note=f"by {best.estimator}", value=best.value, low=best.low, high=best.high,
-        shown=f"{value} ({change})", tip=f"{target} by {best.estimator}\n{value}\n{interval_of(reading, best)}",
-        look=mark.look, shape=mark.shape, faded=reading.evidence(target) == "insufficient",
-    )  # fmt: skip
+    return [(today, "today" if reading.over_logger else "logger")] if known(today) else []
 
 
 def _table(reading: Reading) -> Table:
@@ -129,20 +75,14 @@ def _table(reading: Reading) -> Table:
         rows.append((target,))
         styles.append("head")
         best = reading.best(target)
-        for one in reading.of(target):
-            mine = one.estimator == reading.recommended(target)
-            rows.append((f"{'★' if mine else ' '} {one.estimator}", *_cells(reading, one, best)))
-            styles.append("bold" if mine else "dim" if family(one.estimator) == "biased" else "")
-        for name in reading.silent(target):
-            rows.append(
-                (
-                    f"{'★' if name == reading.recommended(target) else ' '} {name}",
-                    "not estimable",
-                    *("",) * 6,
-                )
-            )
-            styles.append("dim")
-    head = ("estimator", "lift", f"{level(reading)} interval", "relative", "value", "sampling error",
+        silent = [e for e in reading.result.estimates if e.target == target and not e.estimable]
+        for one in (*reading.of(target), *silent):
+            mine = one.estimator == best.estimator
+            cells = _cells(reading, one, best) if one.estimable else ("not estimable", *("",) * 6)
+            rows.append((f"{'★' if mine else ' '} {one.estimator}", *cells))
+            dim = not one.estimable or family(one.estimator) == "biased"
+            styles.append("bold" if mine and one.estimable else "dim" if dim else "")
+    head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
             "bias allowance", "effective rows")  # fmt: skip
     return Table(
         "Estimates (★ recommended)", head, rows, styles=styles, minor=(6, 5, 7, 4, 3), detail=BRIEF
@@ -151,18 +91,22 @@ def _table(reading: Reading) -> Table:
 
 def _cells(reading: Reading, one: Estimate, best: Estimate) -> tuple[str, ...]:
     """Return the cells of an estimate with the digits that the recommended one's interval supports."""
-    spread = width(best.lift) if known(width(best.lift)) and width(best.lift) else width(one.lift)
-    error = width(best) if known(width(best)) and width(best) else width(one)
-    part = reading.reach(one.lift.stderr) if known(one.lift.stderr) else None
+    lift, part = one.lift, reading.reach(one.lift.stderr)
+    spread, error = _error(best.lift, lift), _error(best, one)
     return (
-        plain(one.lift.value, spread, sign=True),
-        span(one.lift.low, one.lift.high, spread, sign=True) or NONE,
-        percent(one.lift.relative, sign=True),
+        plain(lift.value, spread, sign=True),
+        span(lift.low, lift.high, spread, sign=True) or NONE,
+        percent(lift.relative, sign=True),
         plain(one.value, error),
         f"± {plain(part, part)}" if known(part) else NONE,
         f"± {plain(one.allowance, one.allowance)}" if one.allowance else NONE,
         count(one.ess),
     )
+
+
+def _error(best: Number | Estimate, one: Number | Estimate) -> float:
+    """Return the error whose digits per column has: the recommended one's, where it has one."""
+    return width(best) if known(width(best)) and width(best) else width(one)
 
 
 #: What estimators rest on, in the order they are shown.
@@ -177,25 +121,36 @@ def agreement(reading: Reading) -> list[Block]:
     """Return one figure a target, the flags, and what was left out."""
     lead = "Different methods make different mistakes. When those that should agree do agree, the answer is safer."
     figures = [_agreement(reading, target) for target in reading.targets if reading.of(target)]
-    more = [*_flags(reading), *_skipped(reading)] if figures else []
+    more = _flags(reading) if figures else []
     return section("Do the estimators agree?", "estimators", *figures, *more, lead=lead)
 
 
 def _agreement(reading: Reading, target: str) -> Figure:
     """Return every estimate of a target, the recommended one first, then by what they rest on."""
-    found, best = reading.of(target), reading.recommended(target)
-    shown = [Row(label="Recommended", value=None, heading=True)]
-    shown += [_estimate(reading, target, e) for e in found if e.estimator == best]
-    for name, (title, note) in _GROUPS.items():
-        members = [e for e in found if e.estimator != best and family(e.estimator) == name]
-        if members:
-            shown.append(Row(label=title, note=note, value=None, heading=True))
-            shown += [_estimate(reading, target, e, faded=name == "biased") for e in members]
+    best, mark, rows = reading.best(target), reading.mark(target), list[Row]()
+    groups = {"best": ("Recommended", ""), **_GROUPS}
+    for name, (title, note) in groups.items():
+        members = [
+            e for e in reading.of(target)
+            if name == ("best" if e.estimator == best.estimator else family(e.estimator))
+        ]  # fmt: skip
+        rows += [Row(label=title, note=note, heading=True)] if members else []
+        for e in members:
+            lines = [f"lift {percent(e.lift.relative, sign=True)}", f"effective rows {count(e.ess)}",
+                     *(f"⚑ {flag}" for flag in e.flags)]  # fmt: skip
+            label = e.estimator + (" ⚑" if e.flags else "")
+            # One column, one number of digits: those that the recommended estimate's error supports.
+            error = best.stderr if known(best.stderr) and best.stderr else e.stderr
+            rows.append(
+                interval_row(label, e, mark, error=error, sign=False, more=lines, faded=name == "biased",
+                             note="★ recommended" if name == "best" else known_bias(e.estimator))
+            )  # fmt: skip
     aid = f"{agreement_in_words(reading, target)} Estimates with a known bias are dashed."
-    if why := reading.best(target).details.get("why"):
-        aid += f" {best}: {why}"
-    chart = RowChart(shown, _axis(reading), f"Estimates of {target}")
-    return Figure("agreement", "", aid, chart, mark=reading.mark(target))
+    if why := best.details.get("why"):
+        aid += f" {best.estimator}: {why}"
+    unit = " per ".join(reading.words())
+    chart = row_chart(rows, unit, f"Estimates of {target}", _today(reading))
+    return Figure("agreement", "", aid, chart, mark=mark)
 
 
 def agreement_in_words(reading: Reading, target: str) -> str:
@@ -206,14 +161,16 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     if doubt is not None:
         return sentence(doubt.text)
     best = reading.best(target)
-    own = ends(best.low, best.high)
-    sound = [e for e in reading.of(target) if e is not best and family(e.estimator) != "biased"]
-    others = {e.estimator: found for e in sound if (found := ends(e.low, e.high))}
-    if own is None:
+    if not known(best.high - best.low):
         return "The recommended estimate has no interval to compare with."
+    others = {
+        e.estimator: e
+        for e in reading.of(target)
+        if e is not best and family(e.estimator) != "biased" and known(e.high - e.low)
+    }
     if not others:
         return "Nothing else was asked for that could confirm or contradict the recommended one."
-    apart = [name for name, (low, high) in others.items() if low > own[1] or high < own[0]]
+    apart = [name for name, e in others.items() if e.low > best.high or e.high < best.low]
     if not apart:
         return "All intervals that should agree overlap with the recommended one."
     told = (
@@ -229,53 +186,26 @@ def agreement_in_words(reading: Reading, target: str) -> str:
     )
 
 
-def _estimate(reading: Reading, target: str, e: Estimate, *, faded: bool = False) -> Row:
-    # One column, one number of digits: those that the recommended estimate's error supports.
-    error, mark, name = reading.error(target, e), reading.mark(target), e.estimator
-    lines = [
-        f"{name}: {plain(e.value, error)}",
-        interval(reading, span(e.low, e.high, error)),
-        f"lift {percent(e.lift.relative, sign=True)}",
-        f"effective rows {count(e.ess)}",
-        *(f"⚑ {flag}" for flag in e.flags),
-    ]
-    note = (
-        known_bias(name)
-        if faded
-        else "★ recommended"
-        if name == reading.recommended(target)
-        else ""
-    )
-    return Row(
-        label=name + (" ⚑" if e.flags else ""), note=note, value=e.value, low=e.low, high=e.high,
-        shown=plain(e.value, error), tip="\n".join(lines), look=mark.look, shape=mark.shape, faded=faded,
-    )  # fmt: skip
-
-
 def _flags(reading: Reading) -> list[Block]:
+    """Return the flags of estimates, and which estimators were skipped and why."""
     found: dict[str, list[str]] = {}
     for e in reading.estimates:
         for flag in e.flags:
             found.setdefault(flag, []).append(f"{e.target}/{e.estimator}")
-    title = [Paragraph("Flags of estimates", "strong", detail=VERBOSE)] if found else []
+    skipped = dict.fromkeys((row.subject, row.text) for row in reading.result.skipped)
+    lists = {
+        "Flags of estimates": [(", ".join(who), flag) for flag, who in found.items()],
+        "Estimators that were skipped, and why": list(skipped),
+    }
     return [
-        *title,
-        *(Note(flag, name=", ".join(who), detail=VERBOSE) for flag, who in found.items()),
+        block
+        for title, rows in lists.items()
+        if rows
+        for block in (
+            Paragraph(title, "strong", detail=VERBOSE),
+            *(Note(text, name=name, detail=VERBOSE) for name, text in rows),
+        )
     ]
-
-
-def _skipped(reading: Reading) -> list[Block]:
-    found = dict.fromkeys((row.subject, row.text) for row in reading.result.skipped)
-    title = (
-        [Paragraph("Estimators that were skipped, and why", "strong", detail=VERBOSE)]
-        if found
-        else []
-    )
-    return [*title, *(Note(reason, name=name, detail=VERBOSE) for name, reason in found)]
-
-
-ALONE = "weights alone"
-MODELLED, CONTROLLED = "with a reward model", "with mean-zero controls"
 
 
 def order_path(reading: Reading) -> list[Block]:
@@ -286,30 +216,6 @@ def order_path(reading: Reading) -> list[Block]:
     )
     figures = [_path_figure(reading, target) for target in reading.targets]
     return section("From each item alone to the whole ranking", "order", *figures, lead=lead)
-
-
-def _path_figure(reading: Reading, target: str) -> Figure | None:
-    # Without whole distributions auto has no model of the reward, and says so.
-    second = CONTROLLED if has(reading.best(target).flags, "weights-only") else MODELLED
-    both = {ALONE: reading.order_path(target), second: reading.model_path(target)}
-    if all(len(path) < 2 for path in both.values()):
-        return None
-    mark = reading.mark(target)
-    shown = {
-        name: [_path_point(reading, row, name) for row in path]
-        for name, path in both.items()
-        if path
-    }
-    # The second without band and whiskers: beside the first rather than on top of it.
-    series = [
-        Series(points=points, look=mark.look if name == ALONE else f"{mark.look} hollow dash1", shape=mark.shape,
-               band=name == ALONE, whiskers=name == ALONE)
-        for name, points in shown.items()
-    ]  # fmt: skip
-    frame = _path_frame(reading, [point for path in shown.values() for point in path])
-    aid = path_in_words(next((path for path in both.values() if path), []))
-    chart = Plot(series, frame, f"Order path of {target}", list(shown))
-    return Figure("order-path", "", aid, chart, _path_table(target, both), mark)
 
 
 def path_in_words(points: Sequence[OrderPoint]) -> str:
@@ -330,50 +236,31 @@ def path_in_words(points: Sequence[OrderPoint]) -> str:
     return text + (" The intervals open up towards the right: there the data ends." if wide else "")
 
 
-def _path_frame(reading: Reading, points: list[Point]) -> PlotFrame:
-    today = reading.log.value
-    lines = [(today, "today")] if known(today) else []
-    orders = sorted({p.x for p in points})
-    first, last = orders[0], orders[-1]
-    names = {last: f"{last:g} IPS", **({first: "1 IIPS"} if first == 1 else {})}
+def _path_figure(reading: Reading, target: str) -> Figure | None:
+    recorded = reading.result.diagnostics.order_path.get(target, ())
+    path = [point for point in recorded if known(point.value)]
+    if len(path) < 2:
+        return None
+    mark, first, last = reading.mark(target), path[0].order, path[-1].order
+    points = [Point(float(p.order), p.value, p.low, p.high, _path_tip(reading, p)) for p in path]
+    names = {last: f"{last} IPS", **({1: "1 IIPS"} if first == 1 else {})}
+    ticks = [(float(p.order), names.get(p.order, str(p.order))) for p in path]
     # Logarithmic: the first orders matter most, and the last may be far away.
     margin = (last / first) ** 0.07
-    return PlotFrame(
-        x=AxisScale(first / margin, last * margin, log=True), y=_heights(points, [value for value, _ in lines]),
-        x_title="items looked at together", y_title=" per ".join(reading.words()), lines=lines,
-        x_ticks=[(x, names.get(x, f"{x:g}")) for x in orders],
-    )  # fmt: skip
-
-
-def _heights(points: list[Point], today: list[float]) -> AxisScale:
-    """An axis for the estimates: neither hopeless last orders nor a far-away today may flatten them."""
-    # The median's width, which the last orders, whose weights explode, cannot move.
-    widths = sorted((p.high or p.y) - (p.low or p.y) for p in points)
-    reach = 1.5 * widths[len(widths) // 2]
-    shown: list[float] = []
-    for p in points:
-        shown += [p.y, max(p.low or p.y, p.y - reach), min(p.high or p.y, p.y + reach)]
-    low, high = min(shown), max(shown)
-    near = [value for value in today if low - (high - low) <= value <= high + (high - low)]
-    return around([*shown, *near])
-
-
-def _path_point(reading: Reading, found: OrderPoint, name: str) -> Point:
-    tip = f"order {found.order}, {name}: {plain(found.value, found.stderr)}"
-    if whole := span(found.low, found.high, found.stderr):
-        tip += f"\n{interval(reading, whole)}"
-    if known(found.ess):
-        tip += f"\neffective rows {count(found.ess)}"
-    place = float(found.order), found.value
-    # A whisker needs both ends.
-    return Point(*place, found.low, found.high, tip) if whole else Point(*place, tip=tip)
-
-
-def _path_table(target: str, both: Mapping[str, list[OrderPoint]]) -> Table:
-    rows = [
-        (name, str(p.order), *(plain(one, p.stderr) for one in (p.value, p.low, p.high)), count(p.ess))
-        for name, path in both.items() for p in path
-    ]  # fmt: skip
-    return Table(
-        f"Order path of {target}", ("", "order", "value", "low", "high", "effective rows"), rows
+    x = Axis(
+        "items looked at together", AxisScale(first / margin, last * margin, log=True), ticks=ticks
     )
+    scale, lines = around_intervals(path, reach=3), _today(reading)
+    # A far-away today may not flatten the path.
+    room = scale.high - scale.low
+    near = [value for value, _ in lines if scale.low - room <= value <= scale.high + room]
+    y = Axis(
+        " per ".join(reading.words()), around([scale.low, scale.high, *near], margin=0.0), lines
+    )
+    chart = Plot([Series(points, mark, band=True, whiskers=True)], x, y, f"Order path of {target}")
+    return Figure("order-path", "", path_in_words(path), chart, mark=mark)
+
+
+def _path_tip(reading: Reading, p: OrderPoint) -> str:
+    reach = interval(reading, span(p.low, p.high, p.stderr))
+    return f"order {p.order}: {plain(p.value, p.stderr)}\n{reach}\neffective rows {count(p.ess)}"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from counterrank.report.answer import answer, headline
-from counterrank.report.behavior import behavior, visibility
-from counterrank.report.document import Block, Document, Fold, Note, section
+from counterrank.report.behavior import behavior
+from counterrank.report.document import PAGE, Block, Document, Fold, Note, section
 from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.health import calm, health
 from counterrank.report.method import method
-from counterrank.report.metrics import metrics, metrics_figure, reading_of
+from counterrank.report.metrics import metrics, reading_of
 from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
-from counterrank.report.where import positions, segment_tables, segments
+from counterrank.report.where import positions, segments
 
 if TYPE_CHECKING:
     from counterrank.evaluation import Evaluation
@@ -24,10 +25,8 @@ def document(result: Evaluation) -> Document:
     reading = Reading(result)
     more = [
         *section("Why the measurement is called so", "reasons", *_reasons(reading)),
-        *values(reading), *section("Every metric", "all-metrics", metrics_figure(reading)), *agreement(reading),
-        *order_path(reading), *positions(reading), *segment_tables(reading), *visibility(reading),
-        *behavior(reading), *weights(reading), *_others(reading), *planning(reading), *calm(result.audit),
-        *method(reading),
+        *values(reading), *agreement(reading), *order_path(reading), *positions(reading), *behavior(reading),
+        *weights(reading), *_others(reading), *planning(reading), *calm(result.audit), *method(reading),
     ]  # fmt: skip
     blocks = [
         *answer(reading), *metrics(reading), *segments(reading), *health(result.audit),
@@ -58,6 +57,7 @@ def _others(reading: Reading) -> list[Block]:
         if not metric.primary and metric.kind != "ratio":
             own = reading_of(reading, metric)
             parts = [*(positions(own) if metric.kind == "position" else []), *segments(own)]
+            parts = [replace(one, detail=PAGE) for one in parts]
             found += section(
                 f"{metric.name}: positions and segments",
                 f"metric-{metric.name}",

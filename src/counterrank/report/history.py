@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,17 @@ from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.report.answer import relative_ends
-from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, around
+from counterrank.report.charts import (
+    NO_CHANGE,
+    Axis,
+    AxisScale,
+    Mark,
+    Plot,
+    Point,
+    Series,
+    around,
+    interval_row,
+)  # fmt: skip
 from counterrank.report.document import (
     Block,
     Cell,
@@ -26,13 +35,13 @@ from counterrank.report.document import (
     Paragraph,
     Table,
     section,
-)
+)  # fmt: skip
 from counterrank.report.html import page
 from counterrank.report.loading import KINDS
 from counterrank.report.metrics import reading_of
-from counterrank.report.numbers import count, known, percent, plain, span
+from counterrank.report.numbers import count, known, plain, relative_ends
 from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_json, read_outcomes
-from counterrank.report.reading import Interval, Reading, ends
+from counterrank.report.reading import Reading
 
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
@@ -52,6 +61,8 @@ class Run:
     kind: str
     result: Any
     document: Document | None
+    #: How tables show it: its name, as a link where it has a page.
+    cell: Cell
 
 
 def write_history(folder: str | Path, out: str | Path) -> list[Path]:
@@ -62,22 +73,16 @@ def write_history(folder: str | Path, out: str | Path) -> list[Path]:
             f"there is no folder {root}; `counterrank evaluate --json FILE` writes results into one"
         )
     found = sorted(runs(root.resolve()), key=lambda run: (run.night, run.name))
-    beside = index.with_name(f"{index.stem}-reports")
-    links = {
-        run.path: f"{number:04d}-{_slug(run.name)}.html"
-        for number, run in enumerate(found)
-        if run.document
-    }
-    if links:
-        beside.mkdir(parents=True, exist_ok=True)
-    for run in found:
+    beside, written = index.with_name(f"{index.stem}-reports"), [index]
+    for number, run in enumerate(found):
         if run.document is not None:
-            write_text(
-                beside / links[run.path], page(run.document, back=f"../{_quoted(index.name)}")
-            )
-    hrefs = {path: f"{_quoted(beside.name)}/{name}" for path, name in links.items()}
-    write_text(index, page(document(found, root.name, hrefs)))
-    return [index, *(beside / name for name in links.values())]
+            path = beside / f"{number:04d}-{_slug(run.name)}.html"
+            write_text(path, page(run.document, back=f"../{_quoted(index.name)}"))
+            link = Link(run.name, f"{_quoted(beside.name)}/{path.name}")
+            found[number] = replace(run, cell=link)
+            written.append(path)
+    write_text(index, page(document(found, root.name)))
+    return written
 
 
 def _quoted(name: str) -> str:
@@ -118,7 +123,7 @@ def runs(folder: Path) -> Iterator[Run]:
             )
             result = shown = None
         name = path.relative_to(folder).as_posix()
-        yield Run(path, name, _night(name, status.st_mtime), word, result, shown)
+        yield Run(path, name, _night(name, status.st_mtime), word, result, shown, name)
 
 
 def _night(name: str, modified: float) -> datetime:
@@ -133,9 +138,9 @@ def _night(name: str, modified: float) -> datetime:
         return datetime.fromtimestamp(modified)
 
 
-def document(found: Sequence[Run], folder: str, links: dict[Path, str]) -> Document:
+def document(found: Sequence[Run], folder: str) -> Document:
     """Return the list of results, the newest first, and a section for each policy over time."""
-    blocks: list[Block] = [_listing(found, links)] if found else [Paragraph("No results here yet.")]
+    blocks: list[Block] = [_listing(found)] if found else [Paragraph("No results here yet.")]
     told = (
         "Once a policy has been shown, `counterrank outcome RUN.json --lift 0.012 --stderr 0.004` puts what an A/B "
         "test measured beside what was predicted."
@@ -150,17 +155,16 @@ def document(found: Sequence[Run], folder: str, links: dict[Path, str]) -> Docum
     several = Counter(target for target, _ in nights)
     for number, ((target, metric), members) in enumerate(nights.items()):
         title = target if several[target] == 1 else f"{target} · {metric}"
-        blocks += section(title, f"target-{number}", *_over_time(title, members, links))
+        blocks += section(title, f"target-{number}", *_over_time(title, members))
     return Document(f"Results in {folder}", blocks)
 
 
-def _listing(found: Sequence[Run], links: dict[Path, str]) -> Table:
+def _listing(found: Sequence[Run]) -> Table:
     rows = []
     for run in reversed(found):
-        name: Cell = Link(run.name, links[run.path]) if run.path in links else run.name
         level = run.result.verdict.level if isinstance(run.result, Evaluation) else ""
         says = run.document.title if run.document else "It cannot be read; write it anew."
-        rows.append((f"{run.night:%Y-%m-%d}", name, run.kind, says, Chip(level, level)))
+        rows.append((f"{run.night:%Y-%m-%d}", run.cell, run.kind, says, Chip(level, level)))
     head = ("date", "result", "kind", "what it says", "measurement")
     return Table("All results, the newest first", head, rows, texts=5)
 
@@ -184,42 +188,40 @@ class Night:
     @property
     def lift(self) -> Lift:
         """Its lift over the baseline."""
-        return self.reading.lift(self.target)
+        return self.best.lift
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What may change from run to run, in words."""
+        return {
+            "evidence": self.reading.evidence(self.target) or "none",
+            "decision": self.reading.action(self.target),
+            "estimator": self.best.estimator,
+            "counterrank": self.reading.result.provenance.counterrank,
+        }
 
 
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
     whole, outcomes = Reading(run.result), read_outcomes(run.path)
+    reward, ranking = whole.words()
     for target in whole.candidates:
-        outcome = outcomes.get(target)
-        if len(whole.result.metrics) < 2:
-            yield Night(run, whole, target, outcome, whole.words()[0], f"per {whole.words()[1]}")
-            continue
+        yield Night(run, whole, target, outcomes.get(target), reward, f"per {ranking}")
         for metric in whole.result.metrics:
-            own = whole if metric.primary else reading_of(whole, metric)
-            yield Night(
-                run, own, target, outcome if metric.primary else None, metric.name, metric.unit
-            )
+            if not metric.primary:
+                own = reading_of(whole, metric)
+                yield Night(run, own, target, None, metric.name, metric.unit)
 
 
-def _over_time(title: str, nights: Sequence[Night], links: dict[Path, str]) -> list[Block]:
-    told = contained_in_words(nights)
-    head = (
-        "date",
-        "run",
-        "what changed",
-        "lift",
-        "interval",
-        "decision",
-        "measurement",
-        "measured in a test",
-    )
+def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
+    head = ("date", "run", "what changed", "lift", "interval", "decision", "measurement",
+            "measured in a test")  # fmt: skip
     before: list[Night | None] = [None, *nights[:-1]]
-    rows = [_line(night, last, links) for night, last in zip(nights, before, strict=True)]
+    rows = [_line(night, last) for night, last in zip(nights, before, strict=True)]
+    told = contained_in_words(nights)
     return [
         *([Paragraph(told, "strong")] if told else []),
         _lifts(title, nights[-MOST:]),
-        *_outcomes(title, [night for night in nights if night.outcome is not None][-MOST:]),
         Table(f"Runs of {title}, the newest first", head, rows[::-1], texts=3),
     ]
 
@@ -236,118 +238,64 @@ def contained_in_words(nights: Sequence[Night]) -> str:
     return f"{sum(recent)} of the last {len(recent)} intervals with a known outcome contained it."
 
 
-def _line(night: Night, last: Night | None, links: dict[Path, str]) -> tuple[Cell, ...]:
-    lift, outcome, measured = night.lift, night.outcome, ""
-    # Lift and interval in one unit: shares where there are some.
-    change, reach = percent(lift.relative, sign=True), relative_ends(lift)
-    if not reach:
-        change = plain(lift.value, lift.stderr, sign=True)
-        reach = span(lift.low, lift.high, lift.stderr, sign=True)
+def _line(night: Night, last: Night | None) -> tuple[Cell, ...]:
+    best, lift, outcome, measured = night.best, night.lift, night.outcome, ""
     if outcome is not None:
-        verdict = {True: ", contained", False: ", not contained", None: ""}[
-            outcome.contained(night.best)
-        ]
-        value = plain(outcome.value, outcome.stderr or night.best.stderr, sign=outcome.is_lift)
-        measured = f"{'lift' if outcome.is_lift else 'value'} {value}{verdict}"
-    level = night.reading.evidence(night.target)
-    name: Cell = (
-        Link(night.run.name, links[night.run.path]) if night.run.path in links else night.run.name
-    )
-    told = "; ".join(changes(last, night)) if last is not None else ""
-    return (f"{night.run.night:%Y-%m-%d}", name, told, change, reach, night.reading.action(night.target),
-            Chip(level or "none", level), measured)  # fmt: skip
+        verdict = {True: ", contained", False: ", not contained", None: ""}
+        value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
+        told = verdict[outcome.contained(best)]
+        measured = f"{'lift' if outcome.is_lift else 'value'} {value}{told}"
+    # Lift and interval in one unit: shares where there are some.
+    row = interval_row("", lift, Mark(), error=lift.stderr, relative=bool(relative_ends(lift)))
+    run, facts = night.run, night.facts
+    changed = "; ".join(changes(last, night)) if last is not None else ""
+    return (
+        f"{run.night:%Y-%m-%d}", run.cell, changed, row.shown, row.reach, facts["decision"],
+        Chip(facts["evidence"], facts["evidence"]), measured,
+    )  # fmt: skip
 
 
 def changes(last: Night, night: Night) -> list[str]:
     """Return what is different from the run before, in words: what a person would ask first."""
-    found = _differences("evidence", last, night, lambda one: one.reading.evidence(one.target))
-    found += _differences("decision", last, night, lambda one: one.reading.action(one.target))
+    pairs = ((what, last.facts[what], now) for what, now in night.facts.items())
+    found = [f"{what} {before} → {now}" for what, before, now in pairs if before != now]
     if last.reading.log.rows_fingerprint == night.reading.log.rows_fingerprint:
         found.append("the same rows as before")
-    before, now = (one.reading.log.n for one in (last, night))
+    before, now = last.reading.log.n, night.reading.log.n
     # A quarter more or less is an ordinary night.
     if before and not 0.8 <= now / before <= 1.25:
         found.append(f"{count(before)} → {count(now)} rankings")
-    found += _differences("estimator", last, night, lambda one: one.best.estimator)
-    found += _differences(
-        "counterrank", last, night, lambda one: one.reading.result.provenance.counterrank
-    )
     if night.lift.value < last.lift.low or night.lift.value > last.lift.high:
         found.append("the lift left the interval of the run before")
     return found
 
 
-def _differences(what: str, last: Night, night: Night, of: Callable[[Night], Any]) -> list[str]:
-    before, now = (str(of(one) or "none") for one in (last, night))
-    return [] if before == now else [f"{what} {before} → {now}"]
-
-
 def _lifts(title: str, nights: Sequence[Night]) -> Figure:
-    points, doubtful = [], []
-    mark = nights[-1].reading.mark(nights[-1].target)
+    """Return the lift of each run, beside it what a test measured; measured values stand in the table."""
+    last, points, doubtful, measured = nights[-1], list[Point](), list[Point](), list[Point]()
     for place, night in enumerate(nights):
-        lift, evidence = night.lift, night.reading.evidence(night.target)
+        lift, outcome, evidence = night.lift, night.outcome, night.facts["evidence"]
+        words = f"{night.run.name}\nlift {plain(lift.value, lift.stderr, sign=True)}\n{evidence}"
         if known(lift.value):
-            words = (
-                f"{night.run.name}\nlift {plain(lift.value, lift.stderr, sign=True)}\n{evidence}"
-            )
-            points.append(Point(float(place), lift.value, *_whisker(lift), words))
+            points.append(Point(float(place), lift.value, lift.low, lift.high, words))
             doubtful += points[-1:] if evidence != "reliable" else []
-    frame = _frame(nights, points, f"lift in {nights[-1].metric} {nights[-1].unit}")
-    series = [
-        Series(points=points, look=mark.look, shape=mark.shape, whiskers=True),
-        Series(points=doubtful, look=f"{mark.look} hollow", shape=mark.shape, joined=False),
-    ]
-    aid = "Each mark is a run, each bar its interval; hollow where the measurement is not reliable."
-    return Figure(
-        "lifts",
-        "lift, run by run",
-        aid,
-        Plot(series, frame, f"Lift of {title} over time"),
-        mark=mark,
-    )
-
-
-def _outcomes(title: str, nights: Sequence[Night]) -> list[Figure]:
-    """Return predicted lifts beside those that tests measured; measured values stand in the table."""
-    predicted, measured = [], []
-    for place, night in enumerate(nights):
-        outcome, lift = night.outcome, night.lift
-        if outcome is not None and outcome.is_lift and known(lift.value):
-            both = (plain(one, lift.stderr, sign=True) for one in (lift.value, outcome.value))
-            words = "\n".join(
-                [night.run.name, *map("{} {}".format, ("predicted", "measured"), both)]
-            )
-            reach = night.reading.reach(outcome.stderr)
+        if outcome is not None and outcome.is_lift:
+            value, reach = outcome.value, night.reading.reach(outcome.stderr)
+            told = f"{words}\nmeasured {plain(value, lift.stderr, sign=True)}"
             # Side by side: whiskers at one place would hide each other.
-            predicted.append(Point(place - 0.08, lift.value, *_whisker(lift), words))
-            ends_ = (outcome.value - reach, outcome.value + reach)
-            measured.append(Point(place + 0.08, outcome.value, *ends_, words))
-    if not predicted:
-        return []
-    mark = nights[-1].reading.mark(nights[-1].target)
-    frame = _frame(
-        nights, [*predicted, *measured], f"lift in {nights[-1].metric} {nights[-1].unit}"
-    )
-    series = [
-        Series(points=predicted, look=mark.look, shape=mark.shape, joined=False, whiskers=True),
-        Series(points=measured, look="today", shape=2, joined=False, whiskers=True),
-    ]
-    names = ["predicted", "measured in the A/B test"]
-    aid = "An interval contains an outcome that lies within it, both errors considered."
-    chart = Plot(series, frame, f"Predicted and measured lift, {title}", names)
-    return [Figure("outcomes", "predicted and measured lift", aid, chart, mark=mark)]
-
-
-def _frame(nights: Sequence[Night], points: Sequence[Point], title: str) -> PlotFrame:
-    stride = max(1, (len(nights) + 5) // 6)
+            measured.append(Point(place + 0.15, value, value - reach, value + reach, told))
+    mark, today = last.reading.mark(last.target), Mark("", "today", 2)
+    series = [Series(points, mark, whiskers=True, name="predicted")]
+    series += [Series(doubtful, mark, "hollow", joined=False, name="not reliable")] * bool(doubtful)
+    if measured:
+        name = "measured in the A/B test"
+        series.append(Series(measured, today, joined=False, whiskers=True, name=name))
     days = [(float(i), f"{night.run.night:%b %d}") for i, night in enumerate(nights)]
-    return PlotFrame(
-        x=AxisScale(-0.5, max(len(nights) - 0.5, 0.5)),
-        y=around([v for p in points for v in (p.y, p.low, p.high)], also=[0.0]),
-        x_title="run", y_title=title, lines=[(0.0, "no change")], signed=True, x_ticks=days[::stride],
-    )  # fmt: skip
-
-
-def _whisker(row: Interval) -> tuple[float | None, float | None]:
-    return ends(row.low, row.high) or (None, None)
+    scale = AxisScale(-0.5, max(len(nights) - 0.5, 0.5))
+    x = Axis("run", scale, ticks=days[:: max(1, (len(nights) + 5) // 6)])
+    heights = [v for p in (*points, *measured) for v in (p.y, p.low, p.high)]
+    unit = f"lift in {last.metric} {last.unit}"
+    y = Axis(unit, around(heights, also=[0.0]), NO_CHANGE, signed=True)
+    aid = "Each mark is a run, each bar its interval; hollow where the measurement is not reliable."
+    chart = Plot(series, x, y, f"Lift of {title} over time")
+    return Figure("lifts", "lift, run by run", aid, chart, mark=mark)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from counterrank._version import __version__
 from counterrank.records import Json
+from counterrank.report.charts import Mark
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
@@ -26,14 +27,14 @@ from counterrank.report.document import (
     Fold,
     Heading,
     Link,
-    Mark,
     Meter,
     Note,
     Paragraph,
     Scorecard,
     Table,
+    walk,
 )
-from counterrank.report.svg import drawn, marker, meter, safe, tag
+from counterrank.report.svg import drawn, marker, meter, picture, safe, tag
 from counterrank.texts import without_options
 
 
@@ -84,7 +85,7 @@ def _nav(parts: "Sequence[tuple[Heading | Fold, Markup]]") -> Markup:
 
 
 def _link(one: Heading | Fold) -> str:
-    return "Details" if isinstance(one, Fold) else "Answer" if one.id == "answer" else one.text
+    return "Details" if isinstance(one, Fold) else "Summary" if one.id == "answer" else one.text
 
 
 def _sections(
@@ -151,8 +152,7 @@ def _note(one: Note) -> Markup:
 
 def key(mark: Mark) -> Markup:
     """Return a policy's mark, as a legend in running text."""
-    shown = marker(mark.shape, "9", 9, class_="dot")
-    return tag("svg", shown, width=18, height=18, class_=f"key {mark.look}", aria_hidden="true")
+    return picture(marker(mark.shape, "9", 9), width=18, height=18, class_=f"key {mark.look}")
 
 
 def _scorecard(one: Scorecard) -> Markup:
@@ -216,8 +216,8 @@ def _cell(cell: Cell) -> Any:
     if isinstance(cell, Chip):
         return _chip(cell) if cell.text else ""
     if isinstance(cell, Meter):
-        bar = meter(cell.value, (cell.low, cell.high), cell.scale, cell.look)
-        return tag("div", tag("span", cell.text), bar, tag("small", cell.note), class_="metered")
+        bar, note = meter(cell.row, cell.scale), tag("small", cell.row.note)
+        return tag("div", tag("span", cell.row.shown), bar, note, class_="metered")
     return tag("a", cell.text, href=cell.href) if isinstance(cell, Link) else cell
 
 
@@ -227,7 +227,8 @@ def _figure(one: Figure) -> Markup:
         name = tag("span", key(one.mark), " ", one.mark.name, class_="named")
         title = name + tag("span", " · ", one.title, class_="topic") if one.title else name
     caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
-    data = _folded("Show the numbers", _table(one.data)) if one.data is not None else ""
+    numbers = one.numbers()
+    data = _folded("Show the numbers", _table(numbers)) if numbers is not None else ""
     target = one.mark.name if one.mark is not None else None
     return tag("figure", caption, drawn(one.drawing), data, data_target=target)
 
@@ -251,8 +252,8 @@ def fragment(document: Document) -> str:
     The page stands in a sandboxed frame: it may run its script and save files, and knows nothing of
     the notebook.
     """
-    brief = [one for one in document.walk() if one.detail == BRIEF]
-    shown = [one.data if isinstance(one, Figure) and one.data else one for one in brief]
+    brief = [one for one in walk(document.blocks) if one.detail == BRIEF]
+    shown = [(isinstance(one, Figure) and one.numbers()) or one for one in brief]
     frame = tag(
         "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
         srcdoc=page(document),

@@ -8,14 +8,16 @@ from counterrank.messages import say
 from counterrank.report.charts import (
     Axis,
     AxisScale,
+    Mark,
     Plot,
-    PlotFrame,
     Point,
     Row,
     RowChart,
     Series,
     around,
-)
+    interval_row,
+    row_chart,
+)  # fmt: skip
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -23,18 +25,17 @@ from counterrank.report.document import (
     Chip,
     Document,
     Figure,
-    Mark,
+    Note,
     Paragraph,
     Scorecard,
     Table,
-    notes,
     section,
-)
-from counterrank.report.numbers import at_least, count, known, percent, plain, span
+)  # fmt: skip
+from counterrank.report.numbers import at_least, count, known, percent, plain
 from counterrank.report.reading import column_name
 
 if TYPE_CHECKING:
-    from counterrank.learning import Certificate, LearningReport, Step
+    from counterrank.learning import Certificate
 
 _ASSUMED = {
     "free": (
@@ -57,27 +58,9 @@ _NEXT_TIME = (
     "Log what users did after the click, if that is what you care about: a policy that is learned "
     "from clicks earns clicks, not satisfaction.",
 )
-#: What the steps of a path are called: above a column, under the picture, over the table.
-_PATHS = {
-    "best-of": (
-        "best of",
-        "rankings drawn from today's policy, the best is shown",
-        "From today's policy to the best ranking it could have shown",
-    ),
-    "added": (
-        "learned score",
-        "how often the learned score is added to today's",
-        "From today's policy to the learned score",
-    ),
-    "plackett-luce": (
-        "learned score",
-        "how often the learned score counts",
-        "From any order to the learned score",
-    ),
-}
 
 
-def document(found: LearningReport) -> Document:
+def document(found: Certificate) -> Document:
     """Return the certificate, how it came about, and what it does not promise."""
     title = "A better policy, with a certificate" if found.certified else "Nothing to ship yet"
     rows = (
@@ -96,22 +79,12 @@ def document(found: LearningReport) -> Document:
         "Lifts on the rows that chose the step, not those of the certificate. The further the bound "
         "falls behind, the less of it this log can show."
     )
-    word, _, caption = _PATHS.get(found.kind, _PATHS["best-of"])
     path = Figure(
-        "path",
-        "Ambition against evidence",
-        aid,
-        _path(found),
-        _steps(found, word, caption),
-        detail=BRIEF,
+        "path", "Ambition against evidence", aid, _path(found), _steps(found), detail=BRIEF
     )
     told = "Bars are adjusted for looking at all segments."
-    who = Figure(
-        "segments", "For whom", told, _segments(found), _segment_table(found), detail=BRIEF
-    )
-    blocks += section(
-        "How it was chosen, and for whom", "path", path, who if found.segments else None
-    )
+    who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
+    blocks += section("How it was chosen, and for whom", "path", path, who)
     lead = "Share of all shown places, today and under what was learned; those that move most."
     blocks += section("What moves up and down", "exposure", _exposure(found), lead=lead)
     sort = found.sort.value
@@ -131,11 +104,11 @@ def document(found: LearningReport) -> Document:
         Paragraph(_ASSUMED.get(found.grade, "")),
         Paragraph(promised),
     )
-    blocks += section("For a better certificate next time", "next", *notes(_NEXT_TIME))
+    blocks += section("For a better certificate next time", "next", *map(Note, _NEXT_TIME))
     return Document(title, blocks)
 
 
-def _card(found: LearningReport) -> Card:
+def _card(found: Certificate) -> Card:
     lift = found.lift
     level = "reliable" if found.certified else "insufficient"
     return Card(
@@ -151,7 +124,7 @@ def _card(found: LearningReport) -> Card:
 
 def sentence(found: Certificate) -> str:
     """Return the certificate in one sentence, all of whose numbers are those of the certifying rows."""
-    error, sure = found.stderr, percent(found.level, digits=0)
+    error, sure = found.stderr, percent(found.lift.level, digits=0)
     bound, estimate = at_least(found.low, error), plain(found.value, error, sign=True)
     if found.certified:
         means = "whatever users do" if found.grade == "free" else "given enough rows for a t test"
@@ -159,7 +132,8 @@ def sentence(found: Certificate) -> str:
         safe = f" No guardrail is broken: {kept}." if kept else ""
         return (
             f"{found.name[:1].upper() + found.name[1:]} earns at least {bound} more per ranking than "
-            f"today's {plain(found.logger, error)} (estimate {estimate}), with {sure} confidence, {means}.{safe}"
+            f"today's {plain(found.logger['value'], error)} (estimate {estimate}), with {sure} "
+            f"confidence, {means}.{safe}"
         )
     if found.low > 0:
         shown = "; ".join(
@@ -199,73 +173,56 @@ def _not_yet(found: Certificate, seems: str) -> str:
     return f"{seems} {enough}"
 
 
-def _step_name(step: Step) -> str:
-    return f"{step.m}" if step.strength is None else f"{step.strength:g} x"
-
-
-def _steps(found: LearningReport, word: str, caption: str) -> Table:
+def _steps(found: Certificate) -> Table:
     rows = [
-        (_step_name(s), plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess),
-         "★ chosen" if s.step == found.step else "")
+        (f"{s.m}", plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess),
+         "★ chosen" if s.m == found.m else "")
         for s in found.path
     ]  # fmt: skip
-    head = (word, "estimated lift", "bound to expect", "effective rows", "")
-    return Table(f"{caption}, on the learning rows", head, rows)
+    head = ("best of", "estimated lift", "bound to expect", "effective rows", "")
+    caption = "From today's policy to the best ranking it could have shown, on the learning rows"
+    return Table(caption, head, rows)
 
 
-def _path(found: LearningReport) -> Plot:
+def _path(found: Certificate) -> Plot:
     """Return lift and promised bound by step: ambition against evidence."""
     points, bounds = [], []
-    word, under, _ = _PATHS.get(found.kind, _PATHS["best-of"])
-    names: list[tuple[float, str]] = []
     for step in found.path:
-        # A step is stored as 1 - 1/m, or 1 - 1/(1 + strength): back to m, on a log axis.
-        x, name = 1.0 / (1.0 - step.step), _step_name(step)
-        tip = (
-            f"{word} {name}\nlift {plain(step.value, sign=True)}\n{count(step.ess)} effective rows"
-        )
-        names.append((x, name))
-        points.append(Point(x, step.value, tip=tip))
+        about = f"best of {step.m}"
+        tip = f"{about}\nlift {plain(step.value, sign=True)}\n{count(step.ess)} effective rows"
+        points.append(Point(step.m, step.value, tip=tip))
         if known(step.low):
             bounds.append(
-                Point(x, step.low, tip=f"{word} {name}\nbound {plain(step.low, sign=True)}")
+                Point(step.m, step.low, tip=f"{about}\nbound {plain(step.low, sign=True)}")
             )
     last = max((p.x for p in points), default=2.0)
-    frame = PlotFrame(
-        x=AxisScale(0.9, max(last, 2.0) * 1.1, log=True),
-        y=around([p.y for p in (*points, *bounds)], also=[0.0]),
-        x_title=under, y_title="lift per ranking", lines=[(0.0, "today")], signed=True, x_ticks=names,
-    )  # fmt: skip
-    series = [Series(points=points), Series(points=bounds, look="t1 dash1", shape=1)]
-    return Plot(series, frame, "Ambition against evidence", ["estimated lift", "bound to expect"])
+    title, ticks = (
+        "rankings drawn from today's policy, the best is shown",
+        [(p.x, f"{p.x:g}") for p in points],
+    )
+    x = Axis(title, AxisScale(0.9, max(last, 2.0) * 1.1, log=True), ticks=ticks)
+    scale = around([p.y for p in (*points, *bounds)], also=[0.0])
+    y = Axis("lift per ranking", scale, [(0.0, "today")], signed=True)
+    series = [
+        Series(points, name="estimated lift"),
+        Series(bounds, Mark("", "t1", 1), "dash1", name="bound to expect"),
+    ]
+    return Plot(series, x, y, "Ambition against evidence")
 
 
-def _segments(found: LearningReport) -> RowChart:
+def _segments(found: Certificate) -> RowChart:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
-    shown: list[Row] = []
+    rows: list[Row] = []
     for column in dict.fromkeys(row.column for row in found.segments):
-        shown.append(Row(label=column_name(column), value=None, heading=True))
+        rows.append(Row(label=column_name(column), heading=True))
         members = (row for row in found.segments if row.column == column)
-        for row in sorted(members, key=lambda row: -row.value):
-            text = plain(row.value, row.stderr, sign=True)
-            shown.append(
-                Row(label=row.label, value=row.value, low=row.low, high=row.high, shown=text,
-                    note=f"{count(row.n)} rows", tip=f"{row.label}: {text}")
-            )  # fmt: skip
-    axis = Axis("lift per ranking", line=0.0, line_name="no change", signed=True)
-    return RowChart(shown, axis, "Lift by segment")
+        for one in sorted(members, key=lambda row: -row.value):
+            size = f"{count(one.n)} rows"
+            rows.append(interval_row(one.label, one, Mark(), error=one.stderr, note=size))
+    return row_chart(rows, "lift per ranking", "Lift by segment")
 
 
-def _segment_table(found: LearningReport) -> Table:
-    rows = [
-        (f"{column_name(row.column)} = {row.label}", count(row.n), plain(row.value, row.stderr, sign=True),
-         span(row.low, row.high, row.stderr, sign=True))
-        for row in found.segments
-    ]  # fmt: skip
-    return Table("Lift by segment", ("segment", "rows", "lift", "adjusted interval"), rows)
-
-
-def _exposure(found: LearningReport) -> Table:
+def _exposure(found: Certificate) -> Table:
     rows = [
         (row.group, percent(row.before), percent(row.after), plain(100 * (row.after - row.before), 0.5, sign=True))
         for row in found.exposure

@@ -9,15 +9,15 @@ from typing import Any
 from counterrank import stores
 from counterrank.audit import Audit
 from counterrank.errors import ConfigError
-from counterrank.evaluation import ABTest, Evaluation, ValidationReport
+from counterrank.evaluation import ABTest, Evaluation, Validation
 from counterrank.exploration import ExplorationPlan
-from counterrank.learning import LearningReport
+from counterrank.learning import Certificate
 from counterrank.records import Json, Result
 
 #: The class of each schema.
 KINDS: dict[str, Any] = {
     kind.SCHEMA: kind
-    for kind in (Evaluation, Audit, ABTest, ValidationReport, ExplorationPlan, LearningReport)
+    for kind in (Evaluation, Audit, ABTest, Validation, ExplorationPlan, Certificate)
 }
 
 

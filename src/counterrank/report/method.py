@@ -50,11 +50,6 @@ _TABLE = {
         "the model of clicks given what was clicked above, alone; for loggers that hardly vary",
         "V = 1/n Σᵢ Σₖ αₖ E_π[rₖ | xᵢ, a, clicks above]",
     ),
-    "interpol": (
-        "examination times relevance within a window of positions, nothing assumed across "
-        "windows (Buchholz et al. 2022)",
-        "V = 1/n Σᵢ Σₗ αₗ Σ_{k near l} rₖ θₗ π(aₖ at l) / Σ_{j near l} θⱼ π₀(aₖ at j)",
-    ),
     "pi": (
         "pseudo-inverse: for one reward per ranking that is a sum over items",
         "V = 1/n Σᵢ Rᵢ (1 + Σ_l (ρ_l − 1))",

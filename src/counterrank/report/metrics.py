@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from counterrank.report.answer import RESULTS, counted, limit_of, outcome, relative_ends, width
-from counterrank.report.charts import Axis, AxisScale, Row, RowChart, around
-from counterrank.report.document import BRIEF, SIGNS, Block, Chip, Figure, Meter, Table, section
+from counterrank.report.answer import RESULTS, counted, limit_of, outcome
+from counterrank.report.charts import NO_CHANGE, AxisScale, Row, around, interval_row, row_chart
+from counterrank.report.document import (
+    BRIEF,
+    SIGNS,
+    VERBOSE,
+    Block,
+    Chip,
+    Figure,
+    Meter,
+    Table,
+    section,
+)
 from counterrank.report.numbers import NONE, known, percent, plain, span
 from counterrank.report.reading import Reading, column_name
 
@@ -23,39 +34,38 @@ def metrics(reading: Reading) -> list[Block]:
     return section("Metrics", "metrics", _scorecard(reading), _guardrails(reading))
 
 
-def _scorecard(reading: Reading) -> Table:
-    scale = _scale(reading)
-    rows = []
-    for metric in _primary_first(reading):
-        name = (
-            f"{metric.name} (primary)"
-            if metric.primary and len(reading.result.metrics) > 1
-            else metric.name
+def _named(reading: Reading) -> list[tuple[str, str, MetricResult]]:
+    """Return every metric with its name and unit in words, the primary first."""
+    reward, ranking = reading.words()
+    return [
+        (
+            reward if one.primary else one.name,
+            f"per {ranking}" if one.unit == "per ranking" else one.unit,
+            one,
         )
-        base = metric.value if reading.over_logger else _value_of(metric, reading.result.baseline)
-        cells = [_cell(reading, metric, target, scale) for target in reading.candidates]
-        rows.append((name, f"{plain(base, metric.stderr)} {metric.unit}", *cells))
-    head = ("metric", reading.baseline_words, *reading.candidates)
-    signs = ", ".join(f"{SIGNS[found]} {words}" for found, words in RESULTS.items())
-    caption = f"Lift over {reading.baseline_words}: {signs}"
-    # One metric is what the table of estimates says already.
-    return Table(caption, head, rows, texts=1, detail=BRIEF if reading.several else BRIEF + 1)
+        for one in sorted(reading.result.metrics, key=lambda one: not one.primary)
+    ]
 
 
-def _primary_first(reading: Reading) -> list[MetricResult]:
-    return sorted(reading.result.metrics, key=lambda one: not one.primary)
-
-
-def _value_of(metric: MetricResult, target: str) -> float:
-    return metric.estimate(target).value
-
-
-def _scale(reading: Reading) -> AxisScale:
-    """Return one scale of relative lifts for all bars."""
-    lifts = [m.estimate(t).lift for m in reading.result.metrics for t in reading.candidates]
-    every = [v for one in lifts for v in (one.relative_low, one.relative_high) if known(v)]
+def _scorecard(reading: Reading) -> Table:
+    named, result = _named(reading), reading.result
+    lifts = [one.estimate(target).lift for _, _, one in named for target in reading.candidates]
+    ends = [v for one in lifts for v in (one.relative_low, one.relative_high) if known(v)]
     # An interval of several hundred per cent would leave the others without length.
-    return around([min(max(v, -1.0), 1.0) for v in every], also=[0.0])
+    scale = around([min(max(v, -1.0), 1.0) * 100 for v in ends], also=[0.0])
+    rows = []
+    for name, unit, one in named:
+        told = f"{name} (primary)" if one.primary and len(named) > 1 else name
+        base = one.value if reading.over_logger else one.estimate(result.baseline).value
+        cells = (_cell(reading, one, target, scale) for target in reading.candidates)
+        rows.append((told, f"{plain(base, one.stderr)} {unit}", *cells))
+    signs = ", ".join(f"{SIGNS[found]} {words}" for found, words in RESULTS.items())
+    # One metric over the logger is what the table of estimates says already.
+    several = len(named) > 1 or result.guardrails or not reading.over_logger
+    return Table(
+        f"Lift over {reading.baseline_words}: {signs}", ("metric", reading.baseline_words, *reading.candidates),
+        rows, detail=BRIEF if several else VERBOSE,
+    )  # fmt: skip
 
 
 def _cell(reading: Reading, metric: MetricResult, target: str, scale: AxisScale) -> Meter | str:
@@ -63,14 +73,11 @@ def _cell(reading: Reading, metric: MetricResult, target: str, scale: AxisScale)
     lift, grade = one.lift, metric.verdict.of(target) if one.estimable else "insufficient"
     if not one.estimable or not known(lift.value):
         return f"not estimable, {grade}"
-    found = SIGNS[outcome(lift, lower_is_better=metric.lower_is_better)]
-    if not known(lift.relative_low):
-        reach = span(lift.low, lift.high, width(lift), sign=True)
-        return f"{found} {plain(lift.value, width(lift), sign=True)} ({reach}, {grade})"
-    return Meter(
-        f"{found} {percent(lift.relative, sign=True)}", lift.relative, lift.relative_low, lift.relative_high,
-        scale, reading.mark(target).look, note=f"{relative_ends(lift)}, {grade}",
-    )  # fmt: skip
+    relative = known(lift.relative_low)
+    row = interval_row(target, lift, reading.mark(target), relative=relative)
+    sign = SIGNS[outcome(lift, lower_is_better=metric.lower_is_better)]
+    found = Meter(replace(row, shown=f"{sign} {row.shown}", note=f"{row.reach}, {grade}"), scale)
+    return found if relative else str(found)
 
 
 def _guardrails(reading: Reading) -> Table:
@@ -121,47 +128,43 @@ def _groups(rails: Sequence[GuardrailResult]) -> str:
     )
 
 
-def metrics_figure(reading: Reading) -> Figure | None:
-    """Return the relative lift in every metric, with intervals for each and for all together."""
-    if len(reading.result.metrics) < 2:
-        return None
-    shown: list[Row] = []
+def lifts(reading: Reading) -> Figure:
+    """Return the lift of every policy in every metric, in per cent where that means something.
+
+    With several metrics, thin bars are intervals that hold for all of them together.
+    """
+    named, rows = _named(reading), list[Row]()
+    several, practical = len(named) > 1, reading.result.provenance.options.practical
+    shares = several or all(known(reading.lift(t).relative_low) for t in reading.candidates)
     for target in reading.candidates:
-        if len(reading.candidates) > 1:
-            shown.append(Row(label=target, value=None, heading=True))
-        shown += [_row(reading, metric, target) for metric in _primary_first(reading)]
-    axis = Axis(
-        f"lift over {reading.baseline_words}, in %", line=0.0, line_name="no change", signed=True
-    )
-    aid = (
-        f"Thick bars are {percent(reading.level, digits=0)} intervals of one metric, thin ones hold for all "
-        "metrics together. Dashed: insufficient evidence."
-    )
-    return Figure(
-        "metrics",
-        "Every metric, one at a time and together",
-        aid,
-        RowChart(shown, axis, "Lift in every metric"),
-    )
-
-
-def _row(reading: Reading, metric: MetricResult, target: str) -> Row:
-    one, joint, mark = metric.estimate(target), metric.joint_of(target), reading.mark(target)
-    lift, grade = one.lift, metric.verdict.of(target)
-    outer = None
-    if joint is not None and known(joint.adjusted_relative_low):
-        outer = (100 * joint.adjusted_relative_low, 100 * joint.adjusted_relative_high)
-    shown = percent(lift.relative, sign=True)
-    return Row(
-        label=metric.name, note="primary" if metric.primary else metric.unit, value=_hundred(lift.relative),
-        low=_hundred(lift.relative_low), high=_hundred(lift.relative_high), outer=outer, shown=shown,
-        tip=f"{metric.name} {metric.unit}\n{shown} ({relative_ends(lift)})\n{grade}", look=mark.look,
-        shape=mark.shape, faded=grade == "insufficient",
-    )  # fmt: skip
-
-
-def _hundred(value: float) -> float | None:
-    return 100 * value if known(value) else None
+        mark = reading.mark(target)
+        if not several:
+            by, faded = f"by {reading.recommended(target)}", reading.doubtful(target)
+            lift = reading.lift(target)
+            rows.append(interval_row(target, lift, mark, relative=shares, note=by, faded=faded))
+            continue
+        rows.append(Row(label=target, heading=True))
+        for name, unit, one in named:
+            lift, grade = one.estimate(target).lift, one.verdict.of(target)
+            wide = (lift.adjusted_relative_low, lift.adjusted_relative_high)
+            low, high = (100 * end if known(end) else math.nan for end in wide)
+            rows.append(
+                interval_row(
+                    name, lift, mark, relative=True, more=[grade], outer=(low, high),
+                    note="primary" if one.primary else unit, faded=grade == "insufficient",
+                )
+            )  # fmt: skip
+    aid, lines = f"Bars are {reading.level_words} intervals.", list(NO_CHANGE)
+    if several:
+        aid += " Thin ones hold for all metrics together. Dashed: insufficient evidence."
+    if shares and practical is not None:
+        aid += (
+            f" Between the dashed lines lifts are below {percent(practical)}, too small to matter."
+        )
+        lines += [(100 * practical, ""), (-100 * practical, "")]
+    title = "lift in %" if shares else f"lift in {' per '.join(reading.words())}"
+    chart = row_chart(rows, title, "Lifts of all policies", lines)
+    return Figure("lifts", f"Lift over {reading.baseline_words}", aid, chart)
 
 
 def reading_of(reading: Reading, metric: MetricResult) -> Reading:

@@ -89,6 +89,24 @@ def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
     return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
 
 
+def width(number: Any) -> float:
+    """Return a quarter of an interval's length, the error whose digits its numbers have.
+
+    That is the standard error where the interval is that of a standard error, and more where it
+    allows for bias.
+    """
+    error: float = number.stderr
+    return max((number.high - number.low) / 4, error) if known(number.low + error) else error
+
+
+def relative_ends(lift: Any) -> str:
+    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
+    low, high = lift.relative_low, lift.relative_high
+    if not known(high - low) or low == high:
+        return ""
+    return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
+
+
 def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """Return a lower bound, rounded down: no more is promised than was shown.
 

@@ -15,7 +15,7 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation import Evaluation
 from counterrank.records import Json
 from counterrank.report.numbers import known
-from counterrank.report.reading import Interval, ends
+from counterrank.statistics import Number
 
 OUTCOME = "counterrank/outcome/1"
 SUFFIX = ".outcome.json"
@@ -30,21 +30,17 @@ class MeasuredOutcome:
     #: A difference to today's policy in the same test, rather than what the policy earned in it.
     is_lift: bool = False
 
-    def predicted(self, best: Estimate) -> Interval:
-        """Return what the run predicted of it."""
-        return best.lift if self.is_lift else best
-
     def contained(self, best: Estimate) -> bool | None:
         """Return whether the interval of a prediction contained the outcome; None where there is none.
 
         The outcome is uncertain too: both half-widths are added in quadrature, so that an exact test
         of a right prediction is contained as often as the level says.
         """
-        both = ends(self.predicted(best).low, self.predicted(best).high)
-        if both is None:
+        predicted: Number | Estimate = best.lift if self.is_lift else best
+        if not known(predicted.high - predicted.low):
             return None
         z = NormalDist().inv_cdf(0.5 + best.level / 2)
-        middle, half = (both[1] + both[0]) / 2, (both[1] - both[0]) / 2
+        middle, half = (predicted.high + predicted.low) / 2, (predicted.high - predicted.low) / 2
         return abs(self.value - middle) <= math.hypot(half, z * self.stderr)
 
 

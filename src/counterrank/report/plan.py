@@ -6,16 +6,16 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import AxisScale, Plot, PlotFrame, Point, Series, logarithmic
+from counterrank.report.answer import listed
+from counterrank.report.charts import Axis, AxisScale, Mark, Plot, Point, Series, logarithmic
 from counterrank.report.document import (
     BRIEF,
-    PAGE,
     Block,
     Document,
     Figure,
+    Note,
     Paragraph,
     Table,
-    notes,
     section,
 )
 from counterrank.report.numbers import count, percent, roughly
@@ -45,18 +45,17 @@ def document(plan: ExplorationPlan) -> Document:
         "What was tried, the cheapest first",
         "options",
         _options(plan),
-        _options(plan, every=True),
         lead=lead,
     )
     some = any(one.cost.rests_on == "models" for one in plan.options)
     told = (*plan.notes, *(["* rests on models of users alone."] if some else []))
-    blocks += section("How to read it", "reading", *notes(told))
+    blocks += section("How to read it", "reading", *map(Note, told))
     return Document(title, blocks)
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
-    """Return what the plan says, one thing a sentence, the most important first."""
-    best, names = plan.choice, _names(plan.judged)
+    """Return what the plan says, one thing per sentence, the most important first."""
+    best, names = plan.choice, listed(plan.judged, "and")
     lift, rows = percent(best.worst(plan.judged)), count(plan.rows)
     shows = math.isfinite(best.worst(plan.judged))
     lines = []
@@ -110,13 +109,9 @@ def cost_words(cost: Cost) -> str:
     return f"{verb} {percent(abs(cost.value))} of the metric ({reach})"
 
 
-def _names(targets: tuple[str, ...]) -> str:
-    return targets[0] if len(targets) == 1 else f"{', '.join(targets[:-1])} and {targets[-1]}"
-
-
-def _options(plan: ExplorationPlan, *, every: bool = False) -> Table:
-    """Return the options that no other beats, or all, the cheapest first; a loss is a negative change."""
-    shown = range(len(plan.options)) if every else sorted({0, plan.chosen, *plan.frontier})
+def _options(plan: ExplorationPlan) -> Table:
+    """Return today's policy and the options that no other beats, the cheapest first; a loss is a negative change."""
+    shown = {0, plan.chosen, *plan.frontier}
     targets = [one.target for one in plan.options[0].detectable]
     rows, styles = [], []
     for index in sorted(shown, key=lambda i: plan.options[i].cost.value):
@@ -141,17 +136,11 @@ def _options(plan: ExplorationPlan, *, every: bool = False) -> Table:
     head = ("option", "policy", "change", "interval", *(f"lift of {name}" for name in targets), "")
     # Of the targets, those that do not count go first.
     others = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
-    which = "every option" if every else "today's policy and the options that no other beats"
-    caption = f"Change of the metric, and the smallest lift that the log would show: {which}"
-    return Table(
-        caption,
-        head,
-        rows,
-        texts=2,
-        styles=styles,
-        minor=(1, 3, *others),
-        detail=PAGE if every else BRIEF,
+    caption = (
+        "Change of the metric, and the smallest lift that the log would show: today's policy and the options "
+        "that no other beats"
     )
+    return Table(caption, head, rows, texts=2, styles=styles, minor=(1, 3, *others), detail=BRIEF)
 
 
 def _words(one: DetectableLift) -> str:
@@ -161,7 +150,7 @@ def _words(one: DetectableLift) -> str:
 
 
 def shortened(spec: str) -> str:
-    """Return a spec with three digits a number, for tables.
+    """Return a spec with three digits per number, for tables.
 
     >>> shortened("0.97520000000000001*top+0.0248*shuffle")
     '0.975*top+0.0248*shuffle'
@@ -178,14 +167,13 @@ def _chart(plan: ExplorationPlan) -> Plot:
             tip = f"{one.kind}\n{shortened(one.spec)}\ncost {percent(one.cost.value)}\nlifts from {percent(worst)}"
             points[index in plan.frontier].append(Point(one.cost.value, worst, tip=tip))
     everything = points[True] + points[False]
-    frame = PlotFrame(
-        x=logarithmic([p.x for p in everything]) or AxisScale(1e-4, 1.0, log=True),
-        y=logarithmic([*(p.y for p in everything), plan.detect]) or AxisScale(1e-4, 1.0, log=True),
-        x_title="loss of the metric", y_title="detectable lift", x_percent=True, y_percent=True,
-        lines=[(plan.detect, "wanted")], height=320,
-    )  # fmt: skip
+    whole = AxisScale(1e-4, 1.0, log=True)
+    x = logarithmic([p.x for p in everything]) or whole
+    y = logarithmic([*(p.y for p in everything), plan.detect]) or whole
     series = [
-        Series(points=points[False], look="t1", joined=False, shape=1),
-        Series(points=sorted(points[True], key=lambda point: point.x)),
+        Series(points[False], Mark("", "t1", 1), joined=False, name="others"),
+        Series(sorted(points[True], key=lambda point: point.x), name="frontier"),
     ]
-    return Plot(series, frame, "What a loss buys", ["others", "frontier"])
+    across = Axis("loss of the metric", x, percent=True)
+    up = Axis("detectable lift", y, [(plan.detect, "wanted")], percent=True)
+    return Plot(series, across, up, "What a loss buys", 320)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,7 @@ from counterrank.report.document import (
     Paragraph,
     Scorecard,
     Table,
+    walk,
 )
 from counterrank.texts import NARROW, visible
 
@@ -50,7 +51,7 @@ def renderables(document: Document, *, verbose: bool = False) -> Iterator[Render
     if document.title:
         yield safe(document.title, "bold")
     most = VERBOSE if verbose else BRIEF
-    for one in document.walk():
+    for one in walk(document.blocks):
         if one.detail <= most:
             yield from _shown(one)
 
@@ -63,8 +64,8 @@ def _shown(one: Block) -> Iterator[RenderableType]:
             left -= min(len(card.advice), left)
     elif isinstance(one, Table):
         yield Padding(_Fitted(one), (1, 0, 0, 0))
-    elif isinstance(one, Figure) and one.data is not None:
-        yield Padding(_Fitted(one.data), (1, 0, 0, 0))
+    elif isinstance(one, Figure) and (numbers := one.numbers()) is not None:
+        yield Padding(_Fitted(numbers), (1, 0, 0, 0))
     elif isinstance(one, Note):
         sign = SIGNS.get(one.status, "→")
         name = f"{one.name}: " if one.name else ""
@@ -111,16 +112,20 @@ class _Fitted:
 
     def made(self, hidden: set[int], *, whole: bool) -> RichTable:
         """Return the table without some of its columns; `whole`: no cell is broken."""
-        one = self.table
+        one, rows = self.table, list(enumerate(self.table.rows))
+        caption = one.caption
+        if one.most is not None and len(rows) > one.most:
+            caption += f" (top and bottom of {len(rows)})"
+            rows = [*rows[: one.most // 2], *rows[-(one.most // 2) :]]
         shown = RichTable(
-            title=safe(one.caption), title_justify="left", title_style="bold", header_style="bold",
+            title=safe(caption), title_justify="left", title_style="bold", header_style="bold",
             box=box.SIMPLE_HEAD, pad_edge=False,
         )  # fmt: skip
         kept = [j for j in range(len(one.head)) if j not in hidden]
         for j in kept:
             side: Literal["left", "right"] = "left" if j < one.texts else "right"
             shown.add_column(safe(one.head[j]), justify=side, no_wrap=whole, overflow="fold")
-        for i, row in enumerate(one.rows):
+        for i, row in rows:
             style = _STYLE_OF.get(one.style(i), one.style(i))
             shown.add_row(
                 *(safe(row[j], _cell_style(row[j]) or style) for j in kept if j < len(row))
@@ -159,16 +164,3 @@ def safe(value: Any, style: str = "") -> Text:
     """Return text without markup and without control characters, whatever a column was called."""
     text = visible(str(value)).replace(NARROW, _NO_BREAK).replace("\n", " ").replace("\t", " ")
     return UnbrokenText(text, style)
-
-
-def printed(blocks: Iterable[RenderableType], width: int = 110) -> str:
-    """Return what a terminal of so many columns shows, without colours."""
-    import io
-
-    from rich.console import Console
-
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, color_system=None)
-    for one in blocks:
-        console.print(one)
-    return stream.getvalue()

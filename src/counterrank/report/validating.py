@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Plot, PlotFrame, Point, Series, around
+from counterrank.report.charts import Axis, Mark, Plot, Point, Series, around
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -15,16 +15,15 @@ from counterrank.report.document import (
     Table,
 )
 from counterrank.report.numbers import NONE, known, percent, plain, span
-from counterrank.report.reading import ends
 
 if TYPE_CHECKING:
-    from counterrank.evaluation import ValidationReport, ValidationSummary
+    from counterrank.evaluation import Validation, ValidationSummary
 
 #: None: a prediction without an interval can neither contain the outcome nor miss it.
 _WORDS = {True: "yes", False: "no", None: NONE}
 
 
-def document(report: ValidationReport) -> Document:
+def document(report: Validation) -> Document:
     """Return what the comparison says, metric by metric, the primary first."""
     title, *lines = sentences(report)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
@@ -38,8 +37,8 @@ def document(report: ValidationReport) -> Document:
     return Document(title, blocks)
 
 
-def sentences(report: ValidationReport) -> list[str]:
-    """Return what the comparison says, one thing a sentence, the most important first."""
+def sentences(report: Validation) -> list[str]:
+    """Return what the comparison says, one thing per sentence, the most important first."""
     found, pairs = report.agreement, report.pairs
     contained = sum(pair.covered is True for pair in pairs)
     judged = sum(pair.covered is not None for pair in pairs)
@@ -63,10 +62,9 @@ def sentences(report: ValidationReport) -> list[str]:
 
 
 def _bias(found: ValidationSummary, *, missed: int, judged: int) -> str:
-    both = ends(found.bias_low, found.bias_high)
-    if both is None:
+    low, high = found.bias_low, found.bias_high
+    if not known(high - low):
         return "The mean error is not known: a prediction has no value."
-    low, high = both
     # A 95 % interval is about four standard errors wide; it says how many digits to show.
     error = (high - low) / 4
     reach = span(low, high, error, sign=True)
@@ -85,7 +83,7 @@ def _bias(found: ValidationSummary, *, missed: int, judged: int) -> str:
     return f"No constant error was found: {average}."
 
 
-def _pairs(report: ValidationReport) -> Table:
+def _pairs(report: Validation) -> Table:
     head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
             "right sign", "evidence")  # fmt: skip
     rows = []
@@ -105,7 +103,7 @@ def _pairs(report: ValidationReport) -> Table:
     return Table(caption, head, rows, texts=2, minor=(5, 8, 7), detail=BRIEF)
 
 
-def _chart(report: ValidationReport) -> Plot:
+def _chart(report: Validation) -> Plot:
     """Return predicted against earned, with the line on which both are the same."""
     points = []
     for pair in report.pairs:
@@ -114,16 +112,13 @@ def _chart(report: ValidationReport) -> Plot:
                 f"{pair.to} from {pair.source}\npredicted {plain(pair.predicted, pair.stderr)}\n"
                 f"earned {plain(pair.earned)}"
             )
-            low, high = ends(pair.low, pair.high) or (None, None)
-            points.append(Point(pair.earned, pair.predicted, low, high, tip))
+            points.append(Point(pair.earned, pair.predicted, pair.low, pair.high, tip))
     # One scale for both axes: only then is the line of right predictions the diagonal.
     both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
     same = [Point(both.low, both.low), Point(both.high, both.high)]
     series = [
-        Series(points=same if points else [], look="today dash1", dots=False),
-        Series(points=points, joined=False, whiskers=True),
+        Series(same if points else [], Mark("", "today"), "dash1", dots=False, name="the same"),
+        Series(points, joined=False, whiskers=True, name="pairs of arms"),
     ]
-    frame = PlotFrame(
-        x=both, y=both, x_title="earned per ranking", y_title="predicted per ranking", height=320
-    )
-    return Plot(series, frame, "Predicted against earned", ["the same", "pairs of arms"])
+    x, y = Axis("earned per ranking", both), Axis("predicted per ranking", both)
+    return Plot(series, x, y, "Predicted against earned", 320)

@@ -29,9 +29,8 @@ from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, require
 from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
 from counterrank.research import simulate
-from counterrank.research.paper import figures, real
+from counterrank.research.paper import figures
 from counterrank.research.paper.algorithm1 import PublishedOracle
-from counterrank.research.paper.columns import column
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
 from counterrank.statistics import mean
@@ -98,22 +97,10 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
     )  # fmt: skip
 
 
-@cache
-def replayed(path: str) -> real.RealPair:
-    """Return the log and the other policy's value of a file of real pages, read once."""
-    return real.read_pair(path)
-
-
-def replay_trial(path: str, seed: int) -> Trial:
-    """Return a bootstrap of a file of real pages."""
-    return bootstrapped(replayed(path), real.TARGET, seed)
-
-
-def bootstrapped(pair: real.RealPair, target: str, seed: int) -> Trial:
-    """Return a bootstrap of log A: rows keep their buckets, so that copies of one stay in one fold."""
-    n, rng = pair.log.n, np.random.default_rng([seed, 19])
-    log = pair.log.take(np.sort(rng.integers(0, n, size=n)))
-    return Trial(log, pair.value, seed, target, pair.stderr)
+def bootstrapped(trial: Trial, seed: int) -> Trial:
+    """Return a trial with its log bootstrapped: rows keep their buckets, so that copies of one stay in one fold."""
+    n, rng = trial.log.n, np.random.default_rng([seed, 19])
+    return replace(trial, log=trial.log.take(np.sort(rng.integers(0, n, size=n))), seed=seed)
 
 
 def _of_figures(count: int) -> Iterable[World]:
@@ -173,7 +160,7 @@ def _of_clicks(count: int) -> Iterable[World]:
         yield World(name, partial(simulated_trial, world, 4000))
 
 
-#: Worlds by the name of their population; a path of real pages is a world too.
+#: Worlds by the name of their population.
 POPULATIONS: dict[str, Callable[[int], Iterable[World]]] = {
     "published": _of_figures,
     "text": _of_text,
@@ -186,7 +173,7 @@ COUNT = 6
 
 
 def worlds(given: str) -> list[World]:
-    """Return the worlds of "groups", "groups:12" (so many of them) or the path of a file of real pages.
+    """Return the worlds of "groups", or "groups:12" (so many of them).
 
     >>> [world.name for world in worlds("published:2")]
     ['published n=1000 K=8 delta=0.6', 'published n=2000 K=8 delta=0.6']
@@ -194,12 +181,9 @@ def worlds(given: str) -> list[World]:
     name, _, count = given.partition(":")
     if name in POPULATIONS and (count.isdecimal() or not count):
         return list(POPULATIONS[name](int(count or COUNT)))
-    if os.path.exists(given):
-        replayed(given)  # a file that is none is refused before anything runs
-        return [World(Path(given).name, partial(replay_trial, given))]
     raise ConfigError(
-        f"'{given}' is neither a population ({', '.join(POPULATIONS)}, with a number of worlds as in "
-        "groups:12) nor a file of real pages"
+        f"'{given}' is no population; known are {', '.join(POPULATIONS)}, with a number of worlds as in "
+        "groups:12"
     )
 
 
@@ -271,10 +255,7 @@ def _named(name: str, candidates: Any, mse: Sequence[str]) -> list[Method]:
         get_estimator(name)
         return [Method(name)]
     form = form.removesuffix(")")
-    oracle = figures.OracleForm.of(name)
-    if form == "true" or oracle is not None:
-        for other in oracle.columns if oracle else ():
-            column(other)  # a name that is none is refused before anything runs
+    if form == "true" or figures.OracleForm.of(name) is not None:
         return [Method(name)]
     wanted = [form] if form else list(mse) or [""]
     label = "" if candidates is None else _label(candidates)
@@ -414,7 +395,7 @@ def run(
     ----------
     where
         Populations ("published", "text", "random", "groups", "clicks", with a number of worlds as in
-        "groups:12"), files of real pages, or `World` objects.
+        "groups:12"), or `World` objects.
     estimators
         Names, import paths (package.module:Estimator) or objects.
     seeds

@@ -146,7 +146,7 @@ FIGURE "all" makes every figure; "page" makes page.md and page.html from the res
 {chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
 
 "aips (true)" knows each row's behaviour; "aips (oracle)" grows the paper's trees, told the true bias with an error, in
-forms such as "aips (oracle .1, text, split on norm)"; "aips" is the tree from the log alone, as `evaluate` runs it.
+forms such as "aips (oracle .1, text)"; "aips" is the tree from the log alone, as `evaluate` runs it.
 """
 
 
@@ -209,9 +209,8 @@ def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tu
     "logs",
     multiple=True,
     type=click.Path(),
-    help="real-world: a CSV file of real search sessions (query, region, doc_1.., click_1..) or "
-    "news pages in random order (user, device, age, interest, click, topic_1.., pref_1..); given "
-    "twice, the log of the policy that collected the data and that of the other policy.",
+    help="real-world: the log of the policy that collected the data; given again, that of the other "
+    "policy.",
 )
 @click.option(
     "--target",
@@ -226,10 +225,9 @@ def reproduce(figure: str, logs: tuple[str, ...], target: str, **options: Any) -
     if figure == "page":
         _tell(paper.write_page(Path(options["out"]), options["preset"]))
         return
-    if logs and (figure != "real-world" or len(logs) > 2):
-        raise click.UsageError("--log goes with the figure real-world, once or twice")
-    if len(logs) == 2:
-        logs = (*logs, target)
+    if logs and (figure != "real-world" or len(logs) != 2):
+        raise click.UsageError("--log goes with the figure real-world, twice")
+    logs = (*logs, target) if logs else ()
     # What the caller's own folder has can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:

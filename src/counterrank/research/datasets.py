@@ -55,7 +55,7 @@ def refuse_missing(file: DataFile, names: Sequence[str], needed: Sequence[str], 
         )
 
 
-# The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row a position of one
+# The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row per position of one
 # impression.
 #
 # The three positions of an impression cannot be put together again, and the propensity is that of the

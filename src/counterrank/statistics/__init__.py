@@ -11,7 +11,7 @@ from counterrank.statistics.critical import (
     critical_value,
     two_sided,
 )
-from counterrank.statistics.families import correlation_of, ellipse, holm, together
+from counterrank.statistics.families import correlation_of, holm, together
 from counterrank.statistics.quantity import (
     Contrast,
     Interval,
@@ -56,7 +56,6 @@ __all__ = [
     "correlation_of",
     "correlations",
     "critical_value",
-    "ellipse",
     "holm",
     "mean",
     "mean_of",

@@ -27,19 +27,6 @@ def critical_value(level: float, df: float = math.inf) -> float:
     return float(special.ndtri(tail) if math.isinf(df) else special.stdtrit(df, tail))
 
 
-def normal_interval(
-    value: float, stderr: float, level: float, df: float = math.inf
-) -> tuple[float, float]:
-    """Return value -/+ critical value times standard error.
-
-    >>> low, high = normal_interval(1.0, 0.5, 0.95)
-    >>> round(low, 3), round(high, 3)
-    (0.02, 1.98)
-    """
-    half = critical_value(level, df) * stderr
-    return value - half, value + half
-
-
 def two_sided(value: float, stderr: float) -> float:
     """Return the two-sided normal p-value of value = 0.
 

@@ -70,19 +70,3 @@ def correlation_of(covariance: Floats) -> Floats:
     found: Floats = np.clip(np.nan_to_num(shares), -1.0, 1.0)
     np.fill_diagonal(found, 1.0)
     return found
-
-
-def ellipse(covariance: Floats, level: float, points: int = 64) -> Floats:
-    """Return the outline (points, 2) of the region in which two normal errors lie with a probability.
-
-    >>> outline = ellipse(np.eye(2), 0.95)
-    >>> bool(np.allclose((outline**2).sum(axis=1), -2 * np.log(0.05)))
-    True
-    """
-    check_level(level)
-    values, vectors = np.linalg.eigh(covariance)
-    radius = math.sqrt(-2.0 * math.log(1.0 - level))
-    angle = np.linspace(0.0, 2.0 * np.pi, points)
-    circle = np.stack([np.cos(angle), np.sin(angle)])
-    outline: Floats = (vectors * np.sqrt(np.maximum(values, 0.0)) @ circle * radius).T
-    return outline

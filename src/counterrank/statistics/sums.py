@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Floats, Summed
 from counterrank.kernels import hashing
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
@@ -32,7 +32,7 @@ class Sample(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class Sums(Summed):
     """Sums of T columns over n rows; `one + other` are the sums of both parts.
 
     `total` (T,); `gram` (T, T), the sums of products; `by_unit` (1024, T + 1), sums by bucket of units
@@ -52,16 +52,6 @@ class Sums:
     def size(self) -> float:
         """What means divide by: the number of rows, or the sum of their weights."""
         return self.n if self.weight is None else self.weight
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.n + other.n,
-            self.total + other.total,
-            both(self.gram, other.gram),
-            both(self.by_unit, other.by_unit),
-            both(self.absolute, other.absolute),
-            None if self.weight is None or other.weight is None else self.weight + other.weight,
-        )
 
     @property
     def units(self) -> int:

@@ -69,7 +69,7 @@ def _well_formed(found: Estimate, log: RankingLog) -> None:
     )
     assert low <= found.value <= high, "the interval must hold the value"
     assert 0 <= found.ess <= log.n * (1 + 1e-9), f"ESS {found.ess} of {log.n} rows"
-    assert len(found.by_position) == log.K, "one value a position"
+    assert len(found.by_position) == log.K, "one value per position"
     total = float(log.position_weights @ [p.value for p in found.by_position])
     scale = max(found.stderr, abs(found.value), 1e-12)
     assert abs(total - found.value) <= 1e-6 * scale, f"positions add to {total}, not {found.value}"

@@ -1,6 +1,6 @@
 """Laws every MSE estimate keeps."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +69,8 @@ class _Watched:
 
     def objective(self, position: Position) -> Objective:
         """Return the estimate's objective, given arrays that cannot be written to."""
-        for field in fields(position):
-            value = getattr(position, field.name)
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        for array in (position.tails, position.y):
+            array.setflags(write=False)
         found = self.inner.objective(position)
         _well_formed(found, position)
         return found

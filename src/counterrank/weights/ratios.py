@@ -37,11 +37,6 @@ class Ratios:
         # The weight of one item says nothing of a reward that the whole page earned.
         return found - {"position"} if self.batch.page_reward else found
 
-    def part(self, rows: slice) -> "Ratios":
-        """Return the ratios of some rows, for products of ratios."""
-        rho = np.ascontiguousarray(self.rho[rows].T).T
-        return Ratios(self.kind, rho, self.batch.take(rows), self.target)
-
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
         self.need("joint")
@@ -83,21 +78,6 @@ class Ratios:
         return self._filled(
             lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
         )
-
-    def at_position(self, k: int, mask: Bools, order: int | None, out: Floats) -> None:
-        """Fill out (n,) with w_k of one position alone, the product of its items' ratios or truncated at an order.
-
-        For products of ratios that `need_model` has allowed; policies share their work among
-        positions (`masked`).
-        """
-        weights.at_position(self.rho.T, k, mask[k], len(mask) if order is None else order, out)
-
-    def need_model(self, mask: Bools, order: int | None) -> None:
-        """Raise unless these ratios can weigh a mask, or one truncated at an interaction order."""
-        if order is None:
-            self.need(capability_of(mask))
-        else:
-            self._need_independence()
 
     def _need_independence(self) -> None:
         if self.batch.page_reward:
@@ -150,8 +130,7 @@ class Ratios:
             assert isinstance(logging, Policy) and isinstance(self.target, Policy)
             self._sets.append(SubsetRatios(logging, self.target, self.batch.action))
         length = self.rho.shape[1]
-        # One question for all positions: single positions share a quadrature, sampled sets share
-        # draws.
+        # One question for all positions: single positions share a quadrature.
         wanted = (
             masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
         )  # (K, K) or (n, K, K)
@@ -177,7 +156,7 @@ def ratios_of(
 
 
 _PAGE = (
-    "this estimator weighs single items, but the log has one reward a ranking, which every item of it "
+    "this estimator weighs single items, but the log has one reward per ranking, which every item of it "
     "may have earned; use auto, ips, rips or pi"
 )
 

@@ -79,3 +79,25 @@ def test_models_of_long_rankings_are_linear_and_alone():
     )  # fmt: skip
     found, _ = nuisances_for(workspace(log))
     assert found is not None and found.shares.tolist() == [1.0]
+
+
+def test_what_the_logger_knew_and_the_log_lacks_is_read_from_its_distributions():
+    # Users of two kinds: one is shown item 1 more often and earns more, whatever is shown.
+    rng = np.random.default_rng(4)
+    kind = rng.integers(2, size=4_000)
+    often = np.where(kind, 0.8, 0.2)
+    old = np.stack([1 - often, often], axis=1)
+    new = np.broadcast_to([0.1, 0.9], old.shape)
+    action = (rng.random((4_000, 2)) < often[:, None]).astype(int)
+    log = cr.RankingLog(
+        action=action, reward=kind[:, None] + rng.normal(size=action.shape),
+        propensity=cr.Propensity("factored", np.take_along_axis(old, action, axis=1)),
+        targets={"new": cr.Propensity("factored", np.take_along_axis(new, action, axis=1))},
+        dists={"propensity": old, "new": new},
+    )  # fmt: skip
+    found = cr.Auto().estimate(log, "new")
+    models = found.details["members"][0]
+    assert models["member"] == "models"
+    # No item changes a reward. Without the distributions, item 1 seems to earn 0.6 more at each position.
+    assert abs(models["value"] - log.reward.sum(axis=1).mean()) < 0.1
+    assert abs(found.lift.value) < 0.1 and found.lift.low < 0 < found.lift.high

@@ -8,7 +8,6 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators import registry
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
 from counterrank.estimators.doubly_robust import DM, DR
-from counterrank.estimators.marginal import Marginalised
 from counterrank.estimators.masked import IIPS
 from counterrank.research.simulate import random, true_value
 
@@ -47,7 +46,7 @@ def test_every_listed_name_runs_or_says_why(log):
     for name in registry.names():
         if "aips" in name:
             continue
-        if name in ("pbm", "click-model", "interpol"):
+        if name in ("pbm", "click-model"):
             with pytest.raises(EstimatorError, match="scores"):
                 registry.get(name).estimate(log, "new")
             continue
@@ -83,18 +82,6 @@ def test_a_huge_limit_changes_nothing(log, kind):
 def test_limits_must_be_positive(log):
     with pytest.raises(ConfigError, match="positive"):
         Clipped("ips", limit=0.0).estimate(log, "new")
-
-
-def test_groups_of_one_are_iips_and_missing_groups_are_refused(log, bare):
-    assert Marginalised(groups=[0, 1, 2]).estimate(log, "new").value == pytest.approx(
-        IIPS().estimate(log, "new").value, rel=1e-12
-    )
-    with pytest.raises(EstimatorError, match="groups"):
-        registry.get("mips")
-    with pytest.raises(EstimatorError, match="whole distributions"):
-        Marginalised(groups=[0, 1, 2]).estimate(bare, "new")
-    with pytest.raises(ConfigError, match="3 actions"):
-        Marginalised(groups=[0, 1]).estimate(log, "new")
 
 
 def test_order_two_is_found_out_where_three_items_interact():

@@ -263,7 +263,7 @@ def test_members_are_those_that_ratios_support(kind, K, found):
     rho, whole_page = np.empty((0, 2)), SimpleNamespace(page_reward=True)
     whole = SimpleNamespace(rho=rho, kind="dependent", supports={"joint"}, batch=given.batch)
     assert members_of(whole, modelled=False) == ("ips",)
-    # One reward a ranking: nothing stands between the models and the whole of it.
+    # One reward per ranking: nothing stands between the models and the whole of it.
     page = SimpleNamespace(rho=rho, kind=kind, supports={"prefix", "joint"}, batch=whole_page)
     assert members_of(page, modelled=True) == ("models", "ips")
     none = SimpleNamespace(rho=rho, kind="dependent", supports=set(), batch=given.batch)

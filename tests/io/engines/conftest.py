@@ -198,7 +198,7 @@ class _spark:
 
     @staticmethod
     def frame(folder, session, options):
-        # A file a partition, in the order of the names, so that the same one is poisoned in every
+        # A file per partition, in the order of the names, so that the same one is poisoned in every
         # shape.
         schema = session.read.parquet(str(folder / "part-0.parquet")).schema
         parts = [

@@ -3,18 +3,15 @@ follows the listing line by line.
 """
 
 import numpy as np
-import pytest
 
-from counterrank.errors import ConfigError
 from counterrank.research.bench import methods, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.algorithm1 import (
-    PartitionGrower,
     PublishedOracle,
     RandomGrowth,
+    RandomTree,
     logged_contributions,
 )
-from counterrank.research.paper.columns import column, norm, with_columns
 from counterrank.research.paper.figures import OracleForm
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
@@ -52,18 +49,12 @@ def test_published_error_of_aips_at_one_thousand_rankings():
 def test_nearly_every_node_splits_as_in_the_original():
     run = replay_run(published(), 1000, 0)
     log, view = run.log.to_log(), run.oracle()
-    grower = PartitionGrower(log.context, view.context, RandomGrowth(), np.random.RandomState(0))
     y = logged_contributions(log, run.env.masks)
-    tree, _ = grower.grow(y[0], view.contributions[0], float(view.values[0]))
-    assert len(tree.model) > 5
-    leaf = np.zeros(log.n, dtype=int)
-    for node in range(len(tree.model)):  # parents stand before their children
-        if tree.feature[node] >= 0:
-            left = log.context[:, tree.feature[node]] < tree.threshold[node]
-            here = leaf == node
-            leaf[here] = np.where(left[here], tree.left[node], tree.right[node])
-    rows = np.bincount(leaf)
-    assert rows[rows > 0].min() >= 100
+    tree = RandomTree(
+        (log.context, view.context), y[0], view.contributions[0], float(view.values[0]),
+        RandomGrowth(), np.random.RandomState(0),
+    )  # fmt: skip
+    assert len(tree.nodes) > 5
 
 
 def naive_text_tree(y, context, fresh, fresh_context, value, settings, rng):
@@ -127,65 +118,24 @@ def test_the_listing_is_followed_line_by_line():
     fresh = (rng.gamma(1.0, size=(M, N)) * (1 + fresh_context[:, 0])).astype(np.float32)
     anew = 0
     for seed in range(4):
-        grower = PartitionGrower(context, fresh_context, settings, np.random.default_rng(seed))
-        tree, choice = grower.grow(y, fresh, 1.02)
+        tree = RandomTree(
+            (context, fresh_context), y, fresh, 1.02, settings, np.random.default_rng(seed)
+        )
         nodes, expected = naive_text_tree(
             y, context, fresh.astype(float), fresh_context, 1.02, settings,
             np.random.default_rng(seed),
         )  # fmt: skip
-        np.testing.assert_array_equal(choice, expected)
-        assert tree.model == [node[0] for node in nodes]
-        assert tree.feature == [node[1] for node in nodes]
-        np.testing.assert_allclose(tree.threshold, [node[2] for node in nodes], rtol=1e-15)
+        np.testing.assert_array_equal(tree.choice, expected)
+        np.testing.assert_allclose(tree.nodes, nodes, rtol=1e-15)
         anew += len(nodes)
     assert anew > 12  # there is something to compare
 
 
 def test_text_and_code_stand_side_by_side():
-    form = OracleForm(noise=0.5, algorithm="text", columns=("norm", "1,-1,0,0,0"))
-    name = "aips (oracle .5, text, split on norm, split on 1,-1,0,0,0)"
-    assert OracleForm.of(name) == form and OracleForm.of("aips (true)") is None
-    assert OracleForm.of("aips (oracle, cached)") == OracleForm(cached=True)
+    assert OracleForm.of("aips (oracle .5, text)") == OracleForm(0.5, "text")
+    assert OracleForm.of("aips (true)") is None
     assert value_in_print("data-size", "mse", "aips (oracle, text)", 1000) == 0.0476
     trial = draw_trial("published", figures.Setting(n=400, K=4), 3)
-    names = ("aips (oracle)", "aips (oracle, text)", "aips (oracle, text, split on norm)")
+    names = ("aips (oracle)", "aips (oracle, text)")
     values = [row["value"] for row in run_trial(trial, methods(names))]
-    assert len(set(values)) == 3 and np.isfinite(values).all()
-
-
-def test_a_ball_is_found_by_its_norm():
-    """The paper's example: rows within ||x||_2 <= 1 behave otherwise. A cut of the norm finds them;
-    cuts along the axes leave most of the error.
-    """
-    rng = np.random.default_rng(3)
-    context, fresh = rng.standard_normal((2000, 2)), rng.standard_normal((8000, 2))
-
-    def contributions(x):
-        # Each model is right on one side of the circle, and far too high on the other.
-        inside = norm(x) <= 1
-        return np.stack([np.where(inside, 1.0, 9.0), np.where(inside, 9.0, 1.0)])
-
-    def wrong(columns, depth):
-        settings = RandomGrowth(partitions=200, noise=0.0, max_depth=depth)
-        grower = PartitionGrower(
-            with_columns(context, columns),
-            with_columns(fresh, columns),
-            settings,
-            np.random.default_rng(1),
-        )
-        choice = grower.grow(contributions(context), contributions(fresh).astype("f4"), 1.0)[1]
-        return (choice != (norm(context) > 1)).mean()
-
-    assert wrong([norm], 1) < 0.02
-    assert wrong([], 1) > 0.2
-
-
-@pytest.mark.parametrize("name", ["length", "", "1,x", "0,0", "1,nan"])
-def test_a_column_that_is_none_is_refused(name):
-    with pytest.raises(ConfigError, match="is no column to split on"):
-        column(name)
-
-
-def test_a_direction_needs_a_weight_for_each_column():
-    with pytest.raises(ConfigError, match="has 2 weights, the context 3 columns"):
-        column("1,2")(np.zeros((4, 3)))
+    assert len(set(values)) == 2 and np.isfinite(values).all()

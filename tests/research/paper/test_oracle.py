@@ -10,9 +10,9 @@ import pytest
 
 from counterrank.research.bench import methods, run_trial
 from counterrank.research.paper.algorithm1 import (
-    PartitionGrower,
     PublishedOracle,
     RandomGrowth,
+    RandomTree,
     logged_contributions,
 )
 from counterrank.research.paper.figures import OracleForm, Setting
@@ -110,29 +110,13 @@ def test_compiled_growth_is_the_naive_one(legacy, ties):
         return np.random.RandomState(seed) if legacy else np.random.default_rng(seed)
 
     for seed in range(3):
-        tree, choice = PartitionGrower(context, fresh_context, settings, generator(seed)).grow(
-            y, fresh, 1.02
-        )
+        tree = RandomTree((context, fresh_context), y, fresh, 1.02, settings, generator(seed))
         nodes, expected = naive_tree(
             y, context, fresh.astype(float), fresh_context, 1.02, settings, generator(seed)
         )
         assert len(nodes) > 5
-        np.testing.assert_array_equal(choice, expected)
-        assert tree.model == [node[0] for node in nodes] and tree.feature == [
-            node[1] for node in nodes
-        ]
-        np.testing.assert_allclose(tree.threshold, [node[2] for node in nodes], rtol=1e-15)
-
-
-def test_one_grower_serves_every_position_and_noise():
-    rng = np.random.default_rng(6)
-    context, fresh_context = rng.standard_normal((500, 5)), rng.standard_normal((2000, 5))
-    y, fresh = rng.random((2, 500)), rng.random((2, 2000))
-    grower = PartitionGrower(context, fresh_context, RandomGrowth(), np.random.default_rng(1))
-    grower.grow(y, fresh, 0.4)
-    grower.rng = np.random.default_rng(2)
-    again = PartitionGrower(context, fresh_context, RandomGrowth(), np.random.default_rng(2))
-    np.testing.assert_array_equal(grower.grow(y, fresh, 0.5)[1], again.grow(y, fresh, 0.5)[1])
+        np.testing.assert_array_equal(tree.choice, expected)
+        np.testing.assert_allclose(tree.nodes, nodes, rtol=1e-15)
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the authors' data sets are not here")
@@ -144,21 +128,18 @@ def test_the_authors_trees_grow_again(name):
         log, view = run.log.to_log(), run.oracle()
         np.testing.assert_allclose(view.values, gold["value_per_position_on_policy"], rtol=1e-14)
         y = logged_contributions(log, run.env.masks)
-        grower = PartitionGrower(
-            log.context, view.context, RandomGrowth(), np.random.RandomState(seed)
-        )
-        grown = [grower.grow(y[k], view.contributions[k], view.values[k]) for k in range(K)]
+        rng, contexts = np.random.RandomState(seed), (log.context, view.context)
+        grown = [
+            RandomTree(contexts, y[k], view.contributions[k], view.values[k], RandomGrowth(), rng)
+            for k in range(K)
+        ]
         np.testing.assert_array_equal(
-            np.stack([choice for _, choice in grown], axis=1), gold["assignment"]
+            np.stack([tree.choice for tree in grown], axis=1), gold["assignment"]
         )
-        tables = [
-            np.column_stack([t.model, np.array(t.feature) >= 0, t.feature, t.threshold])
-            for t, _ in grown
-        ]
-        np.testing.assert_allclose(np.concatenate(tables), gold["tree_nodes"][:, 2:], rtol=1e-14)
-        chosen = [
-            y[k][choice, np.arange(len(choice))].mean() for k, (_, choice) in enumerate(grown)
-        ]
+        model, feature, threshold = np.concatenate([tree.nodes for tree in grown]).T
+        table = np.column_stack([model, feature >= 0, feature, threshold])
+        np.testing.assert_allclose(table, gold["tree_nodes"][:, 2:], rtol=1e-14)
+        chosen = [y[k][tree.choice, np.arange(log.n)].mean() for k, tree in enumerate(grown)]
         assert sum(chosen) == pytest.approx(gold["est"][-1], rel=1e-13)
 
 
@@ -205,11 +186,8 @@ def test_other_fresh_rows_give_the_same_distribution():
     assert 0.4 < a.std() / b.std() < 2.5  # F(29, 29) of the variances: 4 in 10^6 outside
 
 
-def test_cached_runs_are_told_the_same():
+def test_a_run_tells_its_oracle_the_same_at_every_call():
     first, second = (replay_run(published(4), 500, seed) for seed in (0, 1))
-    np.testing.assert_array_equal(
-        first.oracle(cached=True).context, second.oracle(cached=True).context
-    )
     assert (first.oracle().context[0] != second.oracle().context[0]).all()
     np.testing.assert_array_equal(first.oracle().contributions, first.oracle().contributions)
 

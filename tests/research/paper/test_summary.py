@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.errors import ConfigError
+from counterrank.research import bench
 from counterrank.research.paper import figures, special
 from counterrank.research.paper.results import (
     paired_table,
@@ -122,10 +123,10 @@ def test_cvar_of_everything_is_the_mean():
 
 
 def test_a_bootstrap_trial_judges_by_the_other_log():
-    pair, target = special.ab_pair()
-    assert (pair.log.n, pair.log.K, target) == (1979, 6, "new")
-    first, second = (special.ab_trial((), seed) for seed in (0, 1))
-    assert first.truth == second.truth == pair.value
+    pair = special.ab_trial()
+    assert (pair.log.n, pair.log.K, pair.target) == (1979, 6, "new")
+    first, second = (bench.bootstrapped(pair, seed) for seed in (0, 1))
+    assert first.truth == second.truth == pair.truth
     assert (first.log.action != second.log.action).any() and first.log.n == 1979
 
 

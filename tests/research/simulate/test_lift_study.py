@@ -6,15 +6,17 @@ Statistical tests have fixed seeds; each allows 4.5 standard errors, a false ala
 
 import itertools
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from benchmarks.lift import boosting, news, pages, record, running, search, simulated, tables
+from benchmarks.lift import boosting, news, pages, record, rules, running, search, simulated, tables
 from benchmarks.lift.cells import Case, Cell, Kept, Truth, any_click, at_last, reciprocal_rank
+
+from counterrank.estimators.auto import rule
 
 SIGMAS = 4.5
 
@@ -307,30 +309,22 @@ def test_a_log_is_judged_as_users_see_it():
     assert np.isfinite(found.lift.value) and level in ("reliable", "directional", "insufficient")
 
 
-@dataclass(frozen=True)
-class Inner:
-    rows: int
-    square: np.ndarray
-
-
-@dataclass(frozen=True)
-class Outer:
-    n: int
-    share: float
-    inner: Inner
-
-
-def test_what_auto_summed_is_kept(tmp_path):
-    case = pages.case(replace(SMALL, n=300), 0, Truth(0.0, 1.0, 1.0, 1.0))
+def test_what_auto_decided_on_is_kept_and_rules_are_compared_on_it(tmp_path):
+    case = pages.case(replace(SMALL, n=300), 0, Truth(0.1, 1.0, 1.0, 1.0))
     cell = Cell("test", "a", lambda number: case)
-    (row,) = running.run(cell, 0, ["auto"], [], tmp_path / "out", tmp_path / "kept")
-    with np.load(tmp_path / "kept" / "test" / "a-log0.npz", allow_pickle=False) as arrays:
-        assert arrays["state.n"] == 300
-        assert arrays["truth"].tolist() == [0.0, 0.0, 1.0, row.test_half_width]
-    sums = Outer(3, 0.5, Inner(2, np.array([1.0, 4.0])))
-    back = record.rebuilt(Outer, dict(record.flat(sums, "state")))
-    assert (back.n, back.share, back.inner.rows) == (3, 0.5, 2)
-    np.testing.assert_array_equal(back.inner.square, sums.inner.square)
+    for number in range(2):
+        (row,) = running.run(cell, number, ["auto"], [], tmp_path / "out", tmp_path / "kept")
+        kept = record.read(tmp_path / "kept" / "test" / f"a-log{number}.npz")
+        assert (kept.truth, kept.test_half_width) == (case.truth, row.test_half_width)
+        summary, J = kept.question.summary, len(kept.question.summary.members)
+        said = rules.present(kept.question) @ summary.value[1 : 1 + J] - summary.value[0]
+        assert said == pytest.approx(row.lift)
+        # Two standard errors in both steps are the rule of `auto`, unless its interval ends before.
+        moved, _ = rule.moved(summary, 0, kept.question.unknown)
+        np.testing.assert_allclose(rules.steps(4, 4)(kept.question), moved)
+        assert rules.at_once(0)(kept.question).sum() == pytest.approx(1)
+    lines = rules.table(tmp_path / "kept").splitlines()
+    assert lines[0] == "| rule | test (2) |" and len(lines) == 2 + len(rules.RULES)
 
 
 @pytest.mark.parametrize("reward", ["clicks", "any click"])

@@ -89,14 +89,6 @@ def test_other_formats_hold_the_same_rows(ending, tmp_path):
     np.testing.assert_array_equal(np.array(rows), reward)
 
 
-def test_position_dependent_policies_write_lists_of_lists(tmp_path):
-    env = random(1, K=3, positional=True)
-    write_log(env, 10, tmp_path / "log.parquet", seed=0)
-    dist = np.array(pq.read_table(tmp_path / "log.parquet")["propensity_dist"].to_pylist())
-    assert dist.shape == (10, 3, 3)
-    np.testing.assert_allclose(dist.sum(axis=2), 1, rtol=1e-12)
-
-
 def test_plackett_luce_logs_carry_prefix_propensities(tmp_path):
     env = random(1, K=3, actions=5, logging="plackett-luce")
     write_log(env, 10, tmp_path / "log.parquet", seed=0)

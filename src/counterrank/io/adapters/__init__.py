@@ -1,7 +1,6 @@
 """Formats of other libraries, by name; those of other packages come as plug-ins."""
 
 from counterrank.errors import ConfigError
-from counterrank.io.adapters.libraries import from_obp, read_vw_ccb, read_vw_slates
 from counterrank.io.adapters.tracking import read_ga4, read_metarank, read_ubi
 from counterrank.io.files import ALIASES, FORMATS
 from counterrank.io.reading import Adapter
@@ -10,8 +9,6 @@ from counterrank.plugins import found, load
 from counterrank.texts import suggestion
 
 _OWN: dict[str, Adapter] = {
-    "vw-ccb": read_vw_ccb,
-    "vw-slates": read_vw_slates,
     "ubi": read_ubi,
     "ga4": read_ga4,
     "metarank": read_metarank,
@@ -26,7 +23,7 @@ def adapter_names() -> list[str]:
 def is_adapter(name: object) -> bool:
     """Return whether `name` is such a format.
 
-    >>> is_adapter("vw-ccb"), is_adapter("csv"), is_adapter(None)
+    >>> is_adapter("ubi"), is_adapter("csv"), is_adapter(None)
     (True, False, False)
     """
     return name in adapter_names()
@@ -59,8 +56,5 @@ def _taken() -> list[str]:
 __all__ = [
     "adapter_names",
     "adapter_of",
-    "from_obp",
     "is_adapter",
-    "read_vw_ccb",
-    "read_vw_slates",
 ]

@@ -33,7 +33,7 @@ _HITS = ("query_response_hit_ids", "query_response_object_ids")
 
 @dataclass(slots=True)
 class _Tracked:
-    """Rows of what was shown, one an item, and events, each with the ranking and item it is about."""
+    """Rows of what was shown, one per item, and events, each with the ranking and item it is about."""
 
     shown: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)

@@ -1,4 +1,9 @@
-"""Models of rewards that are numbers: amounts with zeros (click x amount), and any others (linear)."""
+"""Models of rewards that are numbers: amounts with zeros (click x amount), any others (linear), and pages.
+
+One reward of a page depends on S = sum_k w_k (t_k + v_k), with t for the place, v for the attraction
+(context, items, features, scores) and w = 1 / sqrt(place). Its mean is 1 / (1 + e^-S) where it is between
+0 and 1 (any click, reciprocal rank), e^S where it is at least 0 (revenue), and S where it may be negative.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,39 +13,38 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.models.base import ALL, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
-from counterrank.models.clicks.kernels.likelihood import GAMMA, NORMAL
-from counterrank.models.clicks.model import ClickModel, Predictor
-from counterrank.models.clicks.pages import fit_pages
+from counterrank.models.clicks.likelihood import Family, mean_of, page_weights
+from counterrank.models.clicks.model import ClickModel, PredictorModel
 from counterrank.models.clicks.settings import SETTINGS
-from counterrank.models.rankings import Rankings, Variant
+from counterrank.models.rankings import Rankings, Variant, variants_for
 from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Means:
-    """The mean of each slot: centre + unit (t_k + v_k), or unit exp(t_k + v_k) for amounts."""
+class NumberModel(PredictorModel):
+    """Numbers without histories: centre + unit x the mean that a family has for the predictor.
 
-    predictor: Predictor
-    centre: float
-    unit: float
-    positive: bool
+    The numbers are those of slots, or with `page` one per page, which stands at its last slot as in the log.
+    """
 
-    def __call__(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return the means (m, K), zero in the padding."""
-        values = self.predictor.with_place(rankings, fold)
-        return np.where(rankings.item >= 0, self.number(values), 0.0)
+    family: Family = Family.NORMAL
+    centre: float = 0.0
+    unit: float = 1.0
+    page: bool = False
 
-    def number(self, values: Floats) -> Floats:
-        """Return predictors as numbers in the log's unit."""
-        return (
-            self.unit * np.exp(np.minimum(values, _FAR))
-            if self.positive
-            else self.centre + self.unit * values
-        )
+    @property
+    def details(self) -> Json:
+        """What was fitted, for people."""
+        return {"model": "page" if self.page else "linear"} | self.predictor.details
 
-
-#: No mean amount is more than e^20 times the typical one.
-_FAR = 20.0
+    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+        """Return the mean of each slot, or that of each page at its last slot (m, K)."""
+        shown = rankings.item >= 0
+        predicted = np.where(shown, self.predictor.with_place(rankings, fold), 0.0)
+        if self.page:
+            shown = np.arange(rankings.K) == rankings.lengths[:, None] - 1
+            predicted = (predicted @ page_weights(rankings.K))[:, None]
+        return np.where(shown, self.centre + self.unit * mean_of(self.family, predicted), 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +52,7 @@ class AmountModel(ListModel):
     """Click x amount: the click-history model of "not zero", times the mean amount of a click."""
 
     clicks: ClickModel
-    amount: Means
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.clicks.variant
+    amount: NumberModel
 
     @property
     def folds(self) -> int:
@@ -71,13 +70,14 @@ class AmountModel(ListModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(not zero) x mean amount at each slot (m, K)."""
-        return self.clicks.expected(rankings, fold) * self.amount(rankings, fold)
+        return self.clicks.expected(rankings, fold) * self.amount.expected(rankings, fold)
 
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and their surprises."""
-        return self.clicks.history(rankings, reward, fold, alpha, self.amount(rankings, fold))
+        worth = self.amount.expected(rankings, fold)
+        return self.clicks.history(rankings, reward, fold, alpha, worth)
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return attraction x mean amount, in units of the typical amount (m, K)."""
@@ -88,42 +88,7 @@ class AmountModel(ListModel):
         return self.clicks.relevance(rankings, fold) + np.log(self._alone(rankings, fold))
 
     def _alone(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        values: Floats = np.exp(np.minimum(self.amount.predictor(rankings, fold), _FAR))
-        return values
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NumberModel(ListModel):
-    """Any numbers: shrunk least squares on position, item, context and columns, without histories."""
-
-    mean: Means
-
-    @property
-    def variant(self) -> Variant:
-        """Which further columns it has."""
-        return self.mean.predictor.variant
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        return self.mean.predictor.folds
-
-    @property
-    def details(self) -> Json:
-        """What was fitted, for people."""
-        return {"model": "linear"} | self.mean.predictor.details
-
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return the mean of each slot (m, K)."""
-        return self.mean(rankings, fold)
-
-    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
-        """Return the standardised mean of each slot's item by itself (m, K)."""
-        return self.mean.predictor.strength(rankings, fold)
-
-    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return the same, -inf in the padding."""
-        return np.where(rankings.item >= 0, self.strength(rankings, fold), -np.inf)
+        return mean_of(Family.GAMMA, self.amount.predictor(rankings, fold))
 
 
 class RewardKind(StrEnum):
@@ -144,11 +109,8 @@ def kind_of(reward: Floats, shown: Bools) -> RewardKind:
     if np.isin(values, (0.0, 1.0)).all():
         return RewardKind.CLICKS
     zeros = float((values == 0.0).mean())
-    return (
-        RewardKind.AMOUNTS
-        if zeros >= SETTINGS.zeros and values.min() >= 0.0
-        else RewardKind.NUMBERS
-    )
+    amounts = zeros >= SETTINGS.zeros and values.min() >= 0.0
+    return RewardKind.AMOUNTS if amounts else RewardKind.NUMBERS
 
 
 def fit_list_models(
@@ -166,58 +128,44 @@ def fit_list_models(
     `fold` (m,) in 0..folds - 1 names each ranking's fold, by unit. Variants with more extra numbers
     than the rankings have are left out. `page` says that each page has one reward, at its last slot.
     """
-    reward = np.asarray(reward, dtype=np.float64)
+    reward, shown = np.asarray(reward, dtype=np.float64), rankings.item >= 0
+    variants = variants_for(rankings) if variants is None else variants
+    plain = tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in variants))
+
+    def numbers(
+        family: Family, values: Floats, wanted: tuple[Variant, ...], centre: float, unit: float
+    ) -> tuple[NumberModel, ...]:
+        # The prior's spreads are in units of the typical number.
+        standard = np.where(at, (values - centre) / unit, 0.0)
+        rows = prepared(family, rankings, standard, fold, folds, seed, page=page)
+        return tuple(
+            NumberModel(predictor, family, centre, unit, page)
+            for predictor in predictors(rows, wanted)
+        )
+
     if page:
-        return fit_pages(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    kind = (
-        kind_of(reward, rankings.item >= 0)
-        if reward.shape == rankings.item.shape
-        else RewardKind.CLICKS
-    )
+        # Models of pages have competition between items in any case.
+        at = np.arange(rankings.K) == rankings.lengths[:, None] - 1
+        totals = np.where(shown, reward, 0.0).sum(axis=1, keepdims=True)
+        if totals.min() < 0.0:
+            return numbers(Family.NORMAL, totals, plain, *_scale(totals))
+        if totals.max() > 1.0:
+            return numbers(Family.TOTAL, totals, plain, 0.0, float(totals.mean()))
+        return numbers(Family.CHANCE, totals, plain, 0.0, 1.0)
+    at, kind = shown, kind_of(reward, shown)
     if kind is RewardKind.NUMBERS:
-        return fit_numbers(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+        return numbers(Family.NORMAL, reward, variants, *_scale(reward[shown]))
     clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    return (
-        clicks
-        if kind is RewardKind.CLICKS
-        else _with_amounts(clicks, rankings, reward, fold, folds, seed)
-    )
+    if kind is RewardKind.CLICKS:
+        return clicks
+    typical = float(reward[shown & (reward > 0.0)].mean())
+    amounts = {
+        model.variant.extra: model for model in numbers(Family.GAMMA, reward, plain, 0.0, typical)
+    }
+    return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
 
 
-def _with_amounts(
-    clicks: tuple[ClickModel, ...],
-    rankings: Rankings,
-    reward: Floats,
-    fold: Ints,
-    folds: int,
-    seed: int,
-) -> tuple[AmountModel, ...]:
-    """Return each click model times a model of amounts with the same extra numbers."""
-    # In units of the typical amount, because the prior's spreads are in logarithms.
-    typical = float(reward[(rankings.item >= 0) & (reward > 0.0)].mean())
-    rows = prepared(GAMMA, rankings, reward / typical, fold, folds, seed)
-    plain = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
-    means = {p.variant: Means(p, 0.0, typical, positive=True) for p in predictors(rows, plain)}
-    return tuple(AmountModel(model, means[Variant(extra=model.variant.extra)]) for model in clicks)
-
-
-def fit_numbers(
-    rankings: Rankings,
-    reward: Floats,
-    fold: Ints,
-    *,
-    folds: int,
-    variants: tuple[Variant, ...] | None = None,
-    seed: int = 0,
-) -> tuple[NumberModel, ...]:
-    """Return cross-fitted linear models of any numbers, one for each variant."""
-    shown = rankings.item >= 0
-    values = reward[shown]
-    centre = float(values.mean()) if len(values) else 0.0
-    unit = float(values.std()) if len(values) else 0.0
-    unit = unit if unit > 1e-12 * max(abs(centre), 1.0) else 1.0
-    standard = np.where(shown, (reward - centre) / unit, 0.0)
-    rows = prepared(NORMAL, rankings, standard, fold, folds, seed)
-    return tuple(
-        NumberModel(Means(p, centre, unit, positive=False)) for p in predictors(rows, variants)
-    )
+def _scale(values: Floats) -> tuple[float, float]:
+    """Return the mean and the standard deviation of values, 1 where they are all alike."""
+    centre, spread = float(values.mean()), float(values.std())
+    return centre, spread if spread > 1e-12 * max(abs(centre), 1.0) else 1.0

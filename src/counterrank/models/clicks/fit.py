@@ -5,42 +5,21 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.encoding import Scaling
+from counterrank.data.encoding import Scaling as ColumnScaling
 from counterrank.errors import EstimatorError
-from counterrank.models.clicks.kernels.likelihood import (
-    CLICKS,
-    GAMMA,
-    NORMAL,
+from counterrank.models.clicks.competition import last_click, reading, skipped
+from counterrank.models.clicks.likelihood import (
+    ClickLikelihood,
     Effort,
-    LinearMap,
-    NormalPrior,
-    Observed,
-    RoughInverse,
-    adjoint,
-    derivatives,
-    likelihood,
-    linear,
+    Family,
+    MeanLikelihood,
+    Scaling,
+    Slots,
     newton,
-    parts_of,
-    slots_of,
-)
-from counterrank.models.clicks.kernels.pages import (
-    CHANCE,
-    NUMBER,
-    TOTAL,
-    page_derivatives,
-    page_likelihood,
-    page_means,
     page_weights,
 )
-from counterrank.models.clicks.kernels.recursion import reading
-from counterrank.models.clicks.model import (
-    ClickModel,
-    Encoding,
-    Parameters,
-    Predictor,
-    skips,
-)
+from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
+from counterrank.models.clicks.parameters import Parameters, parts_of
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.draws import Stream, stream
 from counterrank.models.rankings import Rankings, Variant, variants_for
@@ -49,53 +28,72 @@ from counterrank.records import Json
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClickRows:
-    """The rankings of a fit as the kernels read them.
+    """The rankings of a fit, with a row of context each.
 
-    `y` (m, K) is what is fitted, `click` (m, K) the clicks that later slots depend on.
+    `y` (m, K) is what is fitted, `click` (m, K) the clicks that later slots depend on. With `page` the
+    rewards of a page are one number.
     """
 
     rankings: Rankings
     encoding: Encoding
-    family: int
+    family: Family
+    page: bool
     y: Floats
     click: Floats
     #: Slots (m, K) that enter the likelihood.
     used: Bools
-    numbers: Ints
-    lengths: Ints
+    #: The standardised context.
     x: Floats
-    #: The context without its squares.
-    linear_context: Floats
     #: Features of each item (I + 1, .) where every row says the same, else of none (0, .).
     traits: Floats
     fold: Ints
     folds: int
-    #: Scale of the likelihood at the start, and whether the rows decide it.
-    dispersion: float = 1.0
-    free: bool = False
 
-    @classmethod
-    def of(
-        cls, family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int
-    ) -> "ClickRows":
-        """Return the arrays of a fit; rankings have a row of context each."""
-        encoding = Encoding.of(rankings)
-        shown = rankings.item >= 0
-        click = np.where(shown, reward != 0.0, 0.0)
-        history = click if family == CLICKS else np.zeros(click.shape)
-        y = click if family == CLICKS else reward
-        used = click > 0.0 if family == GAMMA else shown
-        x = encoding.context_of(rankings.x)
-        numbers, lengths = encoding.numbers(rankings.item), rankings.lengths
-        linear_context, traits = encoding.linear_context(x), traits_of(encoding, rankings, numbers)
-        sure = family == CLICKS or (family == CHANCE and bool(np.isin(y, (0.0, 1.0)).all()))
-        return cls(
-            rankings, encoding, family, y, history, used, numbers, lengths, x, linear_context, traits, fold, folds,
-            free=not sure,
-        )  # fmt: skip
+    @property
+    def free(self) -> bool:
+        """Whether the rows decide the scale of the likelihood."""
+        sure = self.family is Family.CHANCE and bool(np.isin(self.y, (0.0, 1.0)).all())
+        return self.family is not Family.CLICKS and not sure
+
+    def slots(self, columns: Floats, read: Floats) -> Slots:
+        """Return the slots that enter the likelihood, from columns (m, K, p) and reading (m, K)."""
+        K, items, encoding = self.rankings.K, self.encoding.items, self.encoding
+        at, crossed = encoding.crossed
+        if len(self.traits):
+            columns = np.delete(columns, slice(at, at + crossed), axis=2)
+        row, k = (np.ascontiguousarray(one) for one in np.nonzero(self.used))
+        numbers, last = encoding.numbers(self.rankings), last_click(self.click)[row, k]
+        return Slots(
+            K,
+            items,
+            cell=k * (K + 1) + last,
+            last=np.where(last > 0, numbers[row, last - 1], items + 1),
+            own=numbers[row, k],
+            row=row,
+            y=self.y[row, k],
+            read=read[row, k],
+            columns=np.ascontiguousarray(columns[row, k].T),
+            x=encoding.slopes_of(self.x),
+            context=encoding.linear_context(self.x),
+            at=at,
+            crossed=crossed,
+            traits=self.traits,
+        )
+
+    def likelihood(self, slots: Slots, dispersion: float) -> ClickLikelihood | MeanLikelihood:
+        """Return the likelihood of some slots."""
+        if self.family is Family.CLICKS:
+            return ClickLikelihood(slots.y)
+        if not self.page:
+            every = np.arange(len(slots.y))
+            return MeanLikelihood(self.family, slots.y, np.ones(len(every)), every, dispersion)
+        first, weight = slots.first, page_weights(slots.K)[slots.k]
+        return MeanLikelihood(
+            self.family, np.add.reduceat(slots.y, first), weight, first, dispersion
+        )
 
 
-def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
+def traits_of(encoding: Encoding, rankings: Rankings) -> Floats:
     """Return the standardised features of each item (I + 1, crossed), or of none (0, crossed).
 
     Features are traits of items if the context multiplies them, items have slopes in the context, and
@@ -104,42 +102,13 @@ def traits_of(encoding: Encoding, rankings: Rankings, numbers: Ints) -> Floats:
     _, crossed = encoding.crossed
     if crossed and encoding.slopes and encoding.features and rankings.features is not None:
         shown = rankings.item >= 0
-        found, own = encoding.features.apply(rankings.features)[shown], numbers[shown]
+        found = encoding.features.apply(rankings.features)[shown]
+        own = encoding.numbers(rankings)[shown]
         out = np.zeros((encoding.items + 1, crossed))
         out[own] = found
         if np.array_equal(out[own], found):
             return out
     return np.empty((0, crossed))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slots:
-    """The shown slots (N,) of some rows, one after the other, as the likelihood reads them."""
-
-    cell: Ints
-    last: Ints
-    own: Ints
-    row: Ints
-    #: Place in the ranking.
-    k: Ints
-    y: Floats
-
-    @classmethod
-    def of(cls, rows: ClickRows) -> "Slots":
-        """Return the slots that enter the likelihood."""
-        N = int(rows.lengths.sum())
-        cell, last, own, row = (np.empty(N, dtype=np.int64) for _ in range(4))
-        slots_of(rows.numbers, rows.click, rows.lengths, rows.encoding.items, cell, last, own, row)
-        k = cell // (rows.rankings.K + 1)
-        whole = cls(cell, last, own, row, k, rows.y[row, k])
-        return whole if rows.used[row, k].all() else whole.take(rows.used[row, k])
-
-    def take(self, kept: Bools) -> "Slots":
-        """Return some of the slots."""
-        at = np.flatnonzero(kept)
-        return Slots(
-            self.cell[at], self.last[at], self.own[at], self.row[at], self.k[at], self.y[at]
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -149,9 +118,6 @@ class GroupPrior:
     mean: Floats
     group: Ints
     spread: Floats
-    #: Spreads of the groups at the start, and groups whose spread the rows decide.
-    start: Floats
-    free: Bools
 
     @property
     def precision(self) -> Floats:
@@ -168,69 +134,66 @@ class GroupPrior:
         """
         weight = SETTINGS.prior_weight
         decided = diagonal / (diagonal + self.precision)
-        squares = (theta - self.mean) ** 2
-        count = np.bincount(self.group, decided, len(self.spread))
-        total = np.bincount(self.group, squares, len(self.spread))
-        found = np.sqrt((total + weight * self.start**2) / (count + weight))
+        count = np.bincount(self.group, decided, len(_GROUPS))
+        total = np.bincount(self.group, (theta - self.mean) ** 2, len(_GROUPS))
+        found = np.sqrt((total + weight * _STARTS**2) / (count + weight))
         found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
-        self.spread = np.where(self.free, found, self.spread)
+        self.spread = np.where(_FREE, found, self.spread)
 
 
 _GROUPS = (
     "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
     "rival", "item", "slope", "square",
 )  # fmt: skip
-#: Groups whose spread stays as it is.
-_FIXED = ("position", "clicked", "constant")
+#: Spreads of the groups at the start, and groups whose spread the rows decide.
+_STARTS = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
+_FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
 
 
-def _repeated(parts: list[tuple[str, int]]) -> Ints:
-    return np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
-
-
-def prior_of(rows: ClickRows, d: int, widths: list[tuple[str, int]]) -> GroupPrior:
+def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
     """Return the prior in the order of `Parts`; the constant is shrunk to the logged rate or mean."""
-    K, items = rows.rankings.K, rows.encoding.items
+    K, encoding = rows.rankings.K, rows.encoding
+    each = encoding.items + 1
+    squares = len(encoding.squared) if encoding.slopes else 0
+    slopes = [
+        ("context", len(encoding.context.mean) if encoding.slopes else 0),
+        ("square", squares),
+    ]
     parts = [
         ("position", K),
         ("clicked", 1),
         # The coefficient of reading, and distances 1 to K - 1.
         ("distance", K),
         ("cell", K * K),
-        ("after", items + 1),
+        ("after", each),
         ("constant", 1),
+        *slopes,
+        *widths,
+        ("item", each),
+        *[("slope", slopes[0][1]), slopes[1]] * each,
     ]
-    squares = min(len(rows.encoding.squared), d)
-    parts += [("context", d - squares), ("square", squares), *widths, ("item", items + 1)]
-    group = _repeated(parts)
-    slopes = _repeated([("slope", d - squares), ("square", squares)])
-    group = np.concatenate([group, np.tile(slopes, items + 1)])
-    starts = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
-    free = np.array([name not in _FIXED for name in _GROUPS])
-    mean, spread = np.zeros(len(group)), starts.copy()
+    group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+    mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
-    if rows.family == CLICKS:
-        examined = SETTINGS.examined
-        mean[:K] = examined
+    if rows.family is Family.CLICKS:
+        mean[:K] = SETTINGS.examined
         # Rate = examination x attraction: divide the click rate by the prior examination.
-        attracted = np.clip(level * (1 + np.exp(-examined)), 1e-4, 1 - 1e-4)
-        level = float(np.log(attracted / (1 - attracted)))
-    elif rows.family in (CHANCE, TOTAL):
-        level = _level(rows)
+        level = _logit(level * (1 + np.exp(-SETTINGS.examined)))
+    elif rows.family in (Family.CHANCE, Family.TOTAL):
+        # Pages of equal slots then have the logged mean reward.
+        level = float(rows.y.sum(axis=1).mean())
+        level = _logit(level) if rows.family is Family.CHANCE else np.log(max(level, 1e-300))
+        level /= np.cumsum(page_weights(K))[rows.rankings.lengths - 1].mean()
     else:
-        level = level if rows.family in (NORMAL, NUMBER) else float(np.log(max(level, 1e-300)))
+        level = level if rows.family is Family.NORMAL else np.log(max(level, 1e-300))
         spread[0] = SETTINGS.number_sd
     mean[group == _GROUPS.index("constant")] = level
-    return GroupPrior(mean, group, spread, starts, free)
+    return GroupPrior(mean, group, spread)
 
 
-def _level(rows: ClickRows) -> float:
-    """Return the constant with which pages of equal slots have the logged mean reward."""
-    mean = float(rows.y.sum(axis=1).mean())
-    chance = float(np.clip(mean, 1e-4, 1 - 1e-4))
-    odds = float(np.log(chance / (1 - chance)))
-    weight = float((np.cumsum(page_weights(rows.rankings.K))[rows.lengths - 1]).mean())
-    return (odds if rows.family == CHANCE else float(np.log(max(mean, 1e-300)))) / weight
+def _logit(rate: float) -> float:
+    chance = float(np.clip(rate, 1e-4, 1 - 1e-4))
+    return float(np.log(chance / (1 - chance)))
 
 
 def fit_history(
@@ -248,125 +211,108 @@ def fit_history(
     start at those of all rows and move until a Newton step promises next to nothing, so that the start
     no longer matters.
     """
-    rows = prepared(CLICKS, rankings, reward, fold, folds, seed)
+    rows = prepared(Family.CLICKS, rankings, reward, fold, folds, seed)
     return tuple(ClickModel(predictor) for predictor in predictors(rows, variants))
 
 
 def prepared(
-    family: int, rankings: Rankings, reward: Floats, fold: Ints, folds: int, seed: int
+    family: Family,
+    rankings: Rankings,
+    reward: Floats,
+    fold: Ints,
+    folds: int,
+    seed: int,
+    *,
+    page: bool = False,
 ) -> ClickRows:
-    """Return the checked rows of a fit, a sample of them where there are many."""
-    rankings, reward, fold = checked(rankings, reward, fold, folds)
-    most = SETTINGS.rows
-    if rankings.m > most:
-        rows = np.sort(stream(seed, Stream.CLICK_ROWS).choice(rankings.m, most, replace=False))
-        rankings, reward, fold = rankings.take(rows), reward[rows], fold[rows]
-    assert rankings.row is not None
-    own = Rankings(
-        rankings.item,
-        rankings.x[rankings.row],
-        features=rankings.features,
-        extra=rankings.extra,
-        nonlinear=rankings.nonlinear,
+    """Return the rows of a fit, a sample of them where there are many."""
+    reward, fold = np.asarray(reward, dtype=np.float64), np.asarray(fold, dtype=np.int64)
+    if not (rankings.item >= 0).any():
+        raise EstimatorError("a reward model needs rankings with items; there are none")
+    if len(np.unique(fold)) < 2:
+        raise EstimatorError(
+            "all rows are in one fold: nothing is left to fit on; a model needs several units"
+        )
+    if rankings.m > SETTINGS.rows:
+        rng = stream(seed, Stream.CLICK_ROWS)
+        some = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
+        rankings, reward, fold = rankings.take(some), reward[some], fold[some]
+    own = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
+    encoding, shown = Encoding.of(own), own.item >= 0
+    reward = np.where(shown, reward, 0.0)
+    clicks = family is Family.CLICKS
+    click = (reward != 0.0).astype(float)
+    return ClickRows(
+        own,
+        encoding,
+        family,
+        page,
+        y=click if clicks else reward,
+        click=click if clicks else np.zeros(click.shape),
+        used=click > 0.0 if family is Family.GAMMA else shown,
+        x=encoding.context_of(own.x),
+        traits=traits_of(encoding, own),
+        fold=fold,
+        folds=folds,
     )
-    return ClickRows.of(family, own, reward, fold, folds)
 
 
 def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the parameters of a narrower one."""
     variants = variants_for(rows.rankings) if variants is None else variants
-    whole = Slots.of(rows)
-    # Each fit reads the rows outside its fold; the last one reads all.
-    seen = [*(whole.take(rows.fold[whole.row] != f) for f in range(rows.folds)), whole]
     made: dict[Variant, Predictor] = {}
     # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
     kept = [v for v in variants if v.extra <= rows.rankings.extras]
     for variant in sorted(kept, key=lambda v: v.extra):
         for wanted in dict.fromkeys((Variant(extra=variant.extra), variant)):
             if wanted not in made:
-                made[wanted] = _fitted(rows, seen, wanted, made)
+                made[wanted] = _fitted(rows, wanted, made)
     return tuple(made[v] for v in kept)
 
 
-def checked(
-    rankings: Rankings, reward: Floats, fold: Ints, folds: int
-) -> tuple[Rankings, Floats, Ints]:
-    """Raise unless rewards and folds belong to the rankings and every fold leaves rows to fit on."""
-    reward, fold = np.asarray(reward, dtype=np.float64), np.asarray(fold, dtype=np.int64)
-    if reward.shape != rankings.item.shape or fold.shape != (rankings.m,):
-        raise EstimatorError(
-            f"rankings {rankings.item.shape}, rewards {reward.shape} and folds {fold.shape} do "
-            "not belong together"
-        )
-    if rankings.m == 0 or not (rankings.item >= 0).any():
-        raise EstimatorError("a reward model needs rankings with items; there are none")
-    if not np.isfinite(reward[rankings.item >= 0]).all():
-        row = int(
-            np.flatnonzero(~np.isfinite(np.where(rankings.item >= 0, reward, 0.0)).all(axis=1))[0]
-        )
-        raise EstimatorError(f"row {row} has a reward that is no number; leave such rows out")
-    if folds < 2 or fold.min() < 0 or fold.max() >= folds:
-        raise EstimatorError(
-            f"folds are numbered 0 to {folds - 1}, at least two; found {fold.min()} to {fold.max()}"
-        )
-    if len(np.unique(fold)) < 2:
-        raise EstimatorError(
-            "all rows are in one fold: nothing is left to fit on; a model needs several units"
-        )
-    return rankings, np.where(rankings.item >= 0, reward, 0.0), fold
-
-
-def _fitted(
-    rows: ClickRows, seen: list[Slots], variant: Variant, made: dict[Variant, Predictor]
-) -> Predictor:
-    encoding, shown = rows.encoding, rows.rankings.item >= 0
-    common = encoding.columns(rows.rankings, rows.x, variant.extra)
-    common = common[:, :, : encoding.width(variant.extra)]
-    x = np.concatenate([np.ones((len(rows.x), 1)), encoding.slopes_of(rows.x)], axis=1)
-    first = made[Variant(extra=variant.extra)] if variant.competition else None
+def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
+    encoding, rivals, others = rows.encoding, None, 0
+    columns, read = encoding.columns(rows.rankings, rows.x, variant.extra), np.zeros(rows.y.shape)
     # A variant with competition starts at the same one without it, others at the widest so far.
     narrower = [made[v] for v in made if not v.competition]
+    first = made[Variant(extra=variant.extra)] if variant.competition else None
     before = first or (narrower[-1] if narrower else None)
-    rivals, columns = None, common
-    read = np.zeros(rows.click.shape)
     if first is not None:
         # Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit
         # that left the row's fold out; else a column would contain the row's own clicks.
         strength = first.strength(rows.rankings, rows.fold, rows.x)
         competing = first.competition(rows.rankings, strength)
-        if rows.family == CLICKS:
-            read = _read(rows, strength)
-        rivals = Scaling.of(competing[shown])
-        columns = np.concatenate([common, rivals.apply(competing)], axis=2)
-    d, p = x.shape[1] - 1, columns.shape[2] + encoding.products
-    prior = prior_of(rows, d, encoding.widths(variant, p))
-    climb = Climb(rows, prior, x, rows.dispersion)
-    if before is None:
-        theta = np.tile(prior.mean, (rows.folds + 1, 1))
-        rounds, near = SETTINGS.rounds, False
-    else:
+        if rows.family is Family.CLICKS:
+            read = reading(skipped(strength, rows.rankings.lengths), rows.click)
+        rivals, others = ColumnScaling.of(competing[rows.rankings.item >= 0]), competing.shape[2]
+        columns = np.concatenate([columns, rivals.apply(competing)], axis=2)
+    whole, widths = rows.slots(columns, read), encoding.widths(variant, others)
+    prior, p = prior_of(rows, widths), sum(size for _, size in widths)
+    climb, rounds = Climb(rows, prior), SETTINGS.rounds
+    theta = np.tile(prior.mean, (rows.folds + 1, 1))
+    if before is not None:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
-        theta, rounds, near = _widened(before.parameters, p), 1, True
-    start, whole, steps = theta[-1].copy(), seen[-1], []
+        theta, rounds = _widened(before.parameters, p), 1
+    start, steps, near = theta[-1].copy(), [], before is not None
     apart = len(whole.y) // SETTINGS.start_slots
+    d = whole.x.shape[1] - 1
     if apart > 1 and (before is None or variant.competition):
         # Far from the maximum, as at the first fit and with new columns of competition, some of the
-        # rows are enough for most of the way.
-        some = whole.take(whole.row % apart == 0)
-        # Spreads that all rows have set are not updated on some of them.
+        # rows are enough for most of the way. Spreads that all rows have set are not updated on them.
         more = int(before is None)
-        steps.append(climb(theta[-1], some, columns, read, more, near=near))
+        steps.append(climb(theta[-1], whole.take(whole.row % apart == 0), more, near=near))
         climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
         rounds, near = rounds - more, True
         if before is not None:
             # Some rows estimate what many slots share. Of single items they know less than the start.
-            of = parts_of(rows.rankings.K, encoding.items, d, p)
+            of = parts_of(whole.K, whole.items, d, p)
             theta[-1, of.after : of.constant] = start[of.after : of.constant]
             theta[-1, of.item :] = start[of.item :]
-    steps.append(climb(theta[-1], whole, columns, read, rounds, near=near))
+    steps.append(climb(theta[-1], whole, rounds, near=near))
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
-    steps += [climb(theta[f], seen[f], columns, read, 0, near=True) for f in range(rows.folds)]
+    for f in range(rows.folds):
+        steps.append(climb(theta[f], whole.take(rows.fold[whole.row] != f), 0, near=True))
     details: Json = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
@@ -377,10 +323,8 @@ def _fitted(
         "spreads": {name: float(sd) for name, sd in zip(_GROUPS, prior.spread, strict=True)},
         "newton_steps": steps,
     }
-    parameters = Parameters(theta, rows.rankings.K, encoding.items, d)
-    curved = rows.family == CLICKS
     return Predictor(
-        parameters,
+        Parameters(theta, whole.K, encoding.items, d),
         encoding,
         variant,
         details,
@@ -388,15 +332,8 @@ def _fitted(
         climb.dispersion,
         first,
         rivals,
-        curved,
+        curved=rows.family is Family.CLICKS,
     )
-
-
-def _read(rows: ClickRows, strength: Floats) -> Floats:
-    """Return what the items skipped since the last click say of whether the user still reads (m, K)."""
-    out = np.zeros(strength.shape)
-    reading(skips(rows.rankings, strength), rows.click, rows.lengths, out)
-    return out
 
 
 def _widened(before: Parameters, p: int) -> Floats:
@@ -412,167 +349,64 @@ class Climb:
 
     rows: ClickRows
     prior: GroupPrior
-    x: Floats
     dispersion: float = 1.0
     #: The Fisher diagonal of all rows (P,). It only scales steps, so folds share it.
     diagonal: Floats = field(default_factory=lambda: np.zeros(0))
     #: The inverse of the Hessian's block of the parameters common to many slots.
     inverse: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
-    def __call__(
-        self, theta: Floats, slots: Slots, columns: Floats, read: Floats, rounds: int, *, near: bool
-    ) -> int:
+    def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
         # More parameters may leave more nats in all.
-        enough = SETTINGS.enough * (1 + len(theta) / 500)
-        given = self.linear_map(slots, columns, read)
-        taken = 0
+        enough, taken = SETTINGS.enough * (1 + len(theta) / 500), 0
         for more in range(rounds, -1, -1):
+            rewards = self.rows.likelihood(slots, self.dispersion)
             if more or not len(self.diagonal):
-                self.diagonal = self._diagonal(theta, given, slots.y)
+                _, curvature = rewards.derivatives(*slots.linear(theta), exact=False)
+                squares = {
+                    name: getattr(slots, name) ** 2
+                    for name in ("read", "x", "columns", "context", "traits")
+                }
+                self.diagonal = replace(slots, **squares).adjoint(*rewards.diagonal(curvature))
+            precision = self.prior.precision
+            common = self.common(theta, slots) if near else np.empty(0, dtype=np.int64)
+            scaling = Scaling(self.diagonal + precision, common, self.inverse[: len(common)])
             # While spreads still move, a rough maximum is enough.
-            _, done = newton(
-                theta,
-                NormalPrior(self.prior.mean, self.prior.precision),
-                given,
-                Observed(slots.y, self.rows.family, self.dispersion),
-                RoughInverse(self.diagonal, *self._common(theta, slots, given, near=near)),
-                Effort(SETTINGS.steps, SETTINGS.inner, 4 * enough if more else enough, near),
-            )
-            taken += done
+            effort = Effort(SETTINGS.steps, SETTINGS.inner, 4 * enough if more else enough, near)
+            taken += newton(theta, slots, rewards, self.prior.mean, precision, scaling, effort)
             near = True
             if more:
                 self.prior.update(theta, self.diagonal)
-                if self.rows.free and len(slots.y):
-                    u, v = np.empty(len(slots.y)), np.empty(len(slots.y))
-                    linear(theta, given, u, v)
-                    self.dispersion = self._dispersion(slots, u + v)
+                if self.rows.free and len(slots.y) and isinstance(rewards, MeanLikelihood):
+                    self.dispersion = rewards.pearson(*slots.linear(theta))
         return taken
 
-    def linear_map(self, slots: Slots, columns: Floats, read: Floats) -> LinearMap:
-        """Return what the kernels read of slots, from columns (m, K, p) and reading (m, K)."""
-        rows = self.rows
-        at, crossed = rows.encoding.crossed
-        return LinearMap(
-            rows.rankings.K,
-            rows.encoding.items,
-            slots.cell,
-            slots.last,
-            slots.own,
-            slots.row,
-            read[slots.row, slots.k],
-            self.x,
-            np.ascontiguousarray(columns[slots.row, slots.k].T),
-            rows.linear_context,
-            at,
-            crossed,
-            rows.traits,
-        )
+    def common(self, theta: Floats, slots: Slots) -> Ints:
+        """Return the parameters that many slots share; make the inverse of their block of the Hessian.
 
-    def _diagonal(self, theta: Floats, given: LinearMap, y: Floats) -> Floats:
-        """Return the diagonal of J' H J (P,), from squared columns.
-
-        The cross derivative huv is left out: the diagonal only scales steps and updates spreads.
+        They are those of positions, distances, constant, context and columns.
         """
-        u, v, su, sv, ru, rv, huu, huv, hvv = np.empty((9, len(y)))
-        linear(theta, given, u, v)
-        family = self.rows.family
-        likelihood(u, v, y, given.row, family, self.dispersion, su, sv)
-        derivatives(su, sv, y, given.row, family, self.dispersion, False, ru, rv, huu, huv, hvv)
-        if family >= CHANCE:
-            huu = hvv = huv * su**2
-        out = np.empty(len(theta))
-        squared = {
-            name: getattr(given, name) ** 2
-            for name in ("read", "x", "columns", "context", "traits")
-        }
-        adjoint(huu, hvv, given._replace(**squared), out)
-        return out
-
-    def _common(
-        self, theta: Floats, slots: Slots, given: LinearMap, *, near: bool
-    ) -> tuple[Ints, Floats]:
-        """Return the parameters that many slots share, and the inverse of their block of the Hessian.
-
-        They are those of positions, distances, constant, context and columns; far from the maximum
-        there are none.
-        """
-        K, own, at, crossed = given.K, given.columns, given.at, given.crossed
-        size = self.x.shape[1]
-        p = len(own) + crossed * given.context.shape[1]
-        start = parts_of(K, given.items, size - 1, p)
-        common = np.concatenate([np.arange(start.cell), np.arange(start.constant, start.item)])
-        if not near:
-            return common[:0], self.inverse
-        if not len(self.inverse):
-            # The block only scales steps: some of the slots are enough.
-            apart = 1 + len(slots.y) // SETTINGS.block_slots
-            some = np.flatnonzero(slots.row % apart == 0)
-            row = slots.row[some]
-            k = slots.k[some]
-            before, N = slots.cell[some] % (K + 1) - 1, len(some)
-            z, context = own[:, some], given.context[row].T
-            design = np.zeros((len(common), N))
-            design[k, np.arange(N)] = 1.0
-            after = np.flatnonzero(before >= 0)
-            design[start.clicked, after] = 1.0
-            design[start.distance + k[after] - before[after], after] = 1.0
-            design[start.reading] = given.read[some]
-            products = [z[at + j] * context for j in range(crossed)]
-            design[start.cell :] = np.concatenate(
-                [self.x[row].T, z[: at + crossed], *products, z[at + crossed :]]
-            )
-            values = theta[common]
-            together = self.rows.family >= CHANCE
-            block = (
-                self._pages(design, values @ design, slots.y[some], row)
-                if together
-                else self._apart(design, values)
-            )
-            block *= len(slots.y) / max(N, 1)
-            block[np.diag_indices(len(block))] += self.prior.precision[common]
-            self.inverse = np.asarray(np.linalg.inv(block), dtype=np.float64)
-        return common, self.inverse
-
-    def _apart(self, design: Floats, values: Floats) -> Floats:
-        """Return the Fisher block of columns (., N) where slots are independent."""
-        first = parts_of(self.rows.rankings.K, 0, 0, 0).cell
-        seen, shown = design[:first], design[first:]
-        u, v = values[:first] @ seen, values[first:] @ shown
-        huu: Floats = np.full(len(u), 1.0 / self.dispersion)
-        huv, hvv = huu, huu
-        if self.rows.family == CLICKS:
-            # The Fisher matrix of s(u) s(v), as in the kernels.
-            miss_u, miss_v = (1.0 / (1.0 + np.exp(np.clip(w, -30.0, 30.0))) for w in (u, v))
-            chance = (1.0 - miss_u) * (1.0 - miss_v)
-            odds = chance / np.maximum(1.0 - chance, 1e-9)
-            huu, huv, hvv = odds * miss_u**2, odds * miss_u * miss_v, odds * miss_v**2
-        cross = (seen * huv) @ shown.T
-        out: Floats = np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
-        return out
-
-    def _pages(self, design: Floats, predicted: Floats, y: Floats, row: Ints) -> Floats:
-        """Return the Fisher block of columns (., N) where the slots of a page have one likelihood."""
-        rate, total, slope, cross = np.empty((4, len(y)))
-        family, none = self.rows.family, np.zeros(len(y))
-        page_likelihood(predicted, none, y, row, family, self.dispersion, rate, total)
-        page_derivatives(rate, total, y, row, family, self.dispersion, slope, cross)
-        first = np.flatnonzero(np.diff(row, prepend=-1))
-        pages = np.add.reduceat(design * rate, first, axis=1)
-        out: Floats = (pages * cross[first]) @ pages.T
-        return out
-
-    def _dispersion(self, slots: Slots, predicted: Floats) -> float:
-        """Return Pearson's dispersion: the mean squared residual relative to the family's variance."""
-        y, family = slots.y, self.rows.family
-        if family == NORMAL:
-            residual = y - predicted
-        elif family == GAMMA:
-            residual = y * np.exp(-predicted) - 1.0
-        else:
-            first = np.flatnonzero(np.diff(slots.row, prepend=-1))
-            earned = np.add.reduceat(y, first)
-            sums = np.add.reduceat(predicted * page_weights(self.rows.rankings.K)[slots.k], first)
-            mean, variance = page_means(family, sums)
-            residual = np.divide(earned - mean, np.sqrt(np.maximum(variance, 1e-9)))
-        return max(float((residual**2).mean()), 1e-6)
+        K, end = slots.K, slots.at + slots.crossed
+        start = Parameters(theta[None], K, slots.items, slots.x.shape[1] - 1).parts
+        common: Ints = np.r_[: start.cell, start.constant : start.item]
+        if len(self.inverse):
+            return common
+        # The block only scales steps: some of the slots are enough.
+        some = slots.take(slots.row % (1 + len(slots.y) // SETTINGS.block_slots) == 0)
+        k, before, z = some.k, some.cell % (K + 1) - 1, some.columns
+        if len(some.traits):
+            z = np.concatenate([z[: slots.at], some.traits[some.own].T, z[slots.at :]])
+        clicked, context = before >= 0, some.context[some.row].T
+        seen = np.concatenate([
+            k == np.arange(K)[:, None], clicked[None], some.read[None],
+            clicked & (k - before == np.arange(1, K)[:, None]),
+        ])  # fmt: skip
+        products = [z[j] * context for j in range(slots.at, end)]
+        shown = np.concatenate([some.x[some.row].T, z[:end], *products, z[end:]])
+        u, v = theta[: start.cell] @ seen, theta[start.constant : start.item] @ shown
+        rewards = self.rows.likelihood(some, self.dispersion)
+        _, curvature = rewards.derivatives(u, v, exact=False)
+        block = rewards.block(curvature, seen, shown) * (len(slots.y) / max(len(some.y), 1))
+        block[np.diag_indices(len(block))] += self.prior.precision[common]
+        self.inverse = np.asarray(np.linalg.inv(block), dtype=np.float64)
+        return common

@@ -1,4 +1,4 @@
-"""Plackett-Luce: prefixes by sums, and draws from a tree of sums.
+"""Plackett-Luce: exponentials of scores, and draws from a tree of sums.
 
 Exponentials stand here in vector lanes: the library's takes one number at a time, four times as
 long.
@@ -57,103 +57,6 @@ def rung(x: Floats, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
         q[i] = power[i] + less
 
 
-def prefix_log_prob(scores: Floats, actions: Ints) -> Floats:
-    """Return (n, K) log P(a_1..a_k): `prefix_log_probs` of one ranking a row."""
-    return prefix_log_probs(scores, actions[:, None, :])[:, 0]
-
-
-@jit
-def prefix_log_probs(scores: Floats, actions: Ints) -> Floats:
-    """Return (n, S, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
-
-    Remaining mass is added up from the tail backwards, never total minus used: when the used items
-    hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
-    score -inf, gives -inf. Rankings of a row share its exponentials, which cost most.
-    """
-    n, S, K = actions.shape
-    A = scores.shape[1]
-    out = np.zeros((n, S, K))
-    used = np.zeros(A, np.bool_)
-    step, taken = np.zeros(K), np.zeros(K)
-    rest, spare, mass, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
-    whole = np.empty(A)
-    bits = power.view(np.int64)
-    for i in range(n):
-        row = scores[i if scores.shape[0] > 1 else 0]
-        top = highest(row)
-        for a in range(A):
-            rest[a] = row[a] - top
-        rung(rest, spare, whole, power, bits)
-        for s in range(S):
-            items = actions[i, s]
-            length, possible = 0, K
-            for k in range(K):
-                a = items[k]
-                if a < 0:
-                    break
-                if used[a] or row[a] == -np.inf:
-                    possible = min(possible, k)
-                used[a] = True
-                length = k + 1
-            last = min(length, possible)
-            for k in range(length):
-                taken[k] = whole[items[k]]
-            for k in range(length):
-                whole[items[k]] = 0.0
-            left = total_of(whole)
-            for k in range(length):
-                whole[items[k]] = taken[k]
-            # Beside this much, what underflows is nothing; masses add up without logarithms.
-            if last == length and left > _PLENTY:
-                total = 0.0
-                for k in range(length - 1, -1, -1):
-                    left += taken[k]
-                    step[k] = row[items[k]] - top - np.log(left)
-                for k in range(length):
-                    total += step[k]
-                    out[i, s, k] = total
-                    used[items[k]] = False
-                for k in range(length, K):
-                    out[i, s, k] = total
-                continue
-            for a in range(A):
-                rest[a] = row[a]
-            for k in range(length):
-                rest[items[k]] = -np.inf
-            remaining = highest(rest)
-            if remaining > -np.inf:
-                for a in range(A):
-                    rest[a] -= remaining
-                rung(rest, spare, mass, power, bits)
-                remaining += np.log(total_of(mass))
-            for k in range(length - 1, -1, -1):
-                a = items[k]
-                if k >= last and seen_before(items, k):
-                    # beyond the first impossible item only the mass still matters, each item's once
-                    continue
-                remaining = np.logaddexp(remaining, row[a])
-                step[k] = row[a] - remaining
-            total = 0.0
-            for k in range(K):
-                if k < last:
-                    total += step[k]
-                elif k < length:
-                    total = -np.inf
-                out[i, s, k] = total
-            for k in range(length):
-                used[items[k]] = False
-    return out
-
-
-@jit
-def seen_before(items: Ints, k: int) -> bool:
-    """Return whether the item at k also stands at an earlier position."""
-    for j in range(k):
-        if items[j] == items[k]:
-            return True
-    return False
-
-
 @jit
 def highest(values: Floats) -> float:
     """Return the largest of some values, -inf of none.
@@ -170,20 +73,6 @@ def highest(values: Floats) -> float:
     return max(max(a, b), max(c, d))
 
 
-@jit
-def spans(scores: Floats) -> Floats:
-    """Return how far each row's highest score is above its lowest that is not -inf (n,)."""
-    n, A = scores.shape
-    out = np.empty(n)
-    for i in range(n):
-        low = np.inf
-        for a in range(A):
-            if -np.inf < scores[i, a] < low:
-                low = scores[i, a]
-        out[i] = highest(scores[i]) - low
-    return out
-
-
 @vector_jit
 def total_of(values: Floats) -> float:
     """Return the sum of some values."""
@@ -191,6 +80,38 @@ def total_of(values: Floats) -> float:
     for j in range(values.size):
         total += values[j]
     return total
+
+
+@jit
+def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
+    """Return (n, S, K) log P(a_1..a_k); NaN where the last item and all that is left underflow.
+
+    Scores (n or 1, A), at most 0, with their exponentials, which are left as they were.
+    """
+    n, S, K = items.shape
+    out, taken = np.empty((n, S, K)), np.empty(K)
+    for i in range(n):
+        r = i if mass.shape[0] > 1 else 0
+        row = mass[r]
+        for s in range(S):
+            ranking = items[i, s]
+            length = 0
+            while length < K and ranking[length] >= 0:
+                # An item that is shown again finds nothing there.
+                taken[length], row[ranking[length]] = row[ranking[length]], 0.0
+                length += 1
+            left = total_of(row)
+            faint = length > 0 and left + taken[length - 1] <= _PLENTY
+            for k in range(length - 1, -1, -1):
+                left += taken[k]
+                row[ranking[k]] = taken[k]
+                out[i, s, k] = scores[r, ranking[k]] - np.log(left) if taken[k] > 0.0 else -np.inf
+                faint = faint or (taken[k] == 0.0 and scores[r, ranking[k]] > -np.inf)
+            total = np.nan if faint else 0.0
+            for k in range(K):
+                total += out[i, s, k] if k < length else 0.0
+                out[i, s, k] = total
+    return out
 
 
 @jit
@@ -251,7 +172,7 @@ def set_leaf(tree: Floats, item: int, mass: float) -> None:
 
 @jit
 def sample(scores: Floats, uniforms: Floats) -> Ints:
-    """Return (n, S, K) rankings drawn without replacement; -1 once a row has no item left.
+    """Return (n, S, K) rankings drawn without replacement; -1 once per row has no item left.
 
     Scores (n, A) must span less than 700 nats; uniforms (n, S, K).
     """

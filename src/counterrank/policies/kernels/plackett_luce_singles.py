@@ -62,99 +62,13 @@ def fill_times(rates: tuple[float, float], which: int, rules, t: Floats, weight:
 
 
 #: Fewer light clocks are counted one by one, as fast.
-MANY = 32
+MANY = 64
 #: Most that a light clock's rate times the latest time may be: with series of `TERMS` terms.
 _RARE = 0.2
 #: Most that k times a light clock's rate may be of all light clocks' rates together.
 _SHARE = 0.1
-#: Below this share of the largest, a rate's higher powers are nothing (and would underflow).
-_TINY = 1e-15
-
-
-@jit
-def sort_by_weight(
-    mass: Floats, slot: Ints, ends: tuple[float, float], k: int, others: Floats
-) -> tuple[int, int]:
-    """Fill `others` with the unasked clocks' rates, light ones first; return how many of both.
-
-    `ends`: the sum of these rates, and the latest time.
-    """
-    limit = min(_RARE / ends[1], _SHARE * ends[0] / k) if mass.size > MANY else 0.0
-    for attempt in range(3):
-        light, heavy, together, most, end = 0, 0, 0.0, 0.0, others.size
-        for a in range(mass.size):
-            if slot[a] < 0 and mass[a] > 0.0:
-                if mass[a] <= limit:
-                    others[light] = mass[a]
-                    together += mass[a]
-                    most = max(most, mass[a])
-                    light += 1
-                else:
-                    heavy += 1
-                    others[end - heavy] = mass[a]
-        for j in range(heavy):
-            others[light + j] = others[end - heavy + j]
-        if light < MANY or k * most <= _SHARE * together:
-            break
-        limit = most / 2.0 if attempt == 0 else 0.0
-    return light, heavy
-
-
-@vector_jit
-def power_sums(rates: Floats, scale: float, sums: Floats) -> None:
-    """Fill sums (M,) with the sum of (rate / scale)^m for m from 1 on, four of them a pass."""
-    n = rates.size
-    y, power = np.empty(n), np.empty(n)
-    total, unit = 0.0, 1.0 / scale
-    for j in range(n):
-        y[j] = rates[j] * unit
-        power[j] = y[j]
-        total += y[j]
-        if y[j] < _TINY:
-            y[j] = power[j] = 0.0
-    for m in range(0, sums.size, 4):
-        s1 = s2 = s3 = s4 = 0.0
-        for j in range(n):
-            own, square = power[j], y[j] * y[j]
-            s1 += own
-            s2 += own * y[j]
-            s3 += own * square
-            s4 += own * square * y[j]
-            power[j] = own * square * square
-        sums[m], sums[m + 1], sums[m + 2], sums[m + 3] = s1, s2, s3, s4
-    sums[0] = total
-
-
-@vector_jit
-def add_light(rates: Floats, t: Floats, series: Floats, counts: Floats) -> None:
-    """Write the count polynomials (4 + width, G) of light clocks at times t (G,).
-
-    `series` (K, M): the coefficient of x^m in (exp(x) - 1)^c at [c - 1, m - 1].
-    """
-    G, width, M = t.size, counts.shape[0] - 4, series.shape[1]
-    scale = 0.0
-    for j in range(rates.size):
-        scale = max(scale, rates[j])
-    sums, power = np.empty(M), np.zeros((width, G))
-    power_sums(rates, scale, sums)
-    for g in range(G):
-        counts[4, g] = np.exp(-sums[0] * scale * t[g])
-    for c in range(1, width):
-        for m in range(M - 1, min(c, M) - 2, -1):
-            factor = series[c - 1, m] * sums[m]
-            for g in range(G):
-                power[c, g] = (power[c, g] + factor) * (scale * t[g])
-        for _ in range(c - 1):
-            for g in range(G):
-                power[c, g] *= scale * t[g]
-        for g in range(G):
-            counts[c + 4, g] = 0.0
-        for j in range(1, c + 1):
-            sign = (1.0 if j % 2 else -1.0) / c
-            for g in range(G):
-                counts[c + 4, g] += sign * power[j, g] * counts[c + 4 - j, g]
-
-
+#: Below this share of the largest, higher powers of a rate are nothing (and would underflow).
+_TINY = 1e-100
 #: A sum of the race below this may have lost terms to underflow.
 _LEAST = 1e-250
 #: Share of the mass that all but the heaviest must have: then items that underflow beside the best
@@ -163,87 +77,122 @@ _FAINTEST = 1e-130
 
 
 @jit
+def light_limit(mass: Floats, slot: Ints, latest: float, k: int) -> float:
+    """Return up to which rate the unasked clocks can be counted at once; 0 where they are few."""
+    limit = _RARE / latest
+    for _ in range(2):
+        light, together, most = 0, 0.0, 0.0
+        for a in range(mass.size):
+            if slot[a] < 0 and 0.0 < mass[a] <= limit:
+                light += 1
+                together += mass[a]
+                most = max(most, mass[a])
+        if k * most <= _SHARE * together:
+            return limit if light >= MANY else 0.0
+        limit = _SHARE * together / (2 * k)
+    return 0.0
+
+
+@vector_jit
+def power_sums(rates: Floats, scale: float, sums: Floats) -> None:
+    """Fill sums (M,) with the sum of (rate / scale)^m for m from 1 on."""
+    power = np.ones(rates.size)
+    for m in range(sums.size):
+        total = 0.0
+        for j in range(rates.size):
+            power[j] *= rates[j] / scale
+            total += power[j]
+            power[j] = power[j] if power[j] > _TINY else 0.0
+        sums[m] = total
+
+
+@vector_jit
+def add_light(rates: Floats, t: Floats, series: Floats, counts: Floats) -> None:
+    """Write the count polynomials (width, G) of light clocks at times t (G,).
+
+    `series` (K, M): the coefficient of x^m in (exp(x) - 1)^c at [c - 1, m - 1].
+    """
+    G, width, M = t.size, counts.shape[0], series.shape[1]
+    scale = rates.max()
+    sums, power = np.empty(M), np.zeros((width, G))
+    power_sums(rates, scale, sums)
+    for g in range(G):
+        counts[0, g] = np.exp(-sums[0] * scale * t[g])
+    for c in range(1, width):
+        for m in range(M - 1, min(c, M) - 2, -1):
+            factor = series[c - 1, m] * sums[m]
+            for g in range(G):
+                power[c, g] = (power[c, g] + factor) * (scale * t[g])
+        for _ in range(c - 1):
+            for g in range(G):
+                power[c, g] *= scale * t[g]
+        for j in range(1, c + 1):
+            sign = (1.0 if j % 2 else -1.0) / c
+            for g in range(G):
+                counts[c, g] += sign * power[j, g] * counts[c - j, g]
+
+
+@jit
 def singles(  # type: ignore[no-untyped-def] # a tuple of arrays
-    scores: Floats,
-    row_of: Ints,
-    actions: Ints,
-    skip: Ints,
-    want: Bools,
-    rules,
-    small: int,
+    scores: Floats, row_of: Ints, actions: Ints, skip: Ints, want: Bools, rules
 ) -> Floats:
     """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
 
-    Row t is of scores[row_of[t]]; actions (T, K); skip (T or 1,) and want (T or 1, K). NaN
-    stands for what the programmes answer: rows of no more than `small` states, and those where
-    some place is left to items so light that they underflow. Impossible: -inf.
+    Row t is of scores[row_of[t]]; actions (T, K); skip (T or 1,) and want (T or 1, K). NaN where some
+    place is left to items so light that they underflow. Impossible: -inf.
     """
     T, K = actions.shape
     A = scores.shape[1]
     out = np.zeros((T, K))
     slot = np.full(A, -1, np.int64)
     items, heaviest = np.empty(K, np.int64), np.empty(K)
-    mass, others = np.empty(A), np.empty(A + 4)
-    x, spare, power = np.empty(A), np.empty(A), np.empty(A)
-    bits = power.view(np.int64)
+    mass, x, spare, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
     for i in range(T):
         row, asked = scores[row_of[i]], want[i if want.shape[0] > 1 else 0]
         first = skip[i if skip.size > 1 else 0]
         for k in range(first):
             slot[actions[i, k]] = K  # K marks what is gone, -1 the unasked, d the d-th asked item
-        D, last = 0, -1
+        D, last = 0, first - 1
         for k in range(first, K):
             a = actions[i, k]
             if asked[k] and a >= 0:
                 last = k
-                if k > first and slot[a] < 0:
-                    slot[a] = D
-                    items[D] = a
+                if slot[a] < 0:
+                    slot[a], items[D] = D, a
                     D += 1
         available = 0
         for a in range(A):
             here = slot[a] != K and row[a] > -np.inf
             x[a] = row[a] if here else -np.inf
             available += here
-        top = highest(x)
+        top, rates = highest(x), (1.0, 0.0)
         deepest = min(last - first, available - 1)
-        rates = (1.0, 0.0)
-        if last >= first and available > 0 and states(available - 1, deepest) > small:
+        if deepest >= 0:
             for a in range(A):
                 x[a] -= top
-            rung(x, spare, mass, power, bits)
+            rung(x, spare, mass, power, power.view(np.int64))
             for a in range(A):
                 mass[a] = mass[a] if x[a] > LOWEST else 0.0
             rates = slowest(mass, deepest, heaviest)
-        if rates[1] > _FAINTEST * rates[0]:
+        known = rates[1] > _FAINTEST * rates[0]
+        if known and deepest > 0:
             which, G = rule_for(rates, deepest, rules)
             t, weight = np.empty(G), np.empty(G)
             fill_times(rates, which, rules, t, weight)
-            race(mass, slot, others, (t, weight, rates[0], rules[4]), items[:D],
-                 (actions[i], asked, first, deepest + 1, out[i]))  # fmt: skip
-            for k in range(first, last + 1):
-                a = actions[i, k]
-                if asked[k] and a >= 0:
-                    fits = row[a] > -np.inf and k - first < available and slot[a] != K
-                    out[i, k] = out[i, k] + row[a] - top if fits else -np.inf
-        else:
-            for k in range(first, K):
-                if asked[k] and actions[i, k] >= 0:
+            event = actions[i], asked, first, deepest + 1, out[i]
+            race(mass, slot, (t, weight, rules[4]), items[:D], event)
+        for k in range(first, last + 1):
+            a = actions[i, k]
+            if asked[k] and a >= 0:
+                fits = row[a] > -np.inf and k - first < available and slot[a] != K
+                log_chance = -np.log(rates[0]) if k == first else out[i, k]
+                out[i, k] = log_chance + row[a] - top if fits else -np.inf
+                if not known:
                     out[i, k] = np.nan
         for k in range(K):
             if actions[i, k] >= 0:
                 slot[actions[i, k]] = -1
     return out
-
-
-@jit
-def states(free: int, gaps: int) -> float:
-    """Return the number of sets of at most `gaps` of `free` items."""
-    term, total = 1.0, 1.0
-    for j in range(1, gaps + 1):
-        term *= (free - j + 1) / j
-        total += term
-    return total
 
 
 @jit
@@ -275,47 +224,40 @@ def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
 
 
 @jit
-def race(mass: Floats, slot: Ints, others: Floats, when: tuple, items: Ints, event: tuple) -> None:  # type: ignore[type-arg]
+def race(mass: Floats, slot: Ints, when: tuple, items: Ints, event: tuple) -> None:  # type: ignore[type-arg]
     """Fill the log of P(b at k) / mass of b where asked, NaN where it underflows.
 
     `before[d]` counts the rings of all unasked items and asked ones before d, `after` those from
     d on: their product leaves one item out without ever dividing it out.
     """
-    t, weight, total, series = when
+    t, weight, series = when
     actions, asked, first, width, out = event
-    if asked[first] and actions[first] >= 0:
-        out[first] = -np.log(total)
     D, G = items.size, t.size
-    if D == 0:
-        return
-    counts = np.zeros((width + 4, G))  # four rows of zeros, then the chance of c rings at row c + 4
+    p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty((4, G))
+    before, after = np.zeros((D, width, G)), np.zeros((width, G))
     for g in range(G):
-        counts[4, g] = 1.0
-    rest = total
+        before[0, 0, g] = after[0, g] = 1.0
+    limit = light_limit(mass, slot, t[G - 1], width - 1)
+    light, heavy, rates = 0, 0, np.zeros(mass.size + 1)
+    for a in range(mass.size):
+        if slot[a] < 0 and 0.0 < mass[a] <= limit:
+            rates[light] = mass[a]
+            light += 1
+    if light:
+        add_light(rates[:light], t, series, before[0])
+    for a in range(mass.size):
+        if slot[a] < 0 and mass[a] > limit:
+            rates[heavy] = mass[a]
+            heavy += 1
+    rates[heavy] = 0.0  # never rings
+    for j in range(0, heavy, 2):
+        clock(rates[j], t, p[0], q[0], room)
+        clock(rates[j + 1], t, room[2], room[3], room)
+        two_more(before[0], p[0], q[0], room[2], room[3])
     for d in range(D):
-        rest -= mass[items[d]]
-    light, heavy = sort_by_weight(mass, slot, (rest, t[G - 1]), width - 1, others)
-    if light >= MANY:
-        add_light(others[:light], t, series, counts)
-        count_rings(others[light : light + heavy], t, counts)
-    else:
-        count_rings(others[: light + heavy], t, counts)
-    own = np.empty(4 * ((D + 3) // 4))
-    for d in range(own.size):
-        own[d] = mass[items[d]] if d < D else 0.0
-    p, q = np.empty((own.size, G)), np.empty((own.size, G))
-    x, power = np.empty(4 * G), np.empty(4 * G)
-    for d in range(0, own.size, 4):
-        four_clocks(own[d : d + 4], t, p[d : d + 4].reshape(4 * G), q[d : d + 4].reshape(4 * G), x, power)  # fmt: skip
-    before = np.empty((D, width, G))
-    for c in range(width):
-        for g in range(G):
-            before[0, c, g] = counts[c + 4, g]
-    for d in range(D - 1):
-        multiply(before[d], before[d + 1], p[d], q[d])
-    after = np.zeros((width, G))
-    for g in range(G):
-        after[0, g] = 1.0
+        clock(mass[items[d]], t, p[d], q[d], room)
+        if d + 1 < D:
+            multiply(before[d], before[d + 1], p[d], q[d])
     for d in range(D - 1, -1, -1):
         for k in range(first + 1, min(first + width, actions.size)):
             if asked[k] and actions[k] == items[d]:
@@ -326,52 +268,27 @@ def race(mass: Floats, slot: Ints, others: Floats, when: tuple, items: Ints, eve
 
 
 @jit
-def count_rings(rates: Floats, t: Floats, counts: Floats) -> None:
-    """Multiply the count polynomials by q + p z for each clock, four of them at a time."""
-    G = t.size
-    p, q, x, power = np.empty(4 * G), np.empty(4 * G), np.empty(4 * G), np.empty(4 * G)
-    w, four = np.empty((5, G)), np.empty(4)
-    for j in range(0, rates.size, 4):
-        for i in range(4):
-            four[i] = rates[j + i] if j + i < rates.size else 0.0  # never rings
-        four_clocks(four, t, p, q, x, power)
-        four_more(p.reshape(4, G), q.reshape(4, G), w, counts)
-
-
-@jit
-def four_clocks(rates: Floats, t: Floats, p: Floats, q: Floats, x: Floats, power: Floats) -> None:
-    """Fill the chances of having rung, and of not, of four clocks at all times: (4 G,)."""
-    G = t.size
-    for i in range(4):
-        for g in range(G):
-            x[i * G + g] = -rates[i] * t[g]
-    rung(x, p, q, power, power.view(np.int64))
+def clock(rate: float, t: Floats, p: Floats, q: Floats, room: Floats) -> None:
+    """Fill the chances (G,) that a clock has rung, and that it has not, at each time."""
+    for g in range(t.size):
+        room[0, g] = -rate * t[g]
+    rung(room[0], p, q, room[1], room[1].view(np.int64))
 
 
 @vector_jit
-def four_more(p: Floats, q: Floats, w: Floats, counts: Floats) -> None:
-    """Multiply the count polynomials (4 + width, G) by those of four clocks (4, G).
-
-    Four at a time, so that a number is read and written once for all of them.
-    """
-    G = counts.shape[1]
-    for g in range(G):
-        a0, a1, a2 = q[0, g] * q[1, g], p[0, g] * q[1, g] + q[0, g] * p[1, g], p[0, g] * p[1, g]
-        b0, b1, b2 = q[2, g] * q[3, g], p[2, g] * q[3, g] + q[2, g] * p[3, g], p[2, g] * p[3, g]
-        w[0, g] = a0 * b0
-        w[1, g] = a0 * b1 + a1 * b0
-        w[2, g] = a0 * b2 + a1 * b1 + a2 * b0
-        w[3, g] = a1 * b2 + a2 * b1
-        w[4, g] = a2 * b2
-    for c in range(counts.shape[0] - 1, 3, -1):
+def two_more(counts: Floats, p: Floats, q: Floats, r: Floats, s: Floats) -> None:
+    """Multiply the count polynomials (width, G) by q + p z and s + r z, two clocks, in place."""
+    width, G = counts.shape
+    for c in range(width - 1, 1, -1):
         for g in range(G):
             counts[c, g] = (
-                counts[c, g] * w[0, g]
-                + counts[c - 1, g] * w[1, g]
-                + counts[c - 2, g] * w[2, g]
-                + counts[c - 3, g] * w[3, g]
-                + counts[c - 4, g] * w[4, g]
+                counts[c, g] * (q[g] * s[g])
+                + counts[c - 1, g] * (p[g] * s[g] + q[g] * r[g])
+                + counts[c - 2, g] * (p[g] * r[g])
             )
+    for g in range(G):
+        counts[1, g] = counts[1, g] * (q[g] * s[g]) + counts[0, g] * (p[g] * s[g] + q[g] * r[g])
+        counts[0, g] *= q[g] * s[g]
 
 
 @vector_jit

@@ -4,6 +4,7 @@ One table, read by the command line for its names: nothing heavy is loaded here.
 table 1 hold no results: a drawing of the tree, one of a web page, and the names of the estimators.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -65,7 +66,7 @@ class Experiment:
     values: tuple[float, ...] = (0.0,)
     kind: Kind = "accuracy"
     estimators: tuple[str, ...] = ESTIMATORS
-    #: real-world: log A, log B and the target, or one file of real pages; none: a simulated pair.
+    #: real-world: log A, log B and the target; none: a simulated pair.
     logs: tuple[str, ...] = ()
 
     @property
@@ -94,33 +95,24 @@ class OracleForm:
     """How an AIPS with the oracle grows its trees, as its name in tables says.
 
     `noise` is the error of the told bias; `algorithm` "code" is how the figures were made, "text" the
-    listing; `cached` the runs whose logs were read back from disk; `columns` what else nodes split
-    on: `norm`, or the weights of a direction, such as 1,-1,0,0,0.
+    listing.
 
-    >>> OracleForm.of("aips (oracle .1, text, split on norm)")
-    OracleForm(noise=0.1, algorithm='text', cached=False, columns=('norm',))
+    >>> OracleForm.of("aips (oracle .1, text)")
+    OracleForm(noise=0.1, algorithm='text')
     >>> OracleForm.of("aips") is None
     True
     """
 
     noise: float = 0.3
     algorithm: Algorithm = "code"
-    cached: bool = False
-    columns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str) -> "OracleForm | None":
         """Return the form behind an estimator's name; None for all other estimators."""
-        if not (name.startswith("aips (oracle") and name.endswith(")")):
+        found = re.fullmatch(r"aips \(oracle ?([\d.]*)(, text)?\)", name)
+        if found is None:
             return None
-        first, *others = name.removeprefix("aips (").removesuffix(")").split(", ")
-        level = first.removeprefix("oracle").strip()
-        return cls(
-            noise=float(level) if level else 0.3,
-            algorithm="text" if "text" in others else "code",
-            cached="cached" in others,
-            columns=tuple(o.removeprefix("split on ") for o in others if o.startswith("split on ")),
-        )
+        return cls(float(found[1] or 0.3), "text" if found[2] else "code")
 
 
 _LABELS: dict[Parameter, str] = {

@@ -47,21 +47,18 @@ def write_page(out: Path, preset: str = "published") -> Iterator[str]:
 def _parts(
     out: Path, preset: str
 ) -> Iterator[tuple[str, str, list[tuple[Picture, Path]], list[TextTable]]]:
-    """Yield title, what was run, pictures and tables of each figure that has results, real pages last."""
+    """Yield title, what was run, pictures and tables of each figure that has results."""
     from counterrank.research.paper.runner import tables
 
-    folders = [(name, out / name, preset) for name in FIGURES]
-    folders += [("real-world", out / "real-world", "logs")]
-    folders += [("real-world", path, "logs") for path in sorted(out.glob("real-world-*"))]
-    for name, folder, kind in folders:
+    for name, kind in [*((name, preset) for name in FIGURES), ("real-world", "logs")]:
+        folder = out / name
         experiment, seeds = figures.get(name), seeds_in(folder, kind)
         if not seeds:
             continue
         stems = (
             (p, folder / f"{p.number.lower().replace(' ', '-')}.svg") for p in experiment.pictures
         )
-        text = f"`counterrank reproduce {name}`, {len(seeds)} seed{'s' * (len(seeds) > 1)}"
-        text += f", log {folder.name.removeprefix('real-world-')}." * (folder.name != name)
+        text = f"`counterrank reproduce {name}`, {len(seeds)} seed{'s' * (len(seeds) > 1)}."
         yield (
             experiment.title,
             text,

@@ -80,20 +80,13 @@ class PublishedRun:
         )
         return out
 
-    def oracle(self, *, cached: bool = False) -> OracleView:
-        """Return what the tree of this run was told; the same at every call.
-
-        The public code keeps logs on disk. A run that finds its own there never seeds its
-        generator, which is then the one seeded 12345 in every run: all such runs are told the same.
-        `cached` asks for that.
-        """
+    def oracle(self) -> OracleView:
+        """Return what the tree of this run was told; the same at every call."""
         env, n = self.env, len(self.log.context)
-        stream = np.random.RandomState(_SHARED_SEED)
-        if not cached:
-            stream.set_state(self.stream.get_state())
-            stream.random_sample(
-                (n, env.K)
-            )  # the original's truth: the target's actions on the log's contexts
+        stream = np.random.RandomState()
+        stream.set_state(self.stream.get_state())
+        # The original's truth: the target's actions on the log's contexts.
+        stream.random_sample((n, env.K))
         context = stream.standard_normal((_VALUE_ROWS, env.d))
         # Draws of the original that nothing here uses: the stream has to move on.
         stream.random_sample((_VALUE_ROWS, env.K))

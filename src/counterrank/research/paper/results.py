@@ -291,7 +291,9 @@ def _picture(
                 at = dict(ls="", marker=marker, ms=9, mfc="none", alpha=0.8)
                 axis.plot(*zip(*known, strict=True), color=colour, **at)
                 handles["published (hollow)"] = axis.plot([], [], color="#555", **at)[0]
-        axis.set_yscale("log")
+        # One seed has no variance, which no logarithm shows.
+        if any(s.metrics[metric] > 0 for s in found):
+            axis.set_yscale("log")
         if experiment.parameter == "n":
             axis.set_xscale("log", base=2)
             axis.set_xticks(

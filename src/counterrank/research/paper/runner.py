@@ -57,9 +57,8 @@ def reproduce(
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `logs` runs the A/B protocol on a user's own: log A, log B and the target, or one file of real
-    pages (`real`), whose results have a folder of their own. `methods` are the keywords of
-    `contenders`. Estimators can follow later: only what is missing of a seed is run.
+    `logs` runs the A/B protocol on a user's own: log A, log B and the target. `methods` are the
+    keywords of `contenders`. Estimators can follow later: only what is missing of a seed is run.
     """
     from counterrank.research.paper.page import write_page
 
@@ -71,9 +70,7 @@ def reproduce(
         some = [] if fixed else contenders(experiment, **methods)
         if logs:
             experiment, preset = replace(experiment, logs=logs), "logs"
-            special.ab_trial(logs, 0)  # files that are none are refused before any seed runs
-            if len(logs) == 1:
-                folder = Path(out) / f"{name}-{Path(logs[0]).name.partition('.')[0]}"
+            special.ab_trial(logs)  # files that are none are refused before any seed runs
         missing = seeds_to_run(some, preset, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"

@@ -7,7 +7,7 @@ wrong one only the first. Its parameters are solved for so that bias and varianc
 0, 0.5 and 0.1, 0.3.
 
 The protocol of section 5, for two logs A and B: estimate B's policy from bootstraps of A, judge by
-B itself. `real` has such a pair from files of real pages.
+B itself.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats
 from counterrank.io import read_log
 from counterrank.research import bench, simulate
-from counterrank.research.bench import Method, Trial
-from counterrank.research.paper import real, results
+from counterrank.research.bench import Method, Trial, bootstrapped
+from counterrank.research.paper import results
 from counterrank.research.paper.figures import Experiment
 from counterrank.research.simulate import behavior_probability
 from counterrank.research.summary import Rows, TextTable, cells, grid
@@ -37,7 +37,10 @@ def seed_rows(
         return _behavior_shares(experiment, preset, seed)
     if experiment.kind == "toy":
         return toy_rows()
-    return [{"x": 0.0, **row} for row in bench.run_trial(ab_trial(experiment.logs, seed), some)]
+    return [
+        {"x": 0.0, **row}
+        for row in bench.run_trial(bootstrapped(ab_trial(experiment.logs), seed), some)
+    ]
 
 
 def pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
@@ -172,37 +175,23 @@ PAPERS_AIPS = "aips (pasif)"
 ROWS = (1979, 1954)
 
 
-def ab_trial(logs: tuple[str, ...], seed: int) -> Trial:
-    """Return a bootstrap of log A, judged by what B earned."""
-    if len(logs) == 1:
-        return bench.replay_trial(logs[0], seed)
-    pair, target = ab_pair(logs)
-    return bench.bootstrapped(pair, target, seed)
-
-
 @cache
-def ab_pair(paths: tuple[str, ...] = ()) -> tuple[real.RealPair, str]:
-    """Return log A, what B's policy earned on log B, and the target's name: from files, or simulated.
+def ab_trial(paths: tuple[str, ...] = ()) -> Trial:
+    """Return log A, judged by what B's policy earned on log B: from files (A, B, target), or simulated.
 
     The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
     = 2, K = 6, d = 5, clicks.
     """
     if paths:
         first, second, target = paths
-        log_b = read_log(second)
-        return real.RealPair(
-            read_log(first, targets=[target]), log_b.value, _error(log_b.reward)
-        ), target
-    env = simulate.real_world()
-    log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
-    log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
-    return real.RealPair(log_a, log_b.value, _error(log_b.reward)), "new"
-
-
-def _error(reward: Floats) -> float:
-    """Return the standard error of what a log earned."""
-    totals = reward.sum(axis=1)
-    return float(totals.std() / np.sqrt(len(totals)))
+        log_a, log_b = read_log(first, targets=[target]), read_log(second)
+    else:
+        env, target = simulate.real_world(), "new"
+        log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
+        log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
+    totals = log_b.reward.sum(axis=1)
+    error = float(totals.std() / np.sqrt(len(totals)))
+    return Trial(log_a, log_b.value, target=target, truth_stderr=error)
 
 
 def cvar(errors: Floats, alpha: float) -> float:

@@ -22,7 +22,7 @@ def page(kind: int, appeal: Floats, group: Ints, curve: Floats, pull: Floats, ou
     """Fill out (K,): P(click | examined) where users scan, P(click) where they see the page as a whole.
 
     appeal (K,) logits, group (K,) categories, curve (K,) examination by position; pull = (similar
-    items above take this much off a logit; weight of not clicking at all, and clicks a user has to
+    items above take this much off a logit; weight of not clicking at all, and clicks per user has to
     give, of shared attention).
     """
     K = len(appeal)

@@ -18,7 +18,7 @@ class SimulatedLog:
     """n simulated rankings.
 
     context (n, d), action (n, K), reward (n, K), expected reward q (n, K), behavior (n,) index into
-    `masks`; p0 and p1: whole distributions of the logging and target policies, (n, A) or (n, K, A).
+    `masks`; p0 and p1: whole distributions of the logging and target policies (n, A).
     `drawn_by` names the policy that chose the actions.
     """
 
@@ -85,7 +85,8 @@ def draw(
     """
     whole("n", n, 1)
     context = rng.standard_normal((n, env.d))
-    base = base_reward(env, base_context(env, context, rng))
+    own = env.base_context == "own"
+    base = base_reward(env, context if own else rng.standard_normal(context.shape))
     chance = behavior_probability(env, context)  # (n, M)
     # Inverse of the distribution function; the last class needs no comparison and takes what
     # rounding leaves.
@@ -99,16 +100,6 @@ def draw(
     return SimulatedLog(env, context, action, reward, p0, p1, behavior, q, policy)
 
 
-def base_context(env: Environment, context: Floats, rng: np.random.Generator) -> Floats:
-    """Return the contexts that the base reward sees: (n, d)."""
-    if env.base_context == "own":
-        return context
-    if env.base_context == "other":
-        return rng.standard_normal(context.shape)
-    slipped: Floats = context[np.arange(len(context)) // env.K]
-    return slipped
-
-
 def add_noise(env: Environment, q: Floats, rng: np.random.Generator) -> Floats:
     """Return rewards with mean q: 0/1 draws for binary rewards, Gaussian noise otherwise."""
     if env.reward_model == "binary":
@@ -118,7 +109,7 @@ def add_noise(env: Environment, q: Floats, rng: np.random.Generator) -> Floats:
 
 
 def distribution(env: Environment, context: Floats, which: Which) -> Floats:
-    """Return each action's probability at a position: (n, A), or (n, K, A) where positions differ.
+    """Return each action's probability at a position: (n, A).
 
     For Plackett-Luce policies these are the first position's probabilities, which fix all the
     others.
@@ -167,7 +158,7 @@ def draw_actions(env: Environment, dist: Floats, rng: np.random.Generator) -> In
     """Return one ranking per row: (n, K)."""
     n = dist.shape[0]
     if env.factored:
-        return categorical(dist if dist.ndim == 3 else dist[:, None, :], rng.random((n, env.K)))
+        return categorical(dist, rng.random((n, env.K)))
     # The order of weight / exponential draws is a Plackett-Luce ranking (Gumbel top-k).
     race = rng.standard_exponential(dist.shape) / np.maximum(dist, 1e-300)
     order: Ints = race.argsort(axis=1)[:, : env.K].astype(np.int64)
@@ -176,14 +167,13 @@ def draw_actions(env: Environment, dist: Floats, rng: np.random.Generator) -> In
 
 @jit
 def categorical(dist: Floats, uniform: Floats) -> Ints:
-    """Return draws from dist (n, 1 or K, A) by inversion of uniform (n, K): (n, K)."""
+    """Return draws from dist (n, A) by inversion of uniform (n, K): (n, K)."""
     n, K = uniform.shape
-    A = dist.shape[2]
-    shared = dist.shape[1] == 1
+    A = dist.shape[1]
     out = np.empty((n, K), np.int64)
     for i in range(n):
+        row = dist[i]
         for k in range(K):
-            row = dist[i, 0 if shared else k]
             left = uniform[i, k]
             choice = 0
             last = 0
@@ -206,8 +196,6 @@ def propensity(env: Environment, dist: Floats, action: Ints) -> Floats:
 
     P(a_k | x) for factored policies, P(a_k | a_1..a_k-1, x) for Plackett-Luce.
     """
-    if dist.ndim == 3:
-        return np.take_along_axis(dist, action[:, :, None], axis=2)[:, :, 0]
     weight = np.take_along_axis(dist, action, axis=1)
     if env.factored:
         return weight

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from counterrank.research.simulate.draw import SimulatedLog
 
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
-BaseContext = Literal["own", "other", "slip"]
+BaseContext = Literal["own", "other"]
 LoggingKind = Literal["factored", "plackett-luce"]
 Which = Literal["logging", "target"]
 
@@ -36,20 +36,20 @@ TARGET = "new"
 class Linear:
     """One linear function of the context per action, f(x, a) = coef_a . x + bias_a.
 
-    `coef` (A, d); `bias` (A,), or (K, A) when it also depends on the position.
+    `coef` (A, d); `bias` (A,).
     """
 
     coef: Floats
     bias: Floats
 
     def __call__(self, context: Floats) -> Floats:
-        """Return f(x, a): (n, A), or (n, K, A) with a bias per position.
+        """Return f(x, a): (n, A).
 
         >>> Linear(np.ones((2, 1)), np.array([0.0, 1.0]))(np.array([[2.0]]))
         array([[2., 3.]])
         """
-        score: Floats = context @ self.coef.T
-        return score + self.bias if self.bias.ndim == 1 else score[:, None, :] + self.bias
+        score: Floats = context @ self.coef.T + self.bias
+        return score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class Environment:
     least logging score, or softmax of `target`.
 
     `sigmoid_base`: base = 1 + sigmoid(linear) instead of the linear function itself.
-    `base_context`: "own" row's context, an "other" independent one, or "slip": that of row i // K.
+    `base_context`: "own" row's context, or an "other" independent one.
     `noise_shared`: one reward noise draw for all positions of a ranking.
     """
 
@@ -126,7 +126,7 @@ class Environment:
 
     @property
     def propensity_kind(self) -> str:
-        """What the numbers of a written log are: one a position, or given the items above."""
+        """What the numbers of a written log are: one per position, or given the items above."""
         return "factored" if self.factored else "prefix"
 
     def draw(
@@ -227,7 +227,6 @@ def published(
     epsilon: float = 0.3,
     sigma: float = 0.5,
     lam: float | None = None,
-    base_context: BaseContext = "other",
 ) -> Environment:
     """Return the environment behind the published figures, constants included.
 
@@ -257,7 +256,7 @@ def published(
         sigma=sigma,
         noise_shared=True,
         sigmoid_base=True,
-        base_context=base_context,
+        base_context="other",
     )
 
 
@@ -331,7 +330,6 @@ def random(  # noqa: PLR0913
     lam: float | None = None,
     context_policies: bool | None = None,
     logging: LoggingKind = "factored",
-    positional: bool = False,
     groups: bool = False,
     name: str = "random",
 ) -> Environment:
@@ -339,8 +337,8 @@ def random(  # noqa: PLR0913
 
     `form` "published": base 1 + sigmoid, seen with another context, normal W x 8/K, shared noise,
     policies without context; "paper": linear base, uniform W, independent noise, policies with
-    context. `context_policies` overrides the latter; `positional` adds position effects to both
-    policies; `groups` gives each part of the first context column a behaviour of its own.
+    context. `context_policies` overrides the latter; `groups` gives each part of the first context
+    column a behaviour of its own.
 
     >>> random(1, reward="binary", K=4, actions=10).interaction.shape
     (10, 10)
@@ -359,8 +357,8 @@ def random(  # noqa: PLR0913
     old = _policy(rng, actions, d, contextual=contextual)
     base = _sigmoid_base(rng, actions, d) if as_published else _linear_base(rng, actions, d)
     effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
-    # Drawn in any case: `positional` changes the policies and nothing else.
-    shift = 0.5 * rng.standard_normal((K, actions))
+    # Not used: worlds of one seed stay what they were when policies could differ by position.
+    rng.standard_normal((K, actions))
     if reward == "binary":  # a base of one logit around -0.5 keeps both outcomes common
         base = _standardised(base, centre=-0.5)
     # Likes what the logger does not, half as strongly: far from it, yet with weights that can be
@@ -375,7 +373,7 @@ def random(  # noqa: PLR0913
         base=base,
         interaction=effect,
         triple=triple,
-        logging=Linear(old.coef, old.bias + shift) if positional else old,
+        logging=old,
         target=new,
         epsilon=epsilon,
         sigma=sigma,

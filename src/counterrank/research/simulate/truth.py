@@ -39,10 +39,6 @@ class Truth:
     by_position_stderr: Floats  # (K,)
     method: str
 
-    def weighted(self, position_weights: Floats) -> float:
-        """Return sum_k alpha_k V_k."""
-        return float(self.by_position @ position_weights)
-
 
 _known: dict[tuple[str, Which, float], Truth] = {}
 
@@ -162,9 +158,9 @@ def n_rankings(env: Environment) -> int:
 def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
     """Return E_pi[r_k | x] of a factored policy: (n, K).
 
-    pairwise        p_k.base + sum_l E[c_kl | x] p_k' W p_l
-    triple          the same + sum_{l<m} E[c_kl c_km | x] T(p_k, p_l, p_m)
-    multiplicative  sum_z p(z | x) sum_u p_k(u) base(u) prod_{l in c_z(k)} sum_b p_l(b) exp W(u, b)
+    pairwise        p.base + sum_l E[c_kl | x] p' W p
+    triple          the same + sum_{l<m} E[c_kl c_km | x] T(p, p, p)
+    multiplicative  sum_z p(z | x) sum_u p(u) base(u) prod_{l in c_z(k)} sum_b p(b) exp W(u, b)
 
     `seen` (n, d) is the context of the base reward.
     """
@@ -176,53 +172,20 @@ def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) 
 
 def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
     """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n, M)."""
-    p = (
-        dist if dist.ndim == 3 else dist[:, None, :]
-    )  # (n, P, A); P is K, or 1 where positions are alike
     off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
+    others = off.sum(axis=2)  # (M, K)
     if env.reward_model == "multiplicative":
-        return _multiplicative(env.interaction, p, base, chance, off)
-    pair = np.einsum("iku,uv,ilv->ikl", p, env.interaction, p, optimize=True)  # (n, P, P)
-    relevant = (chance @ off.reshape(len(off), -1)).reshape(
-        len(chance), *off.shape[1:]
-    )  # (n, K, K)
-    out: Floats = (p * base[:, None, :]).sum(axis=2) + (relevant * pair).sum(axis=2)
+        # Positions are alike: a product over those that a behaviour looks at is a power.
+        factor = dist @ np.exp(env.interaction).T  # (n, A)
+        power = factor[:, :, None, None] ** others  # (n, A, M, K)
+        out: Floats = np.einsum("iu,im,iumk->ik", dist * base, chance, power, optimize=True)
+        return out
+    pair = np.einsum("iu,uv,iv->i", dist, env.interaction, dist, optimize=True)
+    out = (dist * base).sum(axis=1)[:, None] + (chance @ others) * pair[:, None]
     if env.reward_model == "triple" and env.triple is not None:
-        out = out + _triple(env.triple, p, chance, off)
-    return out
-
-
-def _triple(effect: Floats, p: Floats, chance: Floats, off: Floats) -> Floats:
-    K = off.shape[1]
-    # Above the diagonal: pairs l < m, once each.
-    both = off[:, :, :, None] * off[:, :, None, :] * np.triu(np.ones((K, K)), 1)  # (M, K, K, K)
-    if p.shape[1] == 1:
-        q = p[:, 0]
-        halves = (q @ effect.reshape(len(effect), -1)).reshape(
-            len(q), *effect.shape[1:]
-        )  # (n, A, A)
-        mean = (np.matmul(halves, q[:, :, None])[:, :, 0] * q).sum(axis=1)
-        counted: Floats = (chance @ both.sum(axis=(2, 3))) * mean[:, None]
-        return counted
-    relevant = np.einsum("im,mkst->ikst", chance, both)
-    mean = np.einsum("iku,isv,itw,uvw->ikst", p, p, p, effect, optimize=True)
-    out: Floats = (relevant * mean).sum(axis=(2, 3))
-    return out
-
-
-def _multiplicative(effect: Floats, p: Floats, base: Floats, chance: Floats, off: Floats) -> Floats:
-    M, K, _ = off.shape
-    n, _, A = p.shape
-    # A product over the positions that a behaviour looks at: a sum of logarithms, taken for all
-    # masks by one product of matrices.
-    log_factor = np.log(np.einsum("ilb,ub->iul", p, np.exp(effect)))  # (n, A, P)
-    if p.shape[1] == 1:
-        exponent = log_factor * off.sum(axis=2).reshape(1, 1, M * K)
-    else:
-        exponent = log_factor @ off.reshape(M * K, K).T
-    product_of_factors = np.exp(exponent).reshape(n, A, M, K)
-    given_own = np.einsum("im,iumk->iku", chance, product_of_factors)  # (n, K, A)
-    out: Floats = (p * base[:, None, :] * given_own).sum(axis=2)
+        mean = np.einsum("iu,iv,iw,uvw->i", dist, dist, dist, env.triple, optimize=True)
+        # Pairs l < m of other items that both matter.
+        out += (chance @ (others * (others - 1) / 2)) * mean[:, None]
     return out
 
 

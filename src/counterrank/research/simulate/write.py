@@ -116,7 +116,7 @@ def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, st
 
 
 def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Table":
-    """Return the columns of a log on disk: one row a ranking, lists over positions or candidates."""
+    """Return the columns of a log on disk: one row per ranking, lists over positions or candidates."""
     import pyarrow as pa
 
     columns: dict[str, object] = {
@@ -157,15 +157,12 @@ def _of_world(part: DrawnWorld) -> dict[str, object]:
 
 
 def _lists(values: Floats | Ints) -> Any:
-    """Return an Arrow list column of an (n, ...) array; (n, K, A) gives lists of lists."""
+    """Return an Arrow list column of an (n, K) array."""
     import pyarrow as pa
 
-    flat: Any = pa.array(np.ascontiguousarray(values).reshape(-1))
-    for axis in range(values.ndim - 1, 0, -1):
-        rows = int(np.prod(values.shape[:axis]))
-        offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(values.shape[axis])
-        flat = pa.ListArray.from_arrays(pa.array(offsets), flat)
-    return flat
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * np.int32(values.shape[1])
+    return pa.ListArray.from_arrays(pa.array(offsets), flat)
 
 
 def _write_parquet(tables: Iterator["pa.Table"], path: Path) -> None:

@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
-from counterrank.models.clicks.kernels.likelihood import bend
-from counterrank.models.clicks.kernels.sigmoid import sigmoid
 
 
 class Shown(NamedTuple):
@@ -29,26 +27,6 @@ class Examination(NamedTuple):
     odds: Floats
     after: Floats
     power: Floats
-
-
-class Attraction(NamedTuple):
-    """What the logit of attraction is made of.
-
-    `table` (F, I + 1, 1 + d) are intercepts and slopes of items in `x` (n, d), whose row each ranking
-    has (m,). `beta` (F, p) are coefficients of the `columns` (m, K, .), of which `crossed` from `at` on are
-    multiplied by the `context` (n, C), and of `others` (m, K, r). Columns beyond the size of beta are not
-    read.
-    """
-
-    table: Floats
-    beta: Floats
-    x: Floats
-    row: Ints
-    columns: Floats
-    others: Floats
-    context: Floats
-    at: int
-    crossed: int
 
 
 @jit
@@ -101,26 +79,11 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 
 
 @jit
-def click_expected(
-    attraction: Floats, skip: Floats, seen: Examination, shown: Shown, out: Floats
-) -> None:
-    """Write P(click at k) (m, K) into out, zero in the padding."""
-    item, lengths = shown.item, shown.lengths
-    m, K = item.shape
-    chance, state, held = np.zeros((K, K + 1)), np.zeros(K + 1), np.zeros(K)
-    for i in range(m):
-        f = shown.fold[i]
-        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
-                 held, chance)  # fmt: skip
-        forward(chance, lengths[i], state, out[i])
-
-
-@jit
 def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: Shown, gain: Floats,
-                  click: Floats, q: Floats, out: Floats) -> None:  # fmt: skip
-    """Write P(click at k) (m, K) into q, and V_k at the observed last click (m, K + 1) into out.
+                  last: Ints, q: Floats, out: Floats) -> None:  # fmt: skip
+    """Write P(click at k) (m, K) into q, and V_k at the observed last click `last` (m, K) into out (m, K + 1).
 
-    `gain` (m, K) is what a click at k is worth.
+    `gain` (m, K) is what a click at k is worth; without rows of it nothing is written into out.
     """
     item, lengths = shown.item, shown.lengths
     m, K = item.shape
@@ -131,126 +94,7 @@ def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: Sh
         _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
                  held, chance)  # fmt: skip
         forward(chance, lengths[i], state, q[i])
-        backward(chance, gain[i], lengths[i], ahead)
-        _observed(ahead, click[i], lengths[i], out[i])
-
-
-@jit
-def _observed(ahead: Floats, click: Floats, length: int, out: Floats) -> None:
-    state = 0
-    for k in range(length):
-        out[k] = ahead[k, state]
-        if click[k] > 0.0:
-            state = k + 1
-
-
-@jit
-def attractions(given: Attraction, shown: Shown, out: Floats) -> None:
-    """Write the logit of attraction (m, K) into out."""
-    table, beta, x, columns, others = given.table, given.beta, given.x, given.columns, given.others
-    context, at, crossed = given.context, given.at, given.crossed
-    item, lengths = shown.item, shown.lengths
-    d, more = x.shape[1], crossed * context.shape[1]
-    width = beta.shape[1] - more - others.shape[2]
-    slope = np.empty(crossed)
-    for i in range(len(item)):
-        f, r = shown.fold[i], given.row[i]
-        bend(beta[f], context[r], at, slope)
-        for k in range(lengths[i]):
-            a = item[i, k]
-            total = table[f, a, 0]
-            for j in range(d):
-                total += x[r, j] * table[f, a, 1 + j]
-            for j in range(at):
-                total += columns[i, k, j] * beta[f, j]
-            for j in range(crossed):
-                total += columns[i, k, at + j] * slope[j]
-            for j in range(at + crossed, width):
-                total += columns[i, k, j] * beta[f, j + more]
-            for j in range(others.shape[2]):
-                total += others[i, k, j] * beta[f, width + more + j]
-            out[i, k] = total
-
-
-@jit
-def competition(strength: Floats, lengths: Ints, out: Floats) -> None:
-    """Write (m, K, 4): strengths summed above, of the item before, at most above, summed below."""
-    for i in range(len(strength)):
-        below, above, most = 0.0, 0.0, 0.0
-        # Summed from the end: a difference of sums would leave rounding noise, which trees would read.
-        for k in range(lengths[i] - 1, -1, -1):
-            out[i, k, 3] = below
-            below += strength[i, k]
-        for k in range(lengths[i]):
-            own = strength[i, k]
-            out[i, k, 0] = above
-            out[i, k, 1] = strength[i, k - 1] if k else 0.0
-            out[i, k, 2] = most
-            above += own
-            most = max(most, own)
-
-
-@jit
-def skipped(strength: Floats, least: float, lengths: Ints, out: Floats) -> None:
-    """Write the log odds that the reader has left the page, from the items skipped (m, K, 2).
-
-    The first column is for rankings without a click above slot k. The second is for a last click just
-    above the page; the difference of its values at two slots is what skipping the items between them
-    adds.
-
-    A reader who goes on with probability g has left with odds D_k = (1/g - 1) + D_k-1 / (g (1 -
-    s_k-1)), s the strengths (Chapelle & Zhang 2009): who skips attractive items has probably left.
-    From D_0 = 0 and as g -> 1 the odds are in proportion to L_k = 1 + L_k-1 / (1 - s_k-1), which is k
-    for strengths of zero. After a click, which ends many visits, D_0 is large and only the products of
-    1 / (1 - s) remain. 1 - s is at least `least`.
-    """
-    for i in range(len(strength)):
-        left, log = 0.0, 0.0
-        for k in range(1, lengths[i]):
-            missed = max(1.0 - strength[i, k - 1], least)
-            left = 1.0 + left / missed
-            log -= np.log(missed)
-            out[i, k, 0] = np.log(left / k)
-            out[i, k, 1] = log
-
-
-@jit
-def reading(skip: Floats, click: Floats, lengths: Ints, out: Floats) -> None:
-    """Write minus the log odds of having left (m, K) at the observed last click, from `skipped`."""
-    for i in range(len(skip)):
-        last = -1
-        for k in range(lengths[i]):
-            out[i, k] = -skip[i, k, 0] if last < 0 else skip[i, last + 1, 1] - skip[i, k, 1]
-            if click[i, k] > 0.0:
-                last = k
-
-
-@jit
-def cosines_above(features: Floats, shown: Bools, out: Floats) -> None:
-    """Write the sum of cosines between each slot's features (m, K, p) and those above, zero in the padding."""
-    m, K, p = features.shape
-    above = np.zeros(p)
-    for i in range(m):
-        for j in range(p):
-            above[j] = 0.0
-        for k in range(K):
-            if not shown[i, k]:
-                continue
-            square, total = 0.0, 0.0
-            for j in range(p):
-                square += features[i, k, j] ** 2
-                total += features[i, k, j] * above[j]
-            size = max(np.sqrt(square), 1e-12)
-            out[i, k] = total / size
-            for j in range(p):
-                above[j] += features[i, k, j] / size
-
-
-@jit
-def chances(values: Floats, lengths: Ints) -> None:
-    """Replace log odds (m, K) by chances; zero in the padding."""
-    m, K = values.shape
-    sigmoid(values.reshape(m * K), m * K)
-    for i in range(m):
-        for k in range(lengths[i], K):
-            values[i, k] = 0.0
+        if len(gain):
+            backward(chance, gain[i], lengths[i], ahead)
+            for k in range(lengths[i]):
+                out[i, k] = ahead[k, last[i, k]]

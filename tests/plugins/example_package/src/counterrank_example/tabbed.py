@@ -1,4 +1,4 @@
-"""A format and a command in one file: one item a line, with tabs; and how many lines there are."""
+"""A format and a command in one file: one item per line, with tabs; and how many lines there are."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from counterrank.io import adapter
 
 @adapter
 def read_tabbed(path, options):
-    """Read action, reward and propensity of one item a line."""
+    """Read action, reward and propensity of one item per line."""
     rows = [line.split("\t") for line in Path(path).read_text().splitlines()]
     table = pa.table(
         {

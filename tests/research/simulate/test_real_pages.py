@@ -1,14 +1,13 @@
 """Real pages by path: what is logged, what judges, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from benchmarks import real_pages as real
 
 import counterrank as cr
 from counterrank.errors import LogError
 from counterrank.research import bench
-from counterrank.research.paper import figures, real, special
+from counterrank.research.paper import special
 
 
 def write_search(path, *, sessions=60, lists=3, clicks=None):
@@ -43,16 +42,16 @@ def test_search_sessions_are_dealt_in_thirds_and_judged_by_others(tmp_path):
     path = write_search(
         tmp_path / "s.csv", clicks=lambda number: (np.arange(6) < number).astype(int)
     )
-    found = real.read_pair(path)
+    found = real.read_trial(path)
     assert (found.log.n, found.log.K) == ((60 + 120 + 180) // 3, 6)
     score = np.arange(3.0)
     tilted = np.array([1, 2, 3]) * np.exp((score - score.mean()) / score.std())
-    assert found.value == pytest.approx(tilted / tilted.sum() @ score, rel=1e-12)
-    assert found.stderr == 0
+    assert found.truth == pytest.approx(tilted / tilted.sum() @ score, rel=1e-12)
+    assert found.truth_stderr == 0
     assert found.log.value == pytest.approx((0 * 1 + 1 * 2 + 2 * 3) / 6)
     # Clicks vary with nothing but the list, so IPS is exact too: A's shares are those of its log.
     ips = cr.IPS().estimate(found.log, real.TARGET)
-    assert ips.value == pytest.approx(found.value, rel=1e-12)
+    assert ips.value == pytest.approx(found.truth, rel=1e-12)
 
 
 def test_news_pages_are_judged_by_exact_weights():
@@ -69,11 +68,11 @@ def test_news_pages_are_judged_by_exact_weights():
 
 
 def test_readers_of_the_log_do_not_judge(tmp_path):
-    found = real.read_pair(write_news(tmp_path / "n.csv"))
+    found = real.read_trial(write_news(tmp_path / "n.csv"))
     assert found.log.K == real.NEWS_K
     assert len(np.unique(found.log.unit)) == 10 and found.log.n == 200
     ratio = cr.IPS().estimate(found.log, real.TARGET)
-    assert abs(ratio.value - found.value) < 6 * np.hypot(ratio.stderr, found.stderr)
+    assert abs(ratio.value - found.truth) < 6 * np.hypot(ratio.stderr, found.truth_stderr)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +90,14 @@ def test_files_that_are_no_real_pages_are_refused(tmp_path, write, told):
     path = tmp_path / "log.csv"
     write(path)
     with pytest.raises(LogError, match=told):
-        real.read_pair(str(path))
+        real.read_trial(str(path))
 
 
 def test_the_error_of_the_judge_is_told(tmp_path):
     path = write_news(tmp_path / "n.csv")
-    experiment = replace(figures.get("real-world"), logs=(path,))
-    rows = special.seed_rows(experiment, "logs", 0, bench.methods(["ips", "iips"]))
+    drawn = bench.bootstrapped(real.read_trial(path), 0)
+    rows = [{"x": 0.0, **row} for row in bench.run_trial(drawn, bench.methods(["ips", "iips"]))]
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    told, pair = special.ab_table(columns), real.read_pair(path)
-    assert f"B earns {pair.value:.4g} with a standard error of {pair.stderr:.2g}" in told.note
-    assert {row["truth"] for row in rows} == {pair.value}
+    told, pair = special.ab_table(columns), real.read_trial(path)
+    assert f"B earns {pair.truth:.4g} with a standard error of {pair.truth_stderr:.2g}" in told.note
+    assert {row["truth"] for row in rows} == {pair.truth}

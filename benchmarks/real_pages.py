@@ -1,4 +1,4 @@
-"""The protocol of section 5 on real pages.
+"""The protocol of section 5 of the paper on real pages: `python -m benchmarks.real_pages FILE SEEDS`.
 
 Log A is that of the policy that showed them; what policy B earns is known from other pages.
 
@@ -10,6 +10,7 @@ from a third of the pages, logged are those of another, and the rest tell what B
 the pages it was made from, or judged by those that were logged, noise would look like success.
 """
 
+import sys
 from dataclasses import dataclass
 from math import perm
 from typing import Any
@@ -23,6 +24,10 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
 from counterrank.policies import Candidates, Enumerated, parse_policy
+from counterrank.research.bench import Trial, bootstrapped, run_trial
+from counterrank.research.paper import figures
+from counterrank.research.paper.runner import contenders
+from counterrank.research.paper.special import ab_table
 
 TARGET = "b"
 #: Positions of the paper's log, and those of a news page, of which one article alone is read.
@@ -35,17 +40,8 @@ _SHARP, _NEWS_SHARP = 1.0, 0.5
 _DEAL = 2023
 
 
-@dataclass(frozen=True, slots=True)
-class RealPair:
-    """Log A with B's probabilities, and what B earns per page elsewhere, with its standard error."""
-
-    log: RankingLog
-    value: float
-    stderr: float
-
-
-def read_pair(path: str) -> RealPair:
-    """Return log A and the value of B from a file of search sessions or news pages."""
+def read_trial(path: str) -> Trial:
+    """Return log A and the value of B, with its error, from a file of search sessions or news pages."""
     try:
         table = csv.read_csv(path)
     except (OSError, pa.ArrowException) as error:
@@ -102,7 +98,7 @@ def _sessions(table: pa.Table, path: str) -> tuple[Ints, Ints, Floats]:
     return query, items, clicks
 
 
-def _search(table: pa.Table, path: str) -> RealPair:
+def _search(table: pa.Table, path: str) -> Trial:
     asked, items, clicks = _sessions(table, path)
     keys = np.column_stack([asked, items])
     found, member, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
@@ -149,7 +145,8 @@ def _search(table: pa.Table, path: str) -> RealPair:
         context_names=("query",),
         categories={"query": tuple(f"q{q}" for q in range(int(owner.max()) + 1))},
     )
-    return RealPair(log, float(share @ mean), float(np.sqrt(share**2 @ (variance / size))))
+    error = float(np.sqrt(share**2 @ (variance / size)))
+    return Trial(log, float(share @ mean), target=TARGET, truth_stderr=error)
 
 
 def _dealt_by(group: Ints) -> Ints:
@@ -228,7 +225,7 @@ class _News:
         )
 
 
-def _news(pages: _News, path: str) -> RealPair:
+def _news(pages: _News, path: str) -> Trial:
     readers = np.random.default_rng(_DEAL).permutation(int(pages.user.max(initial=-1)) + 1) % 3
     third = readers[pages.user]
     if len(np.unique(third)) < 3:
@@ -238,7 +235,7 @@ def _news(pages: _News, path: str) -> RealPair:
         _standardised(pages.interest) + _standardised(_popularity(pages, taught)[pages.topic])
     )
     value, stderr = _judged(scores[judged], pages.read[judged], pages.user[judged])
-    return RealPair(_news_log(pages, rows, scores[rows]), value, stderr)
+    return Trial(_news_log(pages, rows, scores[rows]), value, target=TARGET, truth_stderr=stderr)
 
 
 def _popularity(pages: _News, rows: Ints) -> Floats:
@@ -299,3 +296,18 @@ def _news_log(pages: _News, rows: Ints, scores: Floats) -> RankingLog:
         categories={"device": pages.devices},
         unit=pages.user[rows],
     )
+
+
+def main() -> None:
+    trial, seeds = read_trial(sys.argv[1]), int(sys.argv[2])
+    some = contenders(figures.get("real-world"))
+    rows = [
+        {"x": 0.0, "seed": seed, **row}
+        for seed in range(seeds)
+        for row in run_trial(bootstrapped(trial, seed), some)
+    ]
+    print(ab_table({name: np.array([row[name] for row in rows]) for name in rows[0]}).markdown())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+"""Likelihoods of clicks and numbers, and the Newton steps that maximise them.
+
+Slot k of a ranking with the last click at l is clicked with probability s(u) s(v), where u
+(examination) and v (attraction) are linear in the parameters. The same linear map serves means of
+numbers, by slot or by page: their predictor is u + v, or S = sum_k w_k (u_k + v_k) over the slots of a
+page, with weights w that fall with the place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import NamedTuple
+
+import numpy as np
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.models.clicks.kernels.slots import (
+    LEAST,
+    add_cells,
+    add_items,
+    click_derivatives,
+    sum_cells,
+    sum_items,
+)
+from counterrank.models.clicks.parameters import Parameters, split
+
+#: Steps that promise more nats use the Fisher matrix, which is never indefinite. Later steps use the
+#: exact Hessian, which converges faster.
+_NEAR = 10.0
+#: Conjugate gradients end when the squared residual, in the norm of the scaling, falls to _ROUGH of the
+#: first one or to _SLIGHT of twice the nats that are `enough`. It is about twice the nats left.
+_ROUGH, _SLIGHT = 1e-2, 0.02
+#: A full step near the maximum leaves about a fiftieth of what it promised (at worst a tenth, over the
+#: folds of development worlds). A step that promised less than this many times `enough` is the last.
+_LAST = 5.0
+#: No mean is more than e^20 times the typical one.
+_FAR = 20.0
+
+
+class Family(Enum):
+    """Likelihoods: of clicks, or of numbers with a mean that follows from a linear predictor."""
+
+    CLICKS = auto()
+    #: Any numbers: the mean is the predictor.
+    NORMAL = auto()
+    #: Positive amounts with a variance in proportion to the squared mean e^predictor.
+    GAMMA = auto()
+    #: Between 0 and 1: the mean is the logistic function of the predictor.
+    CHANCE = auto()
+    #: At least 0 with a variance in proportion to the mean e^predictor.
+    TOTAL = auto()
+
+
+def sigmoid(values: Floats) -> Floats:
+    """Return 1 / (1 + e^-v)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-values)))
+
+
+def mean_of(family: Family, predictor: Floats) -> Floats:
+    """Return the mean of a number from its predictor."""
+    if family is Family.CHANCE:
+        return sigmoid(predictor)
+    if family is Family.NORMAL:
+        return predictor
+    return np.asarray(np.exp(np.minimum(predictor, _FAR)))
+
+
+def page_weights(K: int) -> Floats:
+    """Return how much each slot counts for its page (K,): 1 / sqrt(place)."""
+    out: Floats = np.power(1.0 + np.arange(K), -0.5)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """N shown slots, one after the other: their rewards, and what the linear map reads of them.
+
+    Products of features and context are columns that nobody writes down: `context` (n, C) times the
+    `crossed` columns from `at` on. Features that an item has in every row are its `traits` and stand not
+    among the columns: they and their products only add to the item's own intercept and slopes, at no
+    cost by slot; x then begins with 1 and the context.
+    """
+
+    #: Positions of a ranking, and number of items I.
+    K: int
+    items: int
+    #: (N,): k (K + 1) + l + 1 for slot k after a last click at l; l = -1 where nothing was clicked.
+    cell: Ints
+    #: (N,): the item clicked last, I + 1 where there is none; the slot's own item; its row of x.
+    last: Ints
+    own: Ints
+    row: Ints
+    y: Floats
+    #: (N,): what skipping the items since the last click says of still reading (`competition.skipped`).
+    read: Floats
+    #: (., N): by column, so that loops run along the slots.
+    columns: Floats
+    #: (n, 1 + d): 1 and the context in which items have slopes.
+    x: Floats
+    context: Floats
+    at: int
+    crossed: int
+    #: (I + 1, crossed): features of items; without rows they are among the columns.
+    traits: Floats
+
+    @property
+    def k(self) -> Ints:
+        """Places in the ranking (N,)."""
+        return self.cell // (self.K + 1)
+
+    @property
+    def first(self) -> Ints:
+        """The first slot of each row."""
+        return np.flatnonzero(np.diff(self.row, prepend=-1))
+
+    def take(self, kept: Bools) -> "Slots":
+        """Return some of the slots."""
+        at = np.flatnonzero(kept)
+        some = {
+            name: getattr(self, name)[at] for name in ("cell", "last", "own", "row", "y", "read")
+        }
+        return replace(self, **some, columns=self.columns.take(at, axis=1))
+
+    def linear(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the linear predictors u and v (N,) for parameters (P,)."""
+        parameters = Parameters(theta[None], self.K, self.items, self.x.shape[1] - 1)
+        crossed, C = slice(self.at, self.at + self.crossed), self.context.shape[1]
+        (own,), (product,) = split(parameters.beta, self.at, self.crossed, C)
+        table, after = parameters.table[0], np.append(parameters.after[0], 0.0)
+        u = parameters.power[0] * self.read
+        add_cells(parameters.examination.ravel(), self.cell, after, self.last, u)
+        if len(self.traits):
+            table[:, 0] += self.traits @ own[crossed]
+            table[:, 1 : 1 + C] += self.traits @ product
+            own = np.delete(own, crossed)
+        v = own @ self.columns
+        if self.crossed and not len(self.traits):
+            bent = (product @ self.context.T)[:, self.row]
+            v += np.einsum("jn,jn->n", self.columns[crossed], bent)
+        add_items(table, self.own, self.row, self.x, v)
+        return u, v
+
+    def adjoint(self, u: Floats, v: Floats) -> Floats:
+        """Return the transpose of `linear` applied to u and v (N,)."""
+        K, at, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
+        t, after = np.zeros(K * (K + 1)), np.zeros(self.items + 2)
+        sum_cells(u, self.cell, t, self.last, after)
+        table = np.zeros((self.items + 1, self.x.shape[1]))
+        sum_items(v, self.own, self.row, self.x, table)
+        own, product = self.columns @ v, np.empty((self.crossed, 0))
+        if len(self.traits):
+            own = np.concatenate([own[:at], self.traits.T @ table[:, 0], own[at:]])
+            product = self.traits.T @ table[:, 1 : 1 + C]
+        elif self.crossed:
+            first = self.first
+            sums = np.add.reduceat(self.columns[at:end] * v, first, axis=1)
+            product = sums @ self.context[self.row[first]]
+        by_cell = t.reshape(K, K + 1)
+        cells = by_cell[:, 1:]
+        return np.concatenate([
+            by_cell.sum(axis=1), [cells.sum(), self.read @ u], [np.trace(cells, -j) for j in range(1, K)],
+            cells.ravel(), after[:-1], table.sum(axis=0),
+            own[:end], product.ravel(), own[end:], table[:, 0], table[:, 1:].ravel(),
+        ])  # fmt: skip
+
+
+#: Minus the second derivatives by slot: uu, uv and vv, or those of the predictor alone.
+Curvature = tuple[Floats, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClickLikelihood:
+    """Clicks y (N,) with probability s(u) s(v)."""
+
+    y: Floats
+
+    def value(self, u: Floats, v: Floats) -> float:
+        """Return the log likelihood."""
+        su, sv = sigmoid(u), sigmoid(v)
+        # 1 - s(u) s(v) as (1 - s(u)) + s(u) (1 - s(v)): no cancellation where both are near 1.
+        chance = np.where(self.y > 0.0, su * sv, (1.0 - su) + su * (1.0 - sv))
+        return float(np.log(np.maximum(chance, LEAST)).sum())
+
+    def derivatives(
+        self, u: Floats, v: Floats, *, exact: bool
+    ) -> tuple[tuple[Floats, Floats], Curvature]:
+        """Return slopes and curvature; the exact one may be negative far from the maximum."""
+        ru, rv, *curvature = np.empty((5, len(u)))
+        click_derivatives(sigmoid(u), sigmoid(v), self.y, exact, ru, rv, *curvature)
+        return (ru, rv), tuple(curvature)
+
+    def product(self, curvature: Curvature, du: Floats, dv: Floats) -> tuple[Floats, Floats]:
+        """Return minus the second derivatives times du and dv (N,)."""
+        huu, huv, hvv = curvature
+        return huu * du + huv * dv, huv * du + hvv * dv
+
+    def diagonal(self, curvature: Curvature) -> tuple[Floats, Floats]:
+        """Return uu and vv; uv is left out."""
+        return curvature[0], curvature[2]
+
+    def block(self, curvature: Curvature, seen: Floats, shown: Floats) -> Floats:
+        """Return the Fisher block."""
+        huu, huv, hvv = curvature
+        cross = (seen * huv) @ shown.T
+        return np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanLikelihood:
+    """Numbers y (M,) of slots or pages, whose predictor is the weighted sum of u + v over their slots."""
+
+    family: Family
+    y: Floats
+    #: Weights of the slots (N,), and the first slot of each number (M,).
+    weight: Floats
+    first: Ints
+    dispersion: float = 1.0
+
+    def _sum(self, values: Floats) -> Floats:
+        return np.add.reduceat(self.weight * values, self.first, axis=-1)
+
+    def _spread(self, values: Floats) -> Floats:
+        count = np.diff(self.first, append=len(self.weight))
+        return np.asarray(self.weight * np.repeat(values / self.dispersion, count))
+
+    def terms(self, predictor: Floats, *, exact: bool) -> tuple[Floats, Floats, Floats]:
+        """Return the log likelihood of each number, its slope, and minus its second derivative."""
+        y = self.y
+        if self.family is Family.NORMAL:
+            return -0.5 * (y - predictor) ** 2, y - predictor, np.ones(len(y))
+        if self.family is Family.GAMMA:
+            ratio = y * np.exp(-predictor)
+            return -ratio - predictor, ratio - 1.0, ratio if exact else np.ones(len(y))
+        if self.family is Family.TOTAL:
+            mean = np.exp(predictor)
+            return y * predictor - mean, y - mean, mean
+        mean = sigmoid(predictor)
+        return y * predictor - np.logaddexp(0.0, predictor), y - mean, mean * (1.0 - mean)
+
+    def value(self, u: Floats, v: Floats) -> float:
+        """Return the log likelihood."""
+        return float(self.terms(self._sum(u + v), exact=False)[0].sum()) / self.dispersion
+
+    def derivatives(
+        self, u: Floats, v: Floats, *, exact: bool
+    ) -> tuple[tuple[Floats, Floats], Curvature]:
+        """Return slopes, the same in u and v, and the curvature in the predictors."""
+        _, slope, bend = self.terms(self._sum(u + v), exact=exact)
+        by_slot = self._spread(slope)
+        return (by_slot, by_slot), (bend,)
+
+    def product(self, curvature: Curvature, du: Floats, dv: Floats) -> tuple[Floats, Floats]:
+        """Return minus the second derivatives times du and dv (N,), the same in u and v."""
+        out = self._spread(curvature[0] * self._sum(du + dv))
+        return out, out
+
+    def diagonal(self, curvature: Curvature) -> tuple[Floats, Floats]:
+        """Return the second derivatives of single slots."""
+        out = self._spread(curvature[0]) * self.weight
+        return out, out
+
+    def block(self, curvature: Curvature, seen: Floats, shown: Floats) -> Floats:
+        """Return the Fisher block."""
+        columns = self._sum(np.concatenate([seen, shown]))
+        return np.asarray((columns * curvature[0]) @ columns.T / self.dispersion)
+
+    def pearson(self, u: Floats, v: Floats) -> float:
+        """Return Pearson's dispersion: the mean squared residual relative to the family's variance."""
+        _, slope, bend = self.terms(self._sum(u + v), exact=False)
+        return max(float((slope**2 / np.maximum(bend, 1e-9)).mean()), 1e-6)
+
+
+class Scaling(NamedTuple):
+    """A rough inverse of the Hessian, which scales steps.
+
+    One over the `diagonal` (P,), and for the parameters `common` to many slots the `inverse` of their
+    block; both of these may be empty.
+    """
+
+    diagonal: Floats
+    common: Ints
+    inverse: Floats
+
+    def __call__(self, residual: Floats) -> Floats:
+        """Return the rough inverse times the residual (P,)."""
+        out: Floats = residual / self.diagonal
+        out[self.common] = self.inverse @ residual[self.common]
+        return out
+
+
+class Effort(NamedTuple):
+    """At most so many Newton `steps` of `inner` products each, until one promises `enough` nats or less.
+
+    `near` says that the start is close to the maximum.
+    """
+
+    steps: int
+    inner: int
+    enough: float
+    near: bool
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def newton(
+    theta: Floats,
+    slots: Slots,
+    rewards: ClickLikelihood | MeanLikelihood,
+    mean: Floats,
+    precision: Floats,
+    scaling: Scaling,
+    effort: Effort,
+) -> int:
+    """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
+
+    Each step solves (H + precision) step = slope by conjugate gradients. The block of common parameters
+    in `scaling` moves what a diagonal takes many products for: examination against attraction. A step is
+    halved until the objective rises. The first step that promises less than `enough` nats is the last.
+    Returns the number of steps.
+    """
+
+    def objective(u: Floats, v: Floats, at: Floats) -> float:
+        return rewards.value(u, v) - 0.5 * float(precision @ (at - mean) ** 2)
+
+    u, v = slots.linear(theta)
+    value, exact = objective(u, v, theta), effort.near
+    for taken in range(effort.steps):
+        slopes, curvature = rewards.derivatives(u, v, exact=exact)
+        slope = slots.adjoint(*slopes) - precision * (theta - mean)
+
+        def hessian(direction: Floats, curvature: Curvature = curvature) -> Floats:
+            through = rewards.product(curvature, *slots.linear(direction))
+            return slots.adjoint(*through) + precision * direction
+
+        step = _solve(slope, hessian, scaling, effort)
+        # What the quadratic model gains by the step: half the slope along it (nats).
+        promise = 0.5 * float(slope @ step)
+        settled = exact and promise < _LAST * effort.enough
+        exact = effort.near or promise < _NEAR
+        du, dv = slots.linear(step)
+        size = 1.0
+        for _ in range(30):
+            moved = theta + size * step
+            reached = objective(u + size * du, v + size * dv, moved)
+            # Armijo's rule: a small part of the promised gain must come true.
+            if reached >= value + 1e-4 * size * promise:
+                break
+            size *= 0.5
+        if not reached > value:
+            return taken
+        theta[:], value, u, v = moved, reached, u + size * du, v + size * dv
+        if not promise > effort.enough or (settled and size == 1.0):
+            return taken + 1
+    return effort.steps
+
+
+def _solve(
+    slope: Floats, hessian: Callable[[Floats], Floats], scaling: Scaling, effort: Effort
+) -> Floats:
+    """Return a rough solution of hessian(step) = slope by conjugate gradients."""
+    step, residual, direction = np.zeros(len(slope)), slope, scaling(slope)
+    energy = first = float(slope @ direction)
+    for inner in range(effort.inner):
+        if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * effort.enough):
+            break
+        image = hessian(direction)
+        curve = float(direction @ image)
+        if curve <= 1e-3 * float(direction**2 @ scaling.diagonal):
+            # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
+            return step if inner else direction
+        length = energy / curve
+        step, residual = step + length * direction, residual - length * image
+        moved = scaling(residual)
+        before, energy = energy, float(residual @ moved)
+        direction = moved + energy / before * direction
+    return step
