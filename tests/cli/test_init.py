@@ -49,6 +49,14 @@ def test_the_job_runs(shop, tmp_path, counterrank):
     assert result["log"]["n"] == 400 and result["lift"][0]["target"] == "new"
 
 
+def test_a_target_whose_name_is_like_that_of_a_role(shop, tmp_path, counterrank):
+    table = pq.read_table(shop)
+    names = ["candidate_score" if name == "new_score" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), shop)
+    assert counterrank("init", shop, "--out", tmp_path / "job.toml").code == 0
+    assert counterrank("run", "job.toml").code == 0
+
+
 def test_the_same_job_from_csv(shop, tmp_path, counterrank):
     table = pq.read_table(shop)
     pyarrow.csv.write_csv(table, tmp_path / "impressions.csv")

@@ -15,7 +15,7 @@ import counterrank as cr
 from counterrank.cli.main import main
 from counterrank.errors import ConfigError, LogError
 from counterrank.exploration import Cost, DetectableLift, ExplorationOption, settings
-from counterrank.exploration.planner import choose, frontier
+from counterrank.exploration.planner import _distinct, choose, frontier
 from counterrank.policies import Candidates, Scored, parse_policy
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
@@ -325,3 +325,9 @@ def test_nothing_is_written_when_it_fails(tmp_path, monkeypatch, capsys):
                 standalone_mode=False,
             )
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_todays_policy_stays_the_first_option_if_it_is_tried_again():
+    today, other = parse_policy("plackett-luce"), parse_policy("shuffle")
+    tried = [("as today", today), ("a share shuffled", other), ("optimum", today)]
+    assert _distinct(tried) == tried[:2]

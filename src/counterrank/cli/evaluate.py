@@ -133,9 +133,13 @@ def _candidates(call: Call) -> list[str]:
             "No column looks like a target; name one with --target, or give --policy NAME=KIND."
         ]
     words = ["counterrank", "evaluate", call.log, "--target", targets[0]]
-    if guess.policies:
-        words += ["--logger", guess.logger]
-        words += [f"--policy={name}={kind}" for name, kind in guess.policies.items()]
+    logger, policies = guess.logger, guess.policies
+    if call.get("logger") is not None:
+        logger = call.get("logger").text
+        policies = {one: logger for one in targets if f"{one}_scores" in table.column_names}
+    if policies:
+        words += ["--logger", logger]
+        words += [f"--policy={name}={kind}" for name, kind in policies.items()]
     return [f"Columns that look like targets: {', '.join(targets)}.", f"Next: {shlex.join(words)}"]
 
 

@@ -414,8 +414,8 @@ def fresh_target(e: TargetEvidence) -> Found:
             WARNED,
             f"'{name}' may have been trained on this very log, whose noise would look like a lift",
             (
-                f"if it was not: {say('--target-is-fresh', python='target_is_fresh=True')}; "
-                f"if it was: {split}",
+                f"if '{name}' was not trained on this log: "
+                f"{say('--target-is-fresh', python='target_is_fresh=True')}; if it was: {split}",
             ),
         )
 

@@ -283,7 +283,11 @@ def _count(batch: RankingLog) -> int:
 
 
 def _distinct(tried: Sequence[Tried]) -> list[Tried]:
-    return list({spec.text: (kind, spec) for kind, spec in reversed(tried)}.values())[::-1]
+    """Return the options without repeats, each at its first place: today's policy stays the first."""
+    first: dict[str, Tried] = {}
+    for kind, spec in tried:
+        first.setdefault(spec.text, (kind, spec))
+    return list(first.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

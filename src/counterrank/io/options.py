@@ -406,9 +406,10 @@ class ReadOptions:
                     f"columns maps '{role}': context columns keep their names; name them with "
                     f"{say('--context', given)}"
                 )
-            # While targets are not named, any other name is one; only slips of the roles' names are
-            # told.
-            if role not in known and (self.targets is not None or suggestion(role, ROLES)):
+            # Without named targets any other name may be a target; only misspelt roles are refused.
+            target = not self.targets and role.endswith(("_dist", "_scores"))
+            misspelt = self.targets is not None or suggestion(role, ROLES)
+            if role not in known and misspelt and not target:
                 raise ConfigError(
                     f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
                     f"known: {', '.join(known)}"

@@ -30,7 +30,7 @@ from counterrank.io import tables
 from counterrank.io.adapters import is_adapter
 from counterrank.io.files import DataFile, TooLargeError
 from counterrank.io.lakehouse import refuse_version
-from counterrank.io.options import ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
 from counterrank.io.reading import concat, read_log, read_part
 from counterrank.io.spec import LogSpec
 from counterrank.io.streams import is_stream, stream_source
@@ -336,7 +336,7 @@ def open_source(
 def _lists(reading: dict[str, Any]) -> list[TargetLists]:
     """Return the lists of other rankers, taken out of the reader's options."""
     files = ReadOptions.of(target_lists=reading.pop("target_lists", None)).target_lists
-    column = ReadOptions.of(columns=reading.get("columns") or {}).column("query")
+    column = columns_of(reading.get("columns") or {}).get("query", "query")
     return [TargetLists.read(name, path, str(column)) for name, path in files.items()]
 
 

@@ -1,4 +1,4 @@
-"""What to randomise: what each option costs, and the lifts that its log would show."""
+"""What to randomise: what each option costs, and the lifts that its log would detect."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def document(plan: ExplorationPlan) -> Document:
             f"Policy for the server and for the log it writes: {plan.spec}", "aid", detail=BRIEF
         )
     )
-    aid = "Both axes are logarithmic. Options to the lower left cost less and show smaller lifts."
+    aid = "Both axes are logarithmic. Options to the lower left cost less and detect smaller lifts."
     if any(one.cost.value <= 0 for one in plan.options):
         aid += " Options that cost nothing, or gain, are in the table only."
     blocks.append(Figure("plan", "What a loss buys", aid, _chart(plan)))
     lead = (
-        f"The lift is the smallest that {count(plan.rows)} rankings would show four times in five; "
-        "“never” where the option does not show what such a ranker would."
+        f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
+        "“never” if the option does not show the items that such a ranker would show."
     )
     blocks += section(
         "What was tried, the cheapest first",
@@ -48,7 +48,7 @@ def document(plan: ExplorationPlan) -> Document:
         lead=lead,
     )
     some = any(one.cost.rests_on == "models" for one in plan.options)
-    told = (*plan.notes, *(["* rests on models of users alone."] if some else []))
+    told = (*plan.notes, *(["* predicted by models of users alone."] if some else []))
     blocks += section("How to read it", "reading", *map(Note, told))
     return Document(title, blocks)
 
@@ -61,32 +61,31 @@ def sentences(plan: ExplorationPlan) -> list[str]:
     lines = []
     if plan.chosen == 0 and plan.reached:
         lines.append(
-            f"Keep today's policy: its log already shows lifts of {names} from {lift} in {rows} rankings."
+            f"Keep today's policy: {rows} of its rankings already detect lifts of {names} from {lift} on."
         )
     elif plan.reached:
         lines.append(
-            f"Serve {best.kind}: it {cost_words(best.cost)} and shows lifts of {names} from {lift} in {rows} rankings."
+            f"Serve {best.kind}: it {cost_words(best.cost)}, and {rows} rankings detect lifts of {names} from {lift} on."
         )
     elif plan.chosen == 0:
         lines.append(
-            f"Keep today's policy: nothing that was tried within the budget of {percent(plan.budget)} shows "
-            f"clearly smaller lifts of {names}"
-            + (f" than {lift} in {rows} rankings." if shows else ".")
+            f"Keep today's policy: no option within the budget of {percent(plan.budget)} detects clearly "
+            f"smaller lifts of {names}" + (f" than {lift} in {rows} rankings." if shows else ".")
         )
     else:
         lines.append(
-            f"Nothing that was tried shows lifts of {percent(plan.detect)} of {names} in {rows} rankings. Within "
-            f"the budget of {percent(plan.budget)}, {best.kind} shows most"
-            + (f": lifts from {lift}; it {cost_words(best.cost)}." if shows else ".")
+            f"No option detects lifts of {percent(plan.detect)} of {names} in {rows} rankings. Within the "
+            f"budget of {percent(plan.budget)}, {best.kind} is best"
+            + (f": it detects lifts from {lift} on and {cost_words(best.cost)}." if shows else ".")
         )
     lines += [] if plan.reached else [_needed(plan)]
     if best.cost.rests_on == "models" and plan.chosen:
         lines.append(
-            "The cost rests on models of users alone: the log never showed such pages. Start with a "
-            "small share of the traffic, and plan again from what it logs."
+            "The cost is predicted by models of users alone, because the log has no such pages. Start with a "
+            "small share of the traffic, and plan again from its log."
         )
     told = [f"{percent(one.lift)} ({one.target})" for one in best.auto if one.lift is not None]
-    lines += [f"On simulated logs, auto shows lifts from {', '.join(told)}."] if told else []
+    lines += [f"On simulated logs, auto detects lifts from {', '.join(told)} on."] if told else []
     return lines
 
 
@@ -94,7 +93,7 @@ def _needed(plan: ExplorationPlan) -> str:
     rows = plan.choice.needed(plan.judged)
     if math.isinf(rows):
         return (
-            f"No sensible number of rankings shows {percent(plan.detect)} of all of them: ask for a "
+            f"No realistic number of rankings detects {percent(plan.detect)} for all of them: ask for a "
             "larger lift, allow a larger loss, or run an A/B test."
         )
     weeks = f", {roughly(rows / plan.rows_per_week)} weeks of traffic" if plan.rows_per_week else ""
@@ -137,8 +136,8 @@ def _options(plan: ExplorationPlan) -> Table:
     # Of the targets, those that do not count go first.
     others = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
     caption = (
-        "Change of the metric, and the smallest lift that the log would show: today's policy and the options "
-        "that no other beats"
+        "Change of the metric, and the smallest lift that the log would detect: today's policy and the options "
+        "on the frontier"
     )
     return Table(caption, head, rows, texts=2, styles=styles, minor=(1, 3, *others), detail=BRIEF)
 
