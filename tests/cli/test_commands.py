@@ -138,7 +138,9 @@ def test_without_a_target_a_log_is_described(counterrank, simulated: Path, tmp_p
     command = following.removeprefix("Next: counterrank ").split()
     assert counterrank(*command, "--estimators", "ips").code == 0
     assert counterrank("simulate", "--preset", "search", "--n", 300, "--out", "s.parquet").code == 0
-    following = counterrank("evaluate", "s.parquet", "--logger", "plackett-luce").out.splitlines()[-1]
+    following = counterrank("evaluate", "s.parquet", "--logger", "plackett-luce").out.splitlines()[
+        -1
+    ]
     assert "--logger plackett-luce:temperature=1 --policy=new=plackett-luce" in following
     (tmp_path / "log.csv").write_text(LINES)
     assert "look like targets: new." in counterrank("evaluate", "log.csv").out

@@ -76,12 +76,12 @@ class Events:
                 f"shown=event where names differ; got {self.on!r} (--join)"
             )
         put(self, "keys", tuple((pair[0], pair[-1]) for pair in pairs))
-        if not isinstance(self.rewards, Mapping) or not self.rewards:
+        if not self.rewards or not isinstance(self.rewards, Mapping):
             raise ConfigError(
                 "say what events are worth, like clicks=count(*) or revenue=sum(revenue) (--event)"
             )
         for name, text in self.rewards.items():
-            if not isinstance(text, str) or not text.strip():
+            if not str(text).strip() or not isinstance(text, str):
                 raise ConfigError(f"the event '{name}' needs an aggregate, like count(*)")
             sql.Expression(text, f"the aggregate of '{name}'")
         if self.microseconds is not None and self.time is None:

@@ -25,6 +25,7 @@ from counterrank.models import (
     Variant,
 )
 from counterrank.records import Json
+from counterrank.texts import first_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +117,7 @@ class Scorer:
             OverflowError,
         ) as problem:
             raise PolicyError(
-                f"the policy file's scorer is damaged: {problem or type(problem).__name__}"
+                f"the policy file's scorer is damaged: {first_line(problem)}"
             ) from problem
         raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
 

@@ -21,6 +21,7 @@ from counterrank.policies.base import Policy
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.specs import PolicySpec, parse_policy
 from counterrank.records import Json
+from counterrank.texts import first_line
 
 FORMAT = "counterrank/policy/1"
 #: A spec in a file, for the server that draws by it and the log that is read by it.
@@ -157,9 +158,7 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
     except PolicyError:
         raise
     except _DAMAGE as problem:
-        raise PolicyError(
-            f"{path} is not a stored policy: {problem or type(problem).__name__}"
-        ) from problem
+        raise PolicyError(f"{path} is not a stored policy: {first_line(problem)}") from problem
 
 
 def _json(path: str | os.PathLike[str]) -> Any:

@@ -65,7 +65,7 @@ def sentences(plan: ExplorationPlan) -> list[str]:
         )
     elif plan.reached:
         lines.append(
-            f"Serve {best.kind}: it {cost_words(best.cost)}, and {rows} rankings detect lifts of {names} from {lift} on."
+            f"Serve {best.kind}: it {cost_words(best.cost)}. {rows} rankings detect lifts of {names} from {lift} on."
         )
     elif plan.chosen == 0:
         lines.append(

@@ -31,7 +31,7 @@ def check_mse_estimate(
     where it holds values). `detects` adds: where interaction is strong and rows are many, the model
     without it is never chosen.
     """
-    assert isinstance(estimate.name, str) and estimate.name, "an MSE estimate needs a name"
+    assert estimate.name and isinstance(estimate.name, str), "an MSE estimate needs a name"
     rng = np.random.default_rng(seed)
     log, models = interacting_log(rng), candidates(3, ["S", "I"])
     first = _assigned(_Watched(estimate, estimate.name), log, models, seed)
