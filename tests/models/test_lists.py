@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.models import Rankings, fit_lists
-from counterrank.models.lists import RATIOS, hashed
+from counterrank.models.lists import POWERS, RATIOS, hashed
 
 
 def log(n=400, seed=0, lists=6, d=1):
@@ -30,17 +30,17 @@ def shrunk(y, group, prior):
         sum(((total[group == g] - total[group == g].mean()) ** 2).sum() for g in names)
         / (count - 1).sum()
     )
-    fit = [
-        sum(
-            np.log(r + 1 / c) + m.sum() ** 2 / noise / (r + 1 / c)
-            for c, m in zip(count, mean, strict=True)
-        )
-        for r in RATIOS
-    ]
-    ratio = RATIOS[int(np.argmin(fit))]
-    return {
-        g: m * c * ratio / (1 + c * ratio) for g, c, m in zip(names, count, mean, strict=True)
-    }, ratio * noise
+    fits = []
+    for r in RATIOS:
+        for power in POWERS:
+            tau = r * (count.mean() / count) ** power
+            loss = sum(
+                np.log(t + 1 / c) + m.sum() ** 2 / noise / (t + 1 / c)
+                for t, c, m in zip(tau, count, mean, strict=True)
+            )
+            fits.append((loss, tuple(tau)))
+    tau = min(fits)[1]
+    return {g: m * c * t / (1 + c * t) for g, c, m, t in zip(names, count, mean, tau, strict=True)}
 
 
 def test_a_plain_twin_says_the_same():
@@ -50,9 +50,9 @@ def test_a_plain_twin_says_the_same():
     for left_out in (0, 3):
         rows = fold != left_out
         level = y[rows].mean(axis=0)
-        above, _ = shrunk(y[rows], context[rows], level)
+        above = shrunk(y[rows], context[rows], level)
         prior = np.array([level + above[c] for c in context[rows]])
-        below, _ = shrunk(y[rows], lists[rows], prior)
+        below = shrunk(y[rows], lists[rows], prior)
         wanted = np.array(
             [level + above[c] + below[one] for c, one in zip(context, lists, strict=True)]
         )
@@ -106,5 +106,22 @@ def test_what_is_unknown_is_the_spread_of_lists_that_were_hardly_seen():
     share = np.mean(rankings.x[:, 0])
     _, lists = hashed(rankings, told_apart=True)
     count = np.array([(lists == one).sum() for one in model.keys.lists])
-    wanted = (1 - share) ** 2 + share**2 + ((count / 400) ** 2 * (1 - model.kept)).sum()
-    assert model.unknown(rankings, never) == pytest.approx(model.spread * wanted, rel=1e-9)
+    wanted = model.spread[-1] * ((1 - share) ** 2 + share**2)
+    wanted += ((count / 400) ** 2 * model.spread[:-1] * (1 - model.kept)).sum()
+    assert model.unknown(rankings, never) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_rare_lists_may_differ_more_than_frequent_ones(power):
+    """The variance between lists follows their number of rows as it was drawn."""
+    rng = np.random.default_rng(3)
+    count = np.repeat([5, 50, 500], 60)
+    effect = rng.normal(size=180) * np.sqrt(2.0 / count**power)
+    which = np.repeat(np.arange(180), count)
+    rankings = Rankings(np.stack([which, which + 180], axis=1), np.zeros((len(which), 0)))
+    y = np.stack([effect[which] + 0.3 * rng.normal(size=len(which)), np.zeros(len(which))], axis=1)
+    model = fit_lists(rankings, y, np.arange(len(which)) % 5, 5)
+    _, lists = hashed(rankings, told_apart=True)
+    number = np.searchsorted(model.keys.lists, lists)
+    spread = np.array([model.spread[number[which == one][0]] for one in (0, 60, 120)])
+    np.testing.assert_allclose(spread, 2.0 / np.array([5, 50, 500]) ** power, rtol=0.4)

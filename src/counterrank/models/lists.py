@@ -8,7 +8,7 @@ list, variance sigma^2 within lists and tau^2 between lists,
 
 where m_k is the mean of the context, shrunk towards that of the log in the same way. sigma^2 / tau^2 is
 estimated from the page totals by maximum likelihood (empirical Bayes: Efron & Morris 1975; Robinson
-1991).
+1991). tau^2 may be larger for rare lists: a policy shows most often what is safe.
 """
 
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ from counterrank.records import Json
 
 #: Ratios tau^2 / sigma^2 that are tried, from lists that hardly differ to lists without noise.
 RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])
+#: Powers of 1 / N that tau^2 may follow: none, or rare lists differ more than frequent ones.
+POWERS = (0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,14 +86,14 @@ class RepeatedLists(RewardModel):
 
     `mean` (F + 1, L + 1, K) is the expected reward at each position of each list; the last list stands
     for all unknown ones and has the mean of the log. `by_context` (F + 1, C, K) is the mean of an
-    unknown list in a known context. `spread` is the variance of a page's total between lists, `kept`
-    (L,) the share of its own mean that a list keeps.
+    unknown list in a known context. `spread` (L + 1,) is the variance of a page's total between
+    lists as rare as each, `kept` (L,) the share of its own mean that a list keeps.
     """
 
     keys: Keys
     mean: Floats
     by_context: Floats
-    spread: float
+    spread: Floats
     kept: Floats
     details: Json = field(default_factory=dict)
 
@@ -115,7 +117,7 @@ class RepeatedLists(RewardModel):
         """Return the variance of the predicted change that comes from what list means do not know.
 
         Let d_l be the share of list l among the drawn rankings less that among the logged ones. A list
-        that keeps the share `kept` of its own mean contributes d_l^2 spread (1 - kept).
+        that keeps the share `kept` of its own mean contributes d_l^2 spread_l (1 - kept_l).
         """
         _, before = hashed(logged, told_apart=self.keys.told_apart)
         _, after = hashed(drawn, told_apart=self.keys.told_apart)
@@ -124,7 +126,7 @@ class RepeatedLists(RewardModel):
         share -= np.bincount(number[: logged.m], minlength=len(known)) / logged.m
         at = _find(self.keys.lists, known)
         kept = np.where(at >= 0, self.kept[at], 0.0)
-        return float(self.spread * (share**2 * (1.0 - kept)).sum())
+        return float((share**2 * self.spread[at] * (1.0 - kept)).sum())
 
 
 def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> RepeatedLists | None:
@@ -157,7 +159,7 @@ def _fitted(
     own[lists] = c
     mean = np.empty((folds + 1, len(keys.lists) + 1, rankings.K))
     by_context = np.empty((folds + 1, len(keys.context), rankings.K))
-    spread, kept = 0.0, np.zeros(len(keys.lists))
+    spread, kept = np.zeros(len(keys.lists) + 1), np.zeros(len(keys.lists))
     for left_out in range(folds + 1):
         rows = np.flatnonzero(fold != left_out)
         y = reward[rows]
@@ -168,14 +170,14 @@ def _fitted(
         mean[left_out, :-1] = by_context[left_out][own] + below.effect
         mean[left_out, -1] = level
         spread, kept = below.spread, below.kept
-    details = {"kind": "repeated lists", "lists": len(keys.lists), "spread": spread}
+    details = {"kind": "repeated lists", "lists": len(keys.lists), "spread": float(spread[-1])}
     return RepeatedLists(keys, mean, by_context, spread, kept, details)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shrunk:
     effect: Floats
-    spread: float
+    spread: Floats
     kept: Floats
 
 
@@ -196,9 +198,18 @@ def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
     noise = within / free if free else 0.0
     seen = count > 0
     if noise <= 0.0 or not seen.any():
-        return _Shrunk(np.zeros((size, y.shape[1])), 0.0, np.zeros(size))
-    variance = RATIOS[:, None] + 1.0 / count[seen]
+        return _Shrunk(np.zeros((size, y.shape[1])), np.zeros(size + 1), np.zeros(size))
     squared = (by_group[seen] / count[seen]) ** 2 / noise
-    ratio = float(RATIOS[np.argmin((np.log(variance) + squared / variance).sum(axis=1))])
-    kept = count * ratio / (1.0 + count * ratio)
-    return _Shrunk(sums / np.maximum(count, 1.0)[:, None] * kept[:, None], ratio * noise, kept)
+    # The last group stands for those that were never seen: as rare as a group of one row.
+    rows = np.append(np.maximum(count, 1.0), 1.0)
+    best = np.inf, rows
+    for power in POWERS:
+        rarity = (count[seen].mean() / rows) ** power
+        variance = RATIOS[:, None] * rarity[:-1][seen] + 1.0 / count[seen]
+        loss = (np.log(variance) + squared / variance).sum(axis=1)
+        best = min(
+            best, (float(loss.min()), RATIOS[loss.argmin()] * rarity), key=lambda fit: fit[0]
+        )
+    ratio = best[1]
+    kept = count * ratio[:-1] / (1.0 + count * ratio[:-1])
+    return _Shrunk(sums / rows[:-1, None] * kept[:, None], ratio * noise, kept)
