@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counterrank.research import simulate
+from counterrank.research import bench, simulate
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -21,9 +21,10 @@ def seconds(work: Callable[[], object]) -> float:
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
     from counterrank.research.paper.figures import Setting
-    from counterrank.research.paper.runner import draw_trial, run_trial
+    from counterrank.research.paper.runner import draw_trial
 
-    run_trial(draw_trial("published", Setting(n=n), 0), ("aips (oracle)",))  # compiled after this
+    oracle = bench.methods(["aips (oracle)"])
+    bench.run_trial(draw_trial("published", Setting(n=n), 0), oracle)  # compiled after this
     best = []
     for seed in range(5):
         started = time.process_time()
@@ -31,7 +32,7 @@ def show_published_run(n: int) -> None:
         shown = time.process_time()
         drawn.oracle.run.oracle()
         told = time.process_time()
-        run_trial(drawn, ("aips (oracle)",))
+        bench.run_trial(drawn, oracle)
         done = time.process_time()
         best.append((shown - started, told - shown, done - told))
     log, view, whole = (min(times) for times in zip(*best, strict=True))
@@ -51,7 +52,6 @@ def main() -> None:
         "binary K=12 A=20": simulate.random(
             0, reward="binary", K=12, actions=20, context_policies=True
         ),
-        "Plackett-Luce K=5 A=10": simulate.random(0, K=5, actions=10, logging="plackett-luce"),
         "search K=10, 20 of 100": simulate.world("search"),
         "feed K=10, 50 of 300": simulate.world("feed"),
         "shop K=5, 60 items": simulate.world("shop"),

@@ -19,10 +19,10 @@ def test_candidates_and_objective_are_what_was_asked_for(counterrank, simulated,
     assert {"S", "C", "I", "N1", "C1"} <= {m["name"] for m in found["behavior"]["models"]}
     assert found["behavior"]["mse"] == "pairs"
     found = evaluated(
-        counterrank, simulated, "--behavior-candidates", "paper", "--behavior-mse", "su"
+        counterrank, simulated, "--behavior-candidates", "paper", "--behavior-mse", "pasif"
     )
     assert {m["name"] for m in found["behavior"]["models"]} <= {"S", "R6", "R3", "C2", "C1", "I1"}
-    assert found["behavior"]["mse"] == found["provenance"]["options"]["behavior_mse"] == "su"
+    assert found["behavior"]["mse"] == found["provenance"]["options"]["behavior_mse"] == "pasif"
     matrix = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
     (tmp_path / "own.json").write_text(json.dumps(["S", matrix]))
     found = evaluated(counterrank, simulated, "--behavior-candidates", "own.json")

@@ -206,14 +206,6 @@ def test_an_option_of_another_preset_is_refused(counterrank, tmp_path):
     assert not list(tmp_path.glob("w.*"))
 
 
-def test_more_of_a_world_is_set_by_name(counterrank, tmp_path):
-    call = ("simulate", "--preset", "search", "--n", 30, "--k", 3, "--out", "w.parquet")
-    result = counterrank(*call, "--set", "logger=swap", "--set", "target=top")
-    assert result.code == 0 and "--logger=swap" in result.err
-    result = counterrank(*call, "--set", "logger=swop")
-    assert result.code == 2 and "--set logger=swop is not understood" in result.err
-
-
 def test_read_only_output_is_refused_and_nothing_is_left(counterrank, simulated, tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

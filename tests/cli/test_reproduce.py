@@ -7,12 +7,11 @@ import pytest
     ("line", "told"),
     [
         (["toy", "--estimators", "ips"], "figure 'toy' has no estimators to choose from"),
-        (["data-size", "--estimators", "aips (oracle, large)"], "there is no MSE estimate"),
+        (["data-size", "--estimators", "aips (oracle big)"], "there is no MSE estimate"),
         (["data-size", "--estimators", "nothing"], "there is no estimator 'nothing'"),
-        (["data-size", "--with", "json:dumps"], "'json:dumps' is a function, not a counterrank"),
-        (["data-size", "--with", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
-        (["data-size", "--behavior-mse", "best"], "there is no MSE estimate 'best'"),
-        (["data-size", "--behavior-candidates", "no.json"], "neither a set (default"),
+        (["data-size", "--estimators", "json:dumps"], "'json:dumps' is a function, not a counterrank"),
+        (["data-size", "--estimators", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
+        (["data-size", "--estimators", "aips (best)"], "there is no MSE estimate 'best'"),
         (["real-world", "--log", "no.csv"], "--log goes with the figure real-world, twice"),
         (["real-world", "--log", "no.csv", "--log", "no.csv"], "no.csv"),
         (["toy", "--log", "no.csv"], "--log goes with the figure real-world"),
@@ -31,9 +30,9 @@ def test_an_estimator_of_ones_own_stands_beside_the_others(tmp_path, counterrank
     (tmp_path / "own_estimators.py").write_text(text)
     done = counterrank(
         "reproduce", "real-world", "--seeds", "2", "--out", "out", "--jobs", "1", "--estimators",
-        "ips, aips", "--behavior-mse", "pairs,su", "--with", "own_estimators:Mine",
+        "ips, aips, aips (pasif), own_estimators:Mine",
     )  # fmt: skip
     assert done.code == 0, done.err
-    for name in ("ips", "aips (pairs)", "aips (su)", "mine"):
+    for name in ("ips", "aips", "aips (pasif)", "mine"):
         assert f"| {name} |" in done.out
-    assert (tmp_path / "out" / "page.html").exists()
+    assert (tmp_path / "out" / "page.md").exists()

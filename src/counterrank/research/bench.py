@@ -13,17 +13,16 @@ number of a world says which it is, in every version.
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.behavior import BehaviorTree, Oracle, planned_tree
+from counterrank.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, require
@@ -89,7 +88,7 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
     log = world.draw(n, np.random.default_rng([seed, 7])).to_log()
     drawing, known = time.process_time() - started, simulate.true_value(world)
     oracle = None
-    if isinstance(world, simulate.Environment) and world.factored:
+    if isinstance(world, simulate.Environment):
         oracle = PublishedOracle(world, seed, tuple(known.by_position))
     return Trial(
         log, known.value, seed, truth_stderr=known.stderr, values=known.by_position,
@@ -187,90 +186,64 @@ def worlds(given: str) -> list[World]:
     )
 
 
+#: Estimators with a behaviour tree.
+_TREES = {"aips": AIPS, "aips-pairs": AIPSPairs}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """An estimator on the bench, made for each trial: some are told what only a simulator knows.
+    """An estimator on the bench; without one it is made for each trial, from what only a simulator knows.
 
     Names beyond those of `counterrank estimators`: "aips (true)" knows each row's behaviour, "aips
-    (oracle)" and its forms grow the paper's trees, "aips (truth)" searches exactly with the true
-    bias, "aips (pasif)" and so on minimise another MSE estimate; the last two also of `aips-pairs`.
+    (oracle)" and "aips (oracle .1)" grow the paper's trees, "aips (truth)" searches exactly with the
+    true bias, "aips (pasif)" minimises another MSE estimate; the last two also of `aips-pairs`.
     """
 
     name: str
     estimator: Estimator | None = None
-    tree: BehaviorTree | None = None
+
+    @classmethod
+    def of(cls, name: str) -> "Method":
+        """Return the method of a name; one that is unknown raises."""
+        kind, _, form = name.removesuffix(")").partition(" (")
+        if name == "aips (true)":
+            return cls(name, AIPS(behavior="log"))
+        if figures.oracle_noise(name) is not None or (kind in _TREES and form == "truth"):
+            return cls(name)
+        if kind not in _TREES or not form:
+            return cls(name, get_estimator(name))
+        return cls(name, _TREES[kind](behavior=BehaviorTree(mse=mse_estimate(form))))
 
     def made(self, trial: Trial) -> Estimator:
         """Return the estimator for a trial."""
         if self.estimator is not None:
             return self.estimator
-        name, _, form = self.name.partition(" (")
-        if self.name == "aips (true)":
-            return AIPS(behavior="log")
-        oracle = figures.OracleForm.of(self.name)
-        if oracle is not None:
-            return AIPS(behavior=_told(self.name, trial.oracle).assignment(trial.log, oracle))
-        if self.tree is None and not form:
-            return get_estimator(self.name)
-        tree = self.tree or BehaviorTree()
-        if form.startswith("truth"):
-            tree = BehaviorTree(
-                candidates=tree.candidates, mse=Oracle(values=_told(self.name, trial.values))
+        if trial.oracle is None or trial.values is None:
+            raise ConfigError(
+                f"'{self.name}' is told the truth of factored simulated worlds; this has none"
             )
-        return (AIPSPairs if name == "aips-pairs" else AIPS)(behavior=tree)
+        noise = figures.oracle_noise(self.name)
+        if noise is not None:
+            return AIPS(behavior=trial.oracle.assignment(trial.log, noise))
+        tree = BehaviorTree(mse=Oracle(values=trial.values))
+        return _TREES[self.name.partition(" (")[0]](behavior=tree)
 
 
-T = TypeVar("T")
-
-
-def _told(name: str, known: T | None) -> T:
-    if known is None:
-        raise ConfigError(f"'{name}' is told the truth of factored simulated worlds; this has none")
-    return known
-
-
-def methods(
-    given: Sequence[str | Estimator], *, candidates: Any = None, mse: Sequence[str] = ()
-) -> list[Method]:
+def methods(given: Sequence[str | Estimator] | Mapping[str, Estimator]) -> list[Method]:
     """Return estimators by name, by import path (package.module:Estimator) or as objects.
 
-    `candidates` and `mse` are those of the trees of `aips` and `aips-pairs`, one method for each MSE
-    estimate.
+    A mapping gives them names of its own.
     """
+    if isinstance(given, Mapping):
+        return [Method(name, estimator) for name, estimator in given.items()]
     found = []
-    for one in given:
-        if isinstance(one, Estimator):
-            found.append(Method(one.name, one))
-        elif ":" in one:
-            made = _imported(one)
-            found.append(Method(made.name, made))
+    for estimator in given:
+        if isinstance(estimator, str) and ":" not in estimator:
+            found.append(Method.of(estimator))
         else:
-            found += _named(one, candidates, mse)
+            made = _imported(estimator) if isinstance(estimator, str) else estimator
+            found.append(Method(made.name, made))
     return found
-
-
-def _named(name: str, candidates: Any, mse: Sequence[str]) -> list[Method]:
-    plain, _, form = name.partition(" (")
-    if plain not in ("aips", "aips-pairs"):
-        get_estimator(name)
-        return [Method(name)]
-    form = form.removesuffix(")")
-    if form == "true" or figures.OracleForm.of(name) is not None:
-        return [Method(name)]
-    wanted = [form] if form else list(mse) or [""]
-    label = "" if candidates is None else _label(candidates)
-    return [
-        Method(
-            f"{plain} ({told})" if (told := ", ".join(filter(None, (one, label)))) else plain,
-            tree=planned_tree(candidates, None if one in ("", "truth") else one),
-        )
-        for one in wanted
-    ]
-
-
-def _label(candidates: Any) -> str:
-    """Return how behaviour models are called in the name of an estimator."""
-    return Path(candidates).name.partition(".")[0] if isinstance(candidates, str) else "own models"
 
 
 def _imported(path: str) -> Estimator:
@@ -382,11 +355,9 @@ class BenchResult:
 
 def run(
     where: str | World | Sequence[str | World],
-    estimators: Sequence[str | Estimator],
+    estimators: Sequence[str | Estimator] | Mapping[str, Estimator],
     *,
     seeds: int | Sequence[int] = 20,
-    candidates: Any = None,
-    mse: Sequence[str] = (),
     jobs: int = 1,
 ) -> BenchResult:
     """Return every estimator's results on the same logs of every world.
@@ -397,11 +368,10 @@ def run(
         Populations ("published", "text", "random", "groups", "clicks", with a number of worlds as in
         "groups:12"), or `World` objects.
     estimators
-        Names, import paths (package.module:Estimator) or objects.
+        Names, import paths (package.module:Estimator) or objects; or objects by names of yours, as in
+        {"aips (windows)": cr.AIPS(behavior=cr.BehaviorTree(candidates=["S", "W1", "W2"]))}.
     seeds
         How many logs of each world, or their seeds.
-    candidates, mse
-        Behaviour models, and MSE estimates by name, of `aips` and `aips-pairs`.
     jobs
         Processes.
 
@@ -412,7 +382,7 @@ def run(
     """
     given = [where] if isinstance(where, str | World) else where
     every = [w for one in given for w in (worlds(one) if isinstance(one, str) else [one])]
-    some = methods(estimators, candidates=candidates, mse=mse)
+    some = methods(estimators)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
     if not (every and some and numbers):
         raise ConfigError("a bench needs at least one world, one estimator and one seed")

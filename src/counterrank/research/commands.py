@@ -1,7 +1,6 @@
 """The laboratory's commands: the demo, a simulated log, the paper's figures, compiling ahead."""
 
 import os
-import re
 import shlex
 import sys
 import tempfile
@@ -15,13 +14,6 @@ import click
 from counterrank.cli.console import results_console, seed_option, showing_progress
 from counterrank.research.paper import FIGURES
 
-#: What --set takes, and the words that it may be.
-_MORE = {
-    "reward": ("pairwise", "binary", "triple", "multiplicative"),
-    "logging": ("factored", "plackett-luce"),
-    "logger": ("plackett-luce", "epsilon", "swap", "mixture"),
-    "target": ("near", "far", "blind", "top"),
-}
 _WORLDS = ("search", "feed", "shop")
 
 
@@ -87,15 +79,6 @@ _EPILOG = """Example:
     type=click.Choice(["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]),
     help="search, feed, shop: how users click.",
 )
-@click.option(
-    "--set",
-    "more",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="More of the world; repeatable. published, paper, random: reward=pairwise|binary|triple|"
-    "multiplicative, logging=factored|plackett-luce. search, feed, shop: logger=plackett-luce|epsilon|"
-    "swap|mixture, target=near|far|blind|top.",
-)
 def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options: Any) -> None:
     """Write a simulated log with a target policy `new`.
 
@@ -106,12 +89,6 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
 
     check_outputs([], {"--out": out})
     given = {name: value for name, value in options.items() if value is not None}
-    for text in given.pop("more"):
-        name, _, value = text.partition("=")
-        if value not in _MORE.get(name, ()):
-            known = "; ".join(f"{one}={'|'.join(words)}" for one, words in _MORE.items())
-            raise click.UsageError(f"--set {text} is not understood; known: {known}")
-        given[name] = value
     environment: worlds.Environment | worlds.World
     if preset in _WORLDS:
         given |= {"K": k} if k is not None else {}
@@ -137,7 +114,7 @@ def _tell(lines: Iterable[str]) -> None:
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
 
-FIGURE "all" makes every figure; "page" makes page.md and page.html from the results that are there.
+FIGURE "all" makes every figure; "page" makes page.md from the results that are there.
 
 \b
 [{"|".join([*FIGURES, "all"])}]
@@ -146,14 +123,13 @@ FIGURE "all" makes every figure; "page" makes page.md and page.html from the res
 {chr(10).join(f"{name:20} {text}" for name, text in FIGURES.items())}
 
 "aips (true)" knows each row's behaviour; "aips (oracle)" grows the paper's trees, told the true bias with an error, in
-forms such as "aips (oracle .1, text)"; "aips" is the tree from the log alone, as `evaluate` runs it.
+forms such as "aips (oracle .1)"; "aips" is the tree from the log alone, as `evaluate` runs it.
 """
 
 
 def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Split at commas that stand outside of brackets."""
-    parts = (part for text in given for part in re.split(r",(?![^(]*\))", text))
-    return tuple(part.strip() for part in parts if part.strip())
+    """Split at commas."""
+    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
 
 
 @click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
@@ -180,29 +156,8 @@ def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tu
     "--estimators",
     multiple=True,
     callback=_listed,
-    help="These instead of the figure's own, any that `counterrank estimators` lists.",
-)
-@click.option(
-    "--with",
-    "extra",
-    multiple=True,
-    callback=_listed,
-    metavar="MODULE:NAME",
-    help="An estimator of your own beside them, by its import path.",
-)
-@click.option(
-    "--behavior-candidates",
-    "candidates",
-    metavar="FILE|SET",
-    help="Behaviour models that the trees of aips and aips-pairs choose from.",
-)
-@click.option(
-    "--behavior-mse",
-    "mse",
-    multiple=True,
-    callback=_listed,
-    metavar="pairs,pasif,su",
-    help="What these trees minimise; each is an estimator of its own.",
+    help="These instead of the figure's own, any that `counterrank estimators` lists, or your own by "
+    "import path, package.module:Name.",
 )
 @click.option(
     "--log",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -150,7 +149,7 @@ def _squares(rows: Rows) -> dict[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table of texts, as Markdown and as HTML.
+    """A table of texts.
 
     >>> print(TextTable(("a", "b"), [("1", "2")]).markdown(), end="")
     | a | b |
@@ -167,17 +166,6 @@ class TextTable:
         rows = [f"| {' | '.join(line)} |" for line in (self.head, *self.lines)]
         table = "\n".join([rows[0], f"|{'---|' * len(self.head)}", *rows[1:]]) + "\n"
         return f"{table}\n{self.note}\n" if self.note else table
-
-    def html(self) -> str:
-        """Return the table as HTML."""
-
-        def row(cell: str, texts: Sequence[str]) -> str:
-            return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
-
-        body = "\n".join([row("th", self.head), *(row("td", line) for line in self.lines)])
-        return f"<table>\n{body}\n</table>\n" + (
-            f"<p>{escape(self.note)}</p>\n" if self.note else ""
-        )
 
 
 def grid(title: str, found: Iterable[tuple[str, Any, str]]) -> TextTable:

@@ -13,7 +13,7 @@ from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.masked import IIPS, RIPS
 from counterrank.policies import PlackettLuce
-from counterrank.research.simulate import random, true_value
+from counterrank.research.simulate import World, random, true_value
 from counterrank.statistics import bias_aware_half
 
 
@@ -163,7 +163,7 @@ def test_controls_reduce_the_spread_of_order_one(log):
 
 
 def test_rankings_without_replacement():
-    world = random(3, logging="plackett-luce", K=3, actions=5)
+    world = World(seed=3, behavior="position", K=3, items=5)
     part = world.draw(1500, np.random.default_rng(1)).to_log()
     found = Auto().estimate(part, "new")
     assert found.flags[0].startswith("drawn-mean")

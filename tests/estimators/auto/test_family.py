@@ -9,7 +9,7 @@ from counterrank.estimators import registry
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
 from counterrank.estimators.doubly_robust import DM, DR
 from counterrank.estimators.masked import IIPS
-from counterrank.research.simulate import random, true_value
+from counterrank.research.simulate import World, random, true_value
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,7 @@ def test_names_with_a_model_are_refused_without_distributions(bare, name):
 
 @pytest.mark.parametrize("name", ["order-2", "dr-order-2", "pi"])
 def test_orders_are_refused_for_dependent_positions(name):
-    part = (
-        random(3, logging="plackett-luce", K=3, actions=5)
-        .draw(200, np.random.default_rng(1))
-        .to_log()
-    )
+    part = World(K=3, items=5).draw(200, np.random.default_rng(1)).to_log()
     with pytest.raises(ValueError, match="independent positions"):
         registry.get(name).estimate(part, "new")
 

@@ -15,7 +15,7 @@ from counterrank.research.paper.algorithm1 import (
     RandomTree,
     logged_contributions,
 )
-from counterrank.research.paper.figures import OracleForm, Setting
+from counterrank.research.paper.figures import Setting
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
 from counterrank.research.paper.runner import draw_trial
@@ -177,7 +177,7 @@ def test_other_fresh_rows_give_the_same_distribution():
             run = replay_run(env, 1000, 1000 + seed)
             log = run.log if replayed else env.draw(1000, np.random.default_rng([seed, 3]))
             oracle = PublishedOracle(env, seed, tuple(run.value()), run if replayed else None)
-            weights = oracle.assignment(log.to_log(), OracleForm())
+            weights = oracle.assignment(log.to_log())
             y = logged_contributions(log.to_log(), env.masks)
             rows = np.arange(1000)
             found[replayed].append(sum(y[k][weights.choice[:, k], rows].mean() for k in range(8)))
@@ -201,6 +201,6 @@ def test_noise_levels_share_one_view():
 def test_other_worlds_have_an_oracle():
     env = preset("random", K=4, actions=4, seed=3, form="paper")
     log = env.draw(400, np.random.default_rng(0)).to_log()
-    found = PublishedOracle(env, 3, (0.5, 0.5, 0.5, 0.5)).assignment(log, OracleForm())
+    found = PublishedOracle(env, 3, (0.5, 0.5, 0.5, 0.5)).assignment(log)
     assert found.choice.shape == (400, 4)
     assert len(np.unique(found.choice)) > 1

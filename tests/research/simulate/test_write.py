@@ -89,14 +89,6 @@ def test_other_formats_hold_the_same_rows(ending, tmp_path):
     np.testing.assert_array_equal(np.array(rows), reward)
 
 
-def test_plackett_luce_logs_carry_prefix_propensities(tmp_path):
-    env = random(1, K=3, actions=5, logging="plackett-luce")
-    write_log(env, 10, tmp_path / "log.parquet", seed=0)
-    table = pq.read_table(tmp_path / "log.parquet")
-    assert "new_dist" not in table.column_names
-    assert table.schema.metadata[b"counterrank.propensity_kind"] == b"prefix"
-
-
 def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     def stop(*_args, **_kwargs):
         raise KeyboardInterrupt
@@ -123,15 +115,6 @@ def test_a_ranking_log_has_everything_an_estimator_needs():
     assert log.behavior.tolist() == names_of(simulated)
     on_policy = published().draw(50, np.random.default_rng(0), policy="target").to_log()
     np.testing.assert_array_equal(on_policy.propensity.values, on_policy.target("new").values)
-
-
-def test_a_plackett_luce_log_carries_its_policies():
-    simulated = random(1, K=3, actions=5, logging="plackett-luce").draw(
-        20, np.random.default_rng(0)
-    )
-    log = simulated.to_log()
-    joint = np.exp(log.propensity.prefix_log_prob(log.action)[:, -1])
-    np.testing.assert_allclose(joint, simulated.propensity.prod(axis=1), rtol=1e-10)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv", "jsonl"])
@@ -192,16 +175,6 @@ def test_policies_that_scores_decide_are_named_for_the_reader():
     }
     assert World(logger="mixture", target="far").specs == {"new": "plackett-luce:temperature=0.25"}
     assert World(logger="swap", K=5).specs[LOGGING] == "swap:probability=0.7,places=20"
-
-
-def test_on_policy_logs_of_plackett_luce_have_the_target_as_their_logger():
-    env = random(0, K=3, actions=5, logging="plackett-luce")
-    rows, rng = 20, np.random.default_rng(0)
-    log = env.draw(rows, rng, policy="target").to_log()
-    np.testing.assert_array_equal(log.propensity.scores, log.target("new").scores)
-    logged = env.draw(rows, rng).to_log()
-    assert not np.array_equal(logged.propensity.scores, logged.target("new").scores)
-    assert not logged.dists
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv"])

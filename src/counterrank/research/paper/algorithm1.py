@@ -6,13 +6,6 @@ cut off below at that of the last model on all rows, except at the root; nodes a
 first out, and the score is that of the whole assignment. The choice uses the rows it is later
 averaged over: for reproducing the paper only.
 
-`algorithm` "text" follows the listing instead. A node's model is minimised anew when the node is
-taken up (line 5), and stays where no partition is better; only strictly better partitions count; the
-variance is the sample variance, without a floor. MSE(c; l) is read as that of the whole estimate
-with c at node l, as section 4.1 defines the loss for an assignment of all rows. The listing names
-no least size of a leaf and no depth, and with noise nearly every node splits: the bounds of the code
-hold there, too.
-
 With the generator, the models and the simulated rows of a published run, the trees are that run's
 own trees.
 
@@ -30,7 +23,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.research import simulate
-from counterrank.research.paper.figures import Algorithm, OracleForm
+from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
 from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
@@ -40,16 +33,12 @@ Random = np.random.Generator | np.random.RandomState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomGrowth:
-    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf, depth.
-
-    `algorithm`: "code", as the figures were made, or "text", as the listing is printed.
-    """
+    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf, depth."""
 
     partitions: int = 10
-    noise: float = 0.3
+    noise: float = ORACLE_NOISE
     min_leaf: int = 100
     max_depth: int = 5
-    algorithm: Algorithm = "code"
 
 
 class RandomTree:
@@ -61,8 +50,7 @@ class RandomTree:
 
     `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
     their shares, then M x M normals a partition. The published runs asked a legacy generator in
-    this order. After the text, it is asked for M normals at every node, and for none before the
-    root.
+    this order.
     """
 
     def __init__(
@@ -78,18 +66,15 @@ class RandomTree:
         self.M, self.n = y.shape
         # Row by row, since rows of a node are picked one by one: y, its square; simulated y.
         self.tables = (np.concatenate([y, y**2]).T.copy(), np.ascontiguousarray(fresh.T))
-        self.code, self.floor = settings.algorithm == "code", -np.inf
+        self.floor = -np.inf
         rows = (np.arange(self.n), np.arange(len(self.tables[1])))
-        whole, root = self._sums(rows), 0
+        whole = self._sums(rows)
+        root = int(self._score(whole, rng.standard_normal(self.M)).argmin())
+        # The variance of the last model, without a bias; set after the root is scored, which has no
+        # floor in the public code.
+        last = np.array([*whole[:2, -1], value * len(rows[1])])
+        self.floor = float(self._score(last, 0.0))
         #: Sums of y, of its squares and of simulated y under the assignment so far.
-        self.totals = np.zeros(3)
-        if self.code:  # after the text, line 5 chooses the root's model like every other node's
-            root = self._best_model(whole)[1]
-            # The variance of the last model; set after the root is scored, which has no floor in
-            # the public code.
-            last = whole[:, -1].copy()
-            last[2] = value * len(rows[1])  # without a bias
-            self.floor = float(self._score(last, 0.0))
         self.totals = whole[:, root]
         self.nodes: list[list[float]] = [[root, -1, np.nan]]
         self.choice = np.full(self.n, root)
@@ -114,29 +99,17 @@ class RandomTree:
         found: Floats = np.maximum(variance, self.floor) + bias * bias
         return found
 
-    def _best_model(self, sums: Floats) -> tuple[float, int]:
-        """Return the least score and its model, of sums (3, M) added to the totals."""
-        each = self._score(self.totals[:, None] + sums, self.rng.standard_normal(self.M))
-        return float(each.min()), int(each.argmin())
-
     def _divided(
         self, node: int, rows: Ints, fresh: Ints, depth: int
     ) -> list[tuple[int, Ints, Ints, int]]:
         """Search a node; return its two sides when one of its partitions is accepted."""
+        if depth >= self.settings.max_depth or len(rows) < 2 * self.settings.min_leaf:
+            return []
         whole, own = self._sums((rows, fresh)), int(self.nodes[node][0])
         # The assignment without this node: squared bias is of the whole, so no node can be scored
         # by itself.
         base = self.totals - whole[:, own]
-        best = np.inf
-        if not self.code:  # line 5: the model of least MSE, all other nodes as they are
-            self.totals = base
-            best, own = self._best_model(whole)
-            self.totals = base + whole[:, own]
-            self.nodes[node][0] = self.choice[rows] = own
-        if depth >= self.settings.max_depth or len(rows) < 2 * self.settings.min_leaf:
-            return []
-        if self.code:
-            best = float(self._score(self.totals, self.rng.standard_normal()))
+        best = float(self._score(self.totals, self.rng.standard_normal()))
         features, threshold, normal = self._draw(rows)
         below = [
             context[some][:, features] < threshold
@@ -151,10 +124,14 @@ class RandomTree:
         ).reshape(-1, 3, self.M)  # (S, 3, M)
         right = whole - left
         sums = base[:, None, None] + (left[..., None] + right[:, :, None, :])  # (S, 3, M, M)
-        found = self._best_pair(self._score(sums.swapaxes(0, 1), normal), best)
-        if found is None:
+        scores = self._score(sums.swapaxes(0, 1), normal).reshape(len(features), -1)
+        least = scores.min(axis=1)
+        if least.min() > best:
             return []
-        s, *models = found
+        # The best pair of a partition first, then the partitions: an equal score counts, so the last
+        # partition wins, as in the public code.
+        s = int(np.flatnonzero(least == least.min())[-1])
+        models = divmod(int(scores[s].argmin()), self.M)
         self.totals = sums[s, :, models[0], models[1]]
         self.nodes[node][1:] = int(features[s]), float(threshold[s])
         self.choice[rows] = np.where(below[0][:, s], *models)
@@ -183,17 +160,6 @@ class RandomTree:
         threshold = (ordered[ranks - 1, features] + ordered[ranks, features]) / 2.0
         return features, threshold, rng.standard_normal((S, self.M, self.M))
 
-    def _best_pair(self, scores: Floats, best: float) -> tuple[int, int, int] | None:
-        """Return the cut and the left and right model of the least score (S, M, M) not above `best`, if any."""
-        chosen = None
-        for s, every in enumerate(scores):
-            here = every.min()
-            # The best pair of a partition first, then the partitions: where an equal score counts,
-            # the last partition wins, as in the public code.
-            if here < best or (self.code and here == best):
-                best, chosen = here, (s, *divmod(int(every.argmin()), self.M))
-        return chosen
-
 
 _FRESH_DATA_SETS = 10
 
@@ -212,11 +178,11 @@ class PublishedOracle:
     run: PublishedRun | None = None
     _view: OracleView | None = None
 
-    def assignment(self, log: RankingLog, form: OracleForm) -> "Assigned":
+    def assignment(self, log: RankingLog, noise: float = ORACLE_NOISE) -> "Assigned":
         """Return the model of each row and position, a tree for every position."""
         if self._view is None:
             self._view = self._draw(log.n) if self.run is None else self.run.oracle()
-        view, settings = self._view, RandomGrowth(noise=form.noise, algorithm=form.algorithm)
+        view, settings = self._view, RandomGrowth(noise=noise)
         # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
         rng: Random = (
             np.random.default_rng([self.seed, 37])

@@ -5,7 +5,7 @@ table 1 hold no results: a drawing of the tree, one of a web page, and the names
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 #: The six of the main figures, in the paper's order, then ours.
@@ -13,7 +13,6 @@ ESTIMATORS = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "ai
 
 #: What a figure may vary.
 Parameter = Literal["n", "K", "delta", "sigma", "epsilon", "lam"]
-Algorithm = Literal["text", "code"]
 Kind = Literal["accuracy", "distribution", "runtime", "toy", "real-world"]
 
 
@@ -34,8 +33,9 @@ class Setting:
     @property
     def world(self) -> dict[str, Any]:
         """The options of the world."""
-        names = ("K", "delta", "sigma", "epsilon", *(() if self.lam is None else ("lam",)))
-        return {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        del given["n"]
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ class Picture:
     def title(self) -> str:
         """Number and caption."""
         return f"{self.number}. {self.caption}"
+
+    @property
+    def stem(self) -> str:
+        """Name of its files without the ending."""
+        return self.number.lower().replace(" ", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +92,21 @@ class Experiment:
         varied: dict[str, Any] = {
             self.parameter: int(value) if self.parameter in ("n", "K") else value
         }
-        return replace(Setting(), **varied)
+        return Setting(**varied)
 
 
-@dataclass(frozen=True, slots=True)
-class OracleForm:
-    """How an AIPS with the oracle grows its trees, as its name in tables says.
+#: Error of the bias that the oracle of the main figures tells.
+ORACLE_NOISE = 0.3
 
-    `noise` is the error of the told bias; `algorithm` "code" is how the figures were made, "text" the
-    listing.
 
-    >>> OracleForm.of("aips (oracle .1, text)")
-    OracleForm(noise=0.1, algorithm='text')
-    >>> OracleForm.of("aips") is None
-    True
+def oracle_noise(name: str) -> float | None:
+    """Return the error of the told bias of an AIPS with the oracle; None for all other estimators.
+
+    >>> oracle_noise("aips (oracle .1)"), oracle_noise("aips (oracle)"), oracle_noise("aips")
+    (0.1, 0.3, None)
     """
-
-    noise: float = 0.3
-    algorithm: Algorithm = "code"
-
-    @classmethod
-    def of(cls, name: str) -> "OracleForm | None":
-        """Return the form behind an estimator's name; None for all other estimators."""
-        found = re.fullmatch(r"aips \(oracle ?([\d.]*)(, text)?\)", name)
-        if found is None:
-            return None
-        return cls(float(found[1] or 0.3), "text" if found[2] else "code")
+    found = re.fullmatch(r"aips \(oracle ?([\d.]*)\)", name)
+    return None if found is None else float(found[1] or ORACLE_NOISE)
 
 
 _LABELS: dict[Parameter, str] = {

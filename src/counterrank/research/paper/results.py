@@ -16,8 +16,16 @@ from counterrank import atomic
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, require
 from counterrank.records import Json
-from counterrank.research.paper.figures import Experiment, OracleForm, Picture
-from counterrank.research.summary import METRICS, PointSummary, Rows, TextTable, grid, paired
+from counterrank.research.paper.figures import ORACLE_NOISE, Experiment, Picture, oracle_noise
+from counterrank.research.summary import (
+    ENOUGH_SEEDS,
+    METRICS,
+    PointSummary,
+    Rows,
+    TextTable,
+    grid,
+    paired,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,9 +94,9 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     >>> published("data-size", "mse", "iips", 8000)
     0.204
     """
-    table, form = published_table(), OracleForm.of(estimator)
+    table = published_table()
     # One curve was published, whichever way its runs were made.
-    if form is not None and form.noise == OracleForm().noise:
+    if oracle_noise(estimator) == ORACLE_NOISE:
         estimator = "aips (oracle)"
     if x not in table["x"].get(figure, ()) or estimator not in table[figure][metric]:
         return None
@@ -105,12 +113,8 @@ def accuracy_tables(
             title,
             ((s.estimator, s.x, _cell(experiment.name, s, metric, compare)) for s in found),
         )
-    yield grid("95 % intervals contained the truth", _coverages(found))
-
-
-def _coverages(found: Sequence[PointSummary]) -> Iterator[tuple[str, Any, str]]:
-    for s in found:
-        yield s.estimator, s.x, f"{s.coverage:.2f}"
+    covered = ((s.estimator, s.x, f"{s.coverage:.2f}") for s in found)
+    yield grid("95 % intervals contained the truth", covered)
 
 
 def _cell(figure: str, summary: PointSummary, metric: str, compare: bool) -> str:
@@ -131,12 +135,12 @@ def paired_table(rows: Rows, against: str) -> TextTable:
     )  # fmt: skip
     seeds = min((p.seeds for p in found), default=0)
     note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
-    told = (
+    note += (
         "* marks those beyond chance."
-        if seeds >= 100
-        else "Fewer than 100 seeds: none is told from chance."
+        if seeds >= ENOUGH_SEEDS
+        else f"Fewer than {ENOUGH_SEEDS} seeds: none is told from chance."
     )
-    return TextTable(table.head, table.lines, note + told)
+    return TextTable(table.head, table.lines, note)
 
 
 def as_csv(found: Sequence[PointSummary]) -> str:
@@ -245,8 +249,7 @@ def figure_and_axes(panels: int, title: str, *, width: float = 4.2) -> tuple[Any
 
 def save(fig: Any, folder: Path, picture: Picture) -> list[Path]:
     """Write the figure as SVG and PNG named by its number, atomically, and close it."""
-    stem = picture.number.lower().replace(" ", "-")
-    paths = [folder / f"{stem}.svg", folder / f"{stem}.png"]
+    paths = [folder / f"{picture.stem}.svg", folder / f"{picture.stem}.png"]
     for path in paths:
         kind = path.suffix[1:]
         with atomic.replacing(path) as temporary:

@@ -11,6 +11,7 @@ from counterrank import atomic
 from counterrank.behavior import BehaviorTree
 from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError
+from counterrank.estimators import AIPS
 from counterrank.progress import reporter
 from counterrank.research import bench, simulate
 from counterrank.research.bench import Method, Trial, run_trial
@@ -23,26 +24,18 @@ from counterrank.research.summary import Rows, TextTable, summarise
 _FIXED = ("distribution", "toy")
 
 
-def contenders(
-    experiment: Experiment,
-    *,
-    estimators: Sequence[str] = (),
-    extra: Sequence[str] = (),
-    candidates: Any = None,
-    mse: Sequence[str] = (),
-) -> list[Method]:
-    """Return which methods run: those of the figure or some of them, others by import path, and the trees of AIPS."""
+def contenders(experiment: Experiment, estimators: Sequence[str] = ()) -> list[Method]:
+    """Return which methods run: those of the figure, or the given ones by name or import path."""
     if experiment.kind in _FIXED:
-        if estimators or extra:
+        if estimators:
             raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
         return []
-    names = [*(estimators or experiment.estimators), *extra]
-    found = bench.methods(names, candidates=candidates, mse=mse)
+    found = bench.methods(estimators or experiment.estimators)
     if experiment.kind != "real-world":
         return found
     # Section 5 has candidates of its own.
-    own = BehaviorTree(candidates="real-world", mse="pasif")
-    return [replace(m, tree=own) if m.name == special.PAPERS_AIPS else m for m in found]
+    own = AIPS(behavior=BehaviorTree(candidates="real-world", mse="pasif"))
+    return [Method(m.name, own) if m.name == special.PAPERS_AIPS else m for m in found]
 
 
 def reproduce(
@@ -53,12 +46,12 @@ def reproduce(
     jobs: int | None = None,
     preset: str = "published",
     logs: tuple[str, ...] = (),
-    **methods: Any,
+    estimators: Sequence[str] = (),
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `logs` runs the A/B protocol on a user's own: log A, log B and the target. `methods` are the
-    keywords of `contenders`. Estimators can follow later: only what is missing of a seed is run.
+    `logs` runs the A/B protocol on a user's own: log A, log B and the target. Estimators can follow
+    later: only what is missing of a seed is run.
     """
     from counterrank.research.paper.page import write_page
 
@@ -67,7 +60,7 @@ def reproduce(
         experiment, folder = figures.get(name), Path(out) / name
         # In a run of everything, figures without estimators are made as they are.
         fixed = figure == "all" and experiment.kind in _FIXED
-        some = [] if fixed else contenders(experiment, **methods)
+        some = [] if fixed else contenders(experiment, estimators)
         if logs:
             experiment, preset = replace(experiment, logs=logs), "logs"
             special.ab_trial(logs)  # files that are none are refused before any seed runs

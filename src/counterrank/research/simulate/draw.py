@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, softmax
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.log import LOGGING, Probabilities, RankingLog
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.kernels.jit import jit
-from counterrank.policies import PlackettLuce
 from counterrank.research.simulate.environment import TARGET, Environment, Which, whole
 
 
@@ -38,38 +37,31 @@ class SimulatedLog:
         return self.env.masks
 
     @property
+    def drawn_from(self) -> Floats:
+        """The whole distribution of the policy that chose the actions: (n, A)."""
+        return self.p0 if self.drawn_by == "logging" else self.p1
+
+    @property
     def propensity(self) -> Floats:
         """Probabilities of the shown actions under the policy that drew them: (n, K)."""
-        return propensity(self.env, self.p0 if self.drawn_by == "logging" else self.p1, self.action)
+        return np.take_along_axis(self.drawn_from, self.action, axis=1)
 
     @property
     def target(self) -> Floats:
         """Probabilities of the shown actions under the target policy: (n, K)."""
-        return propensity(self.env, self.p1, self.action)
+        return np.take_along_axis(self.p1, self.action, axis=1)
 
     def to_log(self) -> RankingLog:
-        """Return the rankings with target "new", whole distributions of factored policies, and behaviour names.
-
-        Plackett-Luce policies are given as policies, which know every marginal; their numbers would
-        not.
-        """
-        drawn = self.p0 if self.drawn_by == "logging" else self.p1
-        logger: Probabilities
-        target: Probabilities
-        if self.env.factored:
-            logger = Propensity("factored", self.propensity)
-            target = Propensity("factored", self.target)
-        else:
-            logger, target = PlackettLuce(np.log(drawn)), PlackettLuce(np.log(self.p1))
+        """Return the rankings with target "new", whole distributions and behaviour names."""
         return RankingLog(
             action=self.action,
             reward=self.reward,
-            propensity=logger,
+            propensity=Propensity("factored", self.propensity),
             context=self.context,
             behavior=np.array(self.env.behavior_names)[self.behavior],
             behavior_masks=self.env.mask_rows,
-            targets={TARGET: target},
-            dists={LOGGING: drawn, TARGET: self.p1} if self.env.factored else {},
+            targets={TARGET: Propensity("factored", self.target)},
+            dists={LOGGING: self.drawn_from, TARGET: self.p1},
         )
 
 
@@ -85,8 +77,8 @@ def draw(
     """
     whole("n", n, 1)
     context = rng.standard_normal((n, env.d))
-    own = env.base_context == "own"
-    base = base_reward(env, context if own else rng.standard_normal(context.shape))
+    seen = rng.standard_normal(context.shape) if env.as_published else context
+    base = base_reward(env, seen)
     chance = behavior_probability(env, context)  # (n, M)
     # Inverse of the distribution function; the last class needs no comparison and takes what
     # rounding leaves.
@@ -94,42 +86,22 @@ def draw(
     behavior = below.sum(axis=1, dtype=np.int64)
     p0 = distribution(env, context, "logging")
     p1 = distribution(env, context, "target")
-    action = draw_actions(env, p0 if policy == "logging" else p1, rng)
+    action = categorical(p0 if policy == "logging" else p1, rng.random((n, env.K)))
     q = expected_reward(env, action, behavior, base)
-    reward = add_noise(env, q, rng)
+    if env.reward_model == "binary":
+        reward = (rng.random(q.shape) < q).astype(np.float64)
+    else:
+        reward = q + env.sigma * rng.standard_normal((n, 1 if env.as_published else env.K))
     return SimulatedLog(env, context, action, reward, p0, p1, behavior, q, policy)
 
 
-def add_noise(env: Environment, q: Floats, rng: np.random.Generator) -> Floats:
-    """Return rewards with mean q: 0/1 draws for binary rewards, Gaussian noise otherwise."""
-    if env.reward_model == "binary":
-        return (rng.random(q.shape) < q).astype(np.float64)
-    noise = rng.standard_normal((len(q), 1 if env.noise_shared else q.shape[1]))
-    return q + env.sigma * noise
-
-
 def distribution(env: Environment, context: Floats, which: Which) -> Floats:
-    """Return each action's probability at a position: (n, A).
-
-    For Plackett-Luce policies these are the first position's probabilities, which fix all the
-    others.
-    """
+    """Return each action's probability at a position: (n, A)."""
     if which == "logging":
-        return softmax(env.logging(context))
+        return softmax(env.logging(context), axis=1)  # type: ignore[no-any-return]
     if env.target is not None:
-        return softmax(env.target(context))
+        return softmax(env.target(context), axis=1)  # type: ignore[no-any-return]
     return least_greedy(env.logging(context), env.epsilon)
-
-
-def softmax(score: Floats) -> Floats:
-    """Return exp(score) normalised over the last axis.
-
-    >>> softmax(np.log([[1.0, 3.0]]))
-    array([[0.25, 0.75]])
-    """
-    weight = np.exp(score - score.max(axis=-1, keepdims=True))
-    out: Floats = weight / weight.sum(axis=-1, keepdims=True)
-    return out
 
 
 def least_greedy(score: Floats, epsilon: float) -> Floats:
@@ -151,18 +123,7 @@ def behavior_probability(env: Environment, context: Floats) -> Floats:
         part = np.minimum((env.M * ndtr(context[:, 0])).astype(np.int64), env.M - 1)
         known: Floats = np.eye(env.M)[part]
         return known
-    return softmax(env.lam * np.abs(context @ env.behavior_coef.T))
-
-
-def draw_actions(env: Environment, dist: Floats, rng: np.random.Generator) -> Ints:
-    """Return one ranking per row: (n, K)."""
-    n = dist.shape[0]
-    if env.factored:
-        return categorical(dist, rng.random((n, env.K)))
-    # The order of weight / exponential draws is a Plackett-Luce ranking (Gumbel top-k).
-    race = rng.standard_exponential(dist.shape) / np.maximum(dist, 1e-300)
-    order: Ints = race.argsort(axis=1)[:, : env.K].astype(np.int64)
-    return order
+    return softmax(env.lam * np.abs(context @ env.behavior_coef.T), axis=1)  # type: ignore[no-any-return]
 
 
 @jit
@@ -191,28 +152,10 @@ def categorical(dist: Floats, uniform: Floats) -> Ints:
     return out
 
 
-def propensity(env: Environment, dist: Floats, action: Ints) -> Floats:
-    """Return the probability of each logged action: (n, K).
-
-    P(a_k | x) for factored policies, P(a_k | a_1..a_k-1, x) for Plackett-Luce.
-    """
-    weight = np.take_along_axis(dist, action, axis=1)
-    if env.factored:
-        return weight
-    # What is left is summed from the items not shown yet: 1 - (what is gone) would cancel.
-    rest = dist.sum(axis=1) - weight.sum(axis=1)
-    # Nothing is left when every item is shown: the difference above is rounding.
-    if env.K == env.A:
-        rest = np.zeros(len(dist))
-    tail = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1] + np.maximum(rest, 0.0)[:, None]
-    out: Floats = weight / tail
-    return out
-
-
 def base_reward(env: Environment, context: Floats) -> Floats:
     """Return base(x, a) for every action: (n, A)."""
     linear = env.base(context)
-    return 1.0 + sigmoid(linear) if env.sigmoid_base else linear
+    return 1.0 + sigmoid(linear) if env.as_published else linear
 
 
 def sigmoid(z: Floats) -> Floats:

@@ -7,9 +7,10 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
+from inspect import signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from counterrank.research.simulate.draw import SimulatedLog
 
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
-BaseContext = Literal["own", "other"]
-LoggingKind = Literal["factored", "plackett-luce"]
 Which = Literal["logging", "target"]
 
 #: The name of the evaluated policy in every simulated log.
@@ -52,18 +51,25 @@ class Linear:
         return score
 
 
+def standardised(coef: Floats, bias: Floats, centre: float = 0.0) -> Linear:
+    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean `centre`."""
+    # Var = E_a Var(coef_a . x) + Var_a(bias_a), and coef_a . x has variance |coef_a|^2.
+    sd = np.sqrt((coef**2).sum(axis=1).mean() + bias.var())
+    return Linear(coef / sd, (bias - bias.mean()) / sd + centre)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Environment:
     """Everything that defines the simulated world (Kiyohara et al., KDD 2023, section 4.1).
 
     x ~ N(0, I_d); behaviour z ~ softmax(lam_z |behavior_coef_z . x|) with relevance mask masks_z
     (K, K); q_k = base(x, a_k) + sum over l != k with masks_z[k, l] of interaction[a_k, a_l], plus
-    `triple` or another link; logging policy: softmax of `logging`; target: epsilon-greedy on the
-    least logging score, or softmax of `target`.
+    `triple` or another link; positions are drawn independently; logging policy: softmax of
+    `logging`; target: epsilon-greedy on the least logging score, or softmax of `target`.
 
-    `sigmoid_base`: base = 1 + sigmoid(linear) instead of the linear function itself.
-    `base_context`: "own" row's context, or an "other" independent one.
-    `noise_shared`: one reward noise draw for all positions of a ranking.
+    `as_published`, like the code behind the figures: base = 1 + sigmoid(linear) instead of the
+    linear function itself, of another independent context instead of the row's own, and one
+    reward noise draw for all positions of a ranking.
     """
 
     name: str
@@ -78,20 +84,21 @@ class Environment:
     triple: Floats | None = None  # (A, A, A), symmetric in the last two
     epsilon: float = 0.3
     sigma: float = 0.5
-    noise_shared: bool = False
-    sigmoid_base: bool = False
-    base_context: BaseContext = "own"
+    as_published: bool = False
     reward_model: RewardModel = "pairwise"
-    logging_kind: LoggingKind = "factored"
     #: Groups of users: the behaviour is known from the first column of the context, cut into parts
     #: of equal size.
     groups: bool = False
-    fingerprint: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Check the options."""
-        _check_options(self)
-        object.__setattr__(self, "fingerprint", _fingerprint(self))
+        one_of("reward_model", self.reward_model, get_args(RewardModel))
+        between("epsilon", self.epsilon, 0.0, 1.0, meaning="a probability, between 0 and 1")
+        between("sigma", self.sigma, 0.0, meaning="a noise level, 0 or more")
+        if self.reward_model == "triple" and self.triple is None:
+            raise ConfigError(
+                "reward_model 'triple' needs the three-way effects: pass triple=(A, A, A)"
+            )
 
     @property
     def K(self) -> int:  # noqa: N802
@@ -114,20 +121,15 @@ class Environment:
         return int(self.masks.shape[0])
 
     @property
-    def factored(self) -> bool:
-        """Whether positions are drawn independently given the context."""
-        return self.logging_kind == "factored"
-
-    @property
     def mask_rows(self) -> dict[str, list[list[int]]]:
         """The masks of the behaviours by name, as plain numbers."""
         rows = self.masks.astype(int).tolist()
         return dict(zip(self.behavior_names, rows, strict=True))
 
     @property
-    def propensity_kind(self) -> str:
-        """What the numbers of a written log are: one per position, or given the items above."""
-        return "factored" if self.factored else "prefix"
+    def fingerprint(self) -> str:
+        """A name of all parameters."""
+        return fingerprint_of(asdict(self))
 
     def draw(
         self, n: int, rng: np.random.Generator, *, policy: Which = "logging"
@@ -138,46 +140,17 @@ class Environment:
         return draw(self, n, rng, policy=policy)
 
 
-def _check_options(env: Environment) -> None:
-    for name, value, allowed in (
-        ("reward_model", env.reward_model, get_args(RewardModel)),
-        ("base_context", env.base_context, get_args(BaseContext)),
-        ("logging_kind", env.logging_kind, get_args(LoggingKind)),
-    ):
-        if value not in allowed:
-            raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
-    between("epsilon", env.epsilon, 0.0, 1.0, meaning="a probability, between 0 and 1")
-    between("sigma", env.sigma, 0.0, meaning="a noise level, 0 or more")
-    if env.reward_model == "triple" and env.triple is None:
-        raise ConfigError(
-            "reward_model 'triple' needs the three-way effects: pass triple=(A, A, A)"
-        )
-    if not env.factored and env.A < env.K:
-        raise ConfigError(
-            f"Plackett-Luce draws without replacement: {env.A} actions cannot fill {env.K} "
-            "positions; use at least as many actions as positions"
-        )
-    if not env.factored and env.target is None:
-        raise ConfigError(
-            "Plackett-Luce logging needs a target that also draws without replacement: pass "
-            "target=Linear"
-        )
+def fingerprint_of(parameters: Json) -> str:
+    """Return a short text that names the parameters of a world, whatever the world is called."""
+    # A name changes no draw: worlds that differ by it alone share their truth.
+    text = json.dumps({**parameters, "name": ""}, default=np.ndarray.tolist)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _fingerprint(env: Environment) -> str:
-    digest = hashlib.sha256()
-    for item in fields(env):
-        # A name changes no draw: worlds that differ by it alone share their truth.
-        if item.name in ("name", "fingerprint"):
-            continue
-        value = getattr(env, item.name)
-        for part in (value.coef, value.bias) if isinstance(value, Linear) else (value,):
-            if isinstance(part, np.ndarray):
-                digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
-            else:
-                digest.update(repr(part).encode())
-            digest.update(b"|")
-    return digest.hexdigest()[:16]
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise where an option has none of its words."""
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
 
 
 def between(name: str, value: Any, low: float, high: float = math.inf, *, meaning: str) -> float:
@@ -254,9 +227,7 @@ def published(
         logging=Linear(np.zeros_like(coef), np.log(c["logging_probability"])),
         epsilon=epsilon,
         sigma=sigma,
-        noise_shared=True,
-        sigmoid_base=True,
-        base_context="other",
+        as_published=True,
     )
 
 
@@ -329,7 +300,6 @@ def random(  # noqa: PLR0913
     sigma: float = 0.5,
     lam: float | None = None,
     context_policies: bool | None = None,
-    logging: LoggingKind = "factored",
     groups: bool = False,
     name: str = "random",
 ) -> Environment:
@@ -343,7 +313,7 @@ def random(  # noqa: PLR0913
     >>> random(1, reward="binary", K=4, actions=10).interaction.shape
     (10, 10)
     """
-    as_published = _is_published(form)
+    one_of("form", form, get_args(Form))
     for option, value, least in (
         ("K", K, 1),
         ("actions", actions, 2),
@@ -351,19 +321,21 @@ def random(  # noqa: PLR0913
         ("seed", seed, 0),
     ):
         whole(option, value, least)
+    as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
     names, masks = six(K, rng, as_published=as_published)
     contextual = (not as_published) if context_policies is None else context_policies
-    old = _policy(rng, actions, d, contextual=contextual)
-    base = _sigmoid_base(rng, actions, d) if as_published else _linear_base(rng, actions, d)
+    old = Linear(rng.uniform(0, 1, (actions, d)) * contextual, rng.uniform(0, 1, actions))
+    if as_published:
+        common = rng.uniform(-1, 1, d)
+        base = standardised(common + rng.uniform(-1, 1, (actions, d)), rng.uniform(-1, 1, actions))
+    else:
+        base = Linear(rng.standard_normal((actions, d)), rng.standard_normal(actions))
     effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
     # Not used: worlds of one seed stay what they were when policies could differ by position.
     rng.standard_normal((K, actions))
     if reward == "binary":  # a base of one logit around -0.5 keeps both outcomes common
-        base = _standardised(base, centre=-0.5)
-    # Likes what the logger does not, half as strongly: far from it, yet with weights that can be
-    # estimated.
-    new = Linear(-0.5 * old.coef, -0.5 * old.bias) if logging == "plackett-luce" else None
+        base = standardised(base.coef, base.bias, -0.5)
     return Environment(
         name=name,
         masks=masks,
@@ -374,65 +346,24 @@ def random(  # noqa: PLR0913
         interaction=effect,
         triple=triple,
         logging=old,
-        target=new,
         epsilon=epsilon,
         sigma=sigma,
-        noise_shared=as_published,
-        sigmoid_base=as_published and reward != "binary",
-        base_context="other" if as_published and reward != "binary" else "own",
+        as_published=as_published and reward != "binary",
         reward_model=reward,
-        logging_kind=logging,
         groups=groups,
     )
-
-
-def _is_published(form: str) -> bool:
-    if form not in ("published", "paper"):
-        raise ConfigError(f"form is {form!r}; choose 'published' or 'paper'")
-    return form == "published"
-
-
-def _policy(rng: np.random.Generator, A: int, d: int, *, contextual: bool) -> Linear:
-    # Drawn also where it is not used: the rest of the world is the same with and without context.
-    coef = rng.uniform(0, 1, (A, d))
-    return Linear(coef if contextual else np.zeros((A, d)), rng.uniform(0, 1, A))
-
-
-def _linear_base(rng: np.random.Generator, A: int, d: int) -> Linear:
-    return Linear(rng.standard_normal((A, d)), rng.standard_normal(A))
-
-
-def _sigmoid_base(rng: np.random.Generator, A: int, d: int) -> Linear:
-    common = rng.uniform(-1, 1, d)
-    return _standardised(
-        Linear(common + rng.uniform(-1, 1, (A, d)), rng.uniform(-1, 1, A)), centre=0.0
-    )
-
-
-def _standardised(base: Linear, *, centre: float) -> Linear:
-    """Return the function scaled to variance 1 over x ~ N(0, I) and uniform actions, with mean `centre`."""
-    mean = base.bias.mean()
-    # Var = E_a Var(coef_a . x) + Var_a(bias_a), and coef_a . x has variance |coef_a|^2.
-    sd = np.sqrt((base.coef**2).sum(axis=1).mean() + base.bias.var())
-    return Linear(base.coef / sd, (base.bias - mean) / sd + centre)
 
 
 def _effects(
     rng: np.random.Generator, reward: RewardModel, K: int, A: int, *, as_published: bool
 ) -> tuple[Floats, Floats | None]:
     """Return pair effects (A, A) and three-way effects (A, A, A), sized to stay comparable over K."""
-    if as_published or reward != "pairwise":
-        normal = rng.standard_normal((A, A))
-        # Symmetric, and divided by K below: up to K - 1 effects add up in one reward.
-        effect = np.tril(normal) + np.tril(normal, -1).T
-        effect *= {
-            "pairwise": 8.0,
-            "triple": 4.0,
-            "binary": 4.0,
-            "multiplicative": 1.6,
-        }.get(reward, 8.0) / K
-    else:
-        effect = rng.uniform(0, 1, (A, A))
+    if not as_published and reward == "pairwise":
+        return rng.uniform(0, 1, (A, A)), None
+    normal = rng.standard_normal((A, A))
+    # Symmetric, and divided by K: up to K - 1 effects add up in one reward.
+    effect = np.tril(normal) + np.tril(normal, -1).T
+    effect *= {"triple": 4.0, "binary": 4.0, "multiplicative": 1.6}.get(reward, 8.0) / K
     if reward != "triple":
         return effect, None
     cube = rng.standard_normal((A, A, A)) * (8.0 / (K * max(K - 1, 1)))
@@ -461,22 +392,19 @@ def behavior_weight(delta: float | None, lam: float | None) -> Floats:
     return weight
 
 
-def scattered(K: int, h: int, rng: np.random.Generator, *, replace: bool) -> Bools:
-    """Return k itself and h random others; drawn with replacement, some coincide and fewer remain."""
-    if not replace:
-        return mask(f"R{h}", K, rng=rng)
-    found = np.eye(K, dtype=bool)
-    for k in range(K if K > 1 else 0):
-        found[k, rng.choice(np.delete(np.arange(K), k), size=h)] = True
-    return found
-
-
 def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[str, ...], Bools]:
-    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their place."""
+    """Return names and masks (6, K, K): S R6 R3 C2 C1 I1 of the text, or the code's C3 C2 in their place.
+
+    Random others of the code are drawn with replacement: some coincide and fewer remain.
+    """
     far = 3 if as_published else 2
     names = ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1")
-    drawn = {name: scattered(K, int(name[1]), rng, replace=as_published) for name in ("R6", "R3")}
-    return names, np.stack([drawn[name] if name in drawn else mask(name, K) for name in names])
+    masks = {name: mask(name, K) for name in names if name[0] != "R"}
+    for name in ("R6", "R3"):
+        masks[name] = np.eye(K, dtype=bool) if as_published else mask(name, K, rng=rng)
+        for k in range(K if as_published and K > 1 else 0):
+            masks[name][k, rng.choice(np.delete(np.arange(K), k), size=int(name[1]))] = True
+    return names, np.stack([masks[name] for name in names])
 
 
 PRESETS: dict[str, Callable[..., Environment]] = {
@@ -496,7 +424,7 @@ def preset(name: str, **options: Any) -> Environment:
     if name not in PRESETS:
         raise ConfigError(f"no environment is called {name!r}; choose one of {', '.join(PRESETS)}")
     make = PRESETS[name]
-    known = make.__code__.co_varnames[: make.__code__.co_argcount + make.__code__.co_kwonlyargcount]
+    known = list(signature(make).parameters)
     for option in options:
         if option not in known:
             raise ConfigError(

@@ -1,20 +1,17 @@
 """What a policy is really worth in an environment, with the error of that statement."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import permutations, product
-from math import perm
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
 from counterrank.research.simulate.draw import (
     base_reward,
     behavior_probability,
     distribution,
     expected_reward,
-    propensity,
 )
 from counterrank.research.simulate.environment import Environment, Which
 from counterrank.research.simulate.worlds import World
@@ -61,27 +58,32 @@ def true_value(
     if policy not in ("target", "logging"):
         raise ConfigError(f"policy is {policy!r}; choose 'target' or 'logging'")
     key = (env.fingerprint, policy, relative_error)
-    if key not in _known:
-        _known[key] = _compute(env, policy, relative_error)
-    return _known[key]
-
-
-def _compute(env: Environment | World, policy: Which, relative_error: float) -> Truth:
+    if key in _known:
+        return _known[key]
     if isinstance(env, World):
-        return _on_policy(env, policy, relative_error, rows=max(2**10, min(2**16, 2**22 // env.C)))
-    if has_closed_form(env):
-        return _over_contexts(env, policy, relative_error, first=12, method="closed form")
+        rows = max(2**10, min(2**16, 2**22 // env.C))
+        truth = _on_policy(env, policy, relative_error, rows)
+    elif env.reward_model != "binary":
+        truth = _over_contexts(env, policy, relative_error, closed_form, first=12)
     # Every ranking and behaviour at each of 8 x 2^9 contexts and more: above a thousand a sample is
     # cheaper.
-    if n_rankings(env) * env.M <= 1000:
-        return _over_contexts(env, policy, relative_error, first=9, method="enumeration")
-    return _on_policy(env, policy, relative_error)
+    elif env.A**env.K * env.M <= 1000:
+        truth = _over_contexts(env, policy, relative_error, enumeration, first=9)
+    else:
+        truth = _on_policy(env, policy, relative_error, 2**16)
+    _known[key] = truth
+    return truth
 
 
 def _over_contexts(
-    env: Environment, policy: Which, relative_error: float, *, first: int, method: str
+    env: Environment,
+    policy: Which,
+    relative_error: float,
+    value: Callable[[Environment, Floats, Floats, Which], Floats],
+    *,
+    first: int,
 ) -> Truth:
-    value = closed_form if method == "closed form" else enumeration
+    method = "closed form" if value is closed_form else "enumeration"
     streams = [_sobol(env, 2**first, replicate) for replicate in range(REPLICATES)]
     sums = np.zeros((REPLICATES, env.K))
     done = 0
@@ -103,8 +105,8 @@ def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    own = env.base_context == "own"
-    points = qmc.Sobol(env.d if own else 2 * env.d, rng=np.random.default_rng([replicate, 71]))
+    width = 2 * env.d if env.as_published else env.d
+    points = qmc.Sobol(width, rng=np.random.default_rng([replicate, 71]))
     while True:
         # A coordinate can be exactly 0 in float arithmetic; half a cell up keeps its quantile
         # finite.
@@ -112,12 +114,10 @@ def _sobol(env: Environment, size: int, replicate: int) -> Iterator[tuple[Floats
         # measure the error, which one point set cannot.
         unit = np.maximum(points.random(min(_CHUNK, size)), 2.0**-33)
         normal: Floats = ndtri(unit)
-        yield normal[:, : env.d], normal[:, : env.d] if own else normal[:, env.d :]
+        yield normal[:, : env.d], normal[:, -env.d :]
 
 
-def _on_policy(
-    env: Environment | World, policy: Which, relative_error: float, rows: int = 2**16
-) -> Truth:
+def _on_policy(env: Environment | World, policy: Which, relative_error: float, rows: int) -> Truth:
     rng = np.random.default_rng([REPLICATES, 72])
     means: list[Floats] = []
     truth: Truth | None = None
@@ -145,18 +145,8 @@ def _summary(means: Floats, method: str) -> Truth:
     )
 
 
-def has_closed_form(env: Environment) -> bool:
-    """Return whether `closed_form` applies: independent positions and any reward model but the logit."""
-    return env.factored and env.reward_model != "binary"
-
-
-def n_rankings(env: Environment) -> int:
-    """Return how many rankings exist: A^K, or A! / (A - K)! without replacement."""
-    return env.A**env.K if env.factored else perm(env.A, env.K)
-
-
 def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
-    """Return E_pi[r_k | x] of a factored policy: (n, K).
+    """Return E_pi[r_k | x] for any reward model but the logit: (n, K).
 
     pairwise        p.base + sum_l E[c_kl | x] p' W p
     triple          the same + sum_{l<m} E[c_kl c_km | x] T(p, p, p)
@@ -196,17 +186,10 @@ def enumeration(env: Environment, context: Floats, seen: Floats, policy: Which) 
     chance = behavior_probability(env, context)
     n = len(context)
     out = np.zeros((n, env.K))
-    for ranking in _rankings(env):
-        action = np.broadcast_to(ranking, (n, env.K)).copy()
-        probability = propensity(env, dist, action).prod(axis=1)
+    for ranking in np.ndindex((env.A,) * env.K):
+        action = np.tile(ranking, (n, 1))
+        probability = dist[:, list(ranking)].prod(axis=1)
         for z in range(env.M):
             q = expected_reward(env, action, np.full(n, z, dtype=np.int64), base)
             out += (probability * chance[:, z])[:, None] * q
     return out
-
-
-def _rankings(env: Environment) -> Ints:
-    """Return every ranking: (n_rankings, K)."""
-    ids = range(env.A)
-    every = product(ids, repeat=env.K) if env.factored else permutations(ids, env.K)
-    return np.array(list(every), dtype=np.int64)

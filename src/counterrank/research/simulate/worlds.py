@@ -5,9 +5,8 @@ Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (
 kinds. All parameters come from the world's seed; rows come from the generator given to `draw`.
 """
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +16,15 @@ from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError
 from counterrank.policies import Candidates, ItemFeatures, Mixture, Policy, PolicySpec, parse_policy
 from counterrank.research.simulate import clicks
-from counterrank.research.simulate.environment import TARGET, Linear, Which, whole
+from counterrank.research.simulate.environment import (
+    TARGET,
+    Linear,
+    Which,
+    fingerprint_of,
+    one_of,
+    standardised,
+    whole,
+)
 
 Behavior = Literal["position", "cascade", "dbn", "ubm", "redundancy", "attention", "mixed"]
 Logger = Literal["plackett-luce", "epsilon", "swap", "mixture"]
@@ -57,13 +64,9 @@ class World:
     name: str = "world"
 
     def __post_init__(self) -> None:
-        for option, value, allowed in (
-            ("behavior", self.behavior, get_args(Behavior)),
-            ("logger", self.logger, get_args(Logger)),
-            ("target", self.target, get_args(Target)),
-        ):
-            if value not in allowed:
-                raise ConfigError(f"{option} is {value!r}; choose one of {', '.join(allowed)}")
+        one_of("behavior", self.behavior, get_args(Behavior))
+        one_of("logger", self.logger, get_args(Logger))
+        one_of("target", self.target, get_args(Target))
         whole("seed", self.seed, 0)
         whole("K", self.K, 1)
         whole("items", self.items, self.K)
@@ -84,11 +87,6 @@ class World:
     def A(self) -> int:  # noqa: N802
         """Items in the catalogue."""
         return self.items
-
-    @property
-    def propensity_kind(self) -> str:
-        """What the numbers of a written log are."""
-        return "prefix"
 
     @property
     def specs(self) -> dict[str, str]:
@@ -113,8 +111,7 @@ class World:
     @property
     def fingerprint(self) -> str:
         """A name of all options."""
-        text = repr([getattr(self, item.name) for item in fields(self) if item.name != "name"])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint_of(asdict(self))
 
     def draw(
         self, n: int, rng: np.random.Generator, *, policy: Which | PolicySpec = "logging"
@@ -164,11 +161,11 @@ def parameters(world: World) -> WorldParameters:
     # A model with features can learn half, ids have to bring the rest: neither wins by
     # construction.
     shared, taste = items.standard_normal(FEATURES), items.standard_normal((FEATURES, CONTEXT))
-    appeal = _scaled(
+    appeal = standardised(
         0.35 * (feature @ taste / np.sqrt(FEATURES) + items.standard_normal((A, CONTEXT))),
         feature @ shared / np.sqrt(FEATURES) + items.standard_normal(A),
     )
-    bend = _scaled(items.standard_normal((A, CONTEXT)), np.zeros(A))
+    bend = standardised(items.standard_normal((A, CONTEXT)), np.zeros(A))
     price = np.exp(3.0 + 0.3 * feature[:, 0] + 0.5 * items.standard_normal(A))
     hold = 1.0 / (1.0 + np.exp(-items.normal(0.3, 0.8, A)))
     decay, near = users.uniform(0.4, 1.0), users.uniform(0.3, 0.8)
@@ -186,27 +183,23 @@ def parameters(world: World) -> WorldParameters:
     old = _mixed(appeal, 0.5, scorers)
     new = _mixed(appeal, 0.0 if world.target == "blind" else 0.7, scorers)
     if world.target != "blind":
-        new = _scaled(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
+        new = standardised(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
     appeal = Linear(appeal.coef, appeal.bias - users.uniform(0.6, 1.8))
     return WorldParameters(
         appeal, bend, old, new, feature, group, hold, price, curve, gaps, pull, go, mood
     )
 
 
-def _scaled(coef: Floats, bias: Floats) -> Linear:
-    """Return the scorer with mean 0 and variance 1 over x ~ N(0, I) and items."""
-    sd = np.sqrt((coef**2).sum(axis=1).mean() + bias.var())
-    return Linear(coef / sd, (bias - bias.mean()) / sd)
-
-
 def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
     """Return a scorer correlated with the items' appeal by about `share`."""
-    noise = _scaled(
+    noise = standardised(
         0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape)
     )
     # Shares whose squares add up to one keep the variance, so that `share` is the correlation.
     rest = np.sqrt(1 - share**2)
-    return _scaled(share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias)
+    return standardised(
+        share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from csv import DictWriter
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from counterrank.research.simulate.worlds import DrawnWorld, World
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Endings of the files that can be written.
+FORMATS = (".parquet", ".feather", ".arrow", ".csv", ".jsonl")
 #: Rows of one batch and one Parquet row group.
 BATCH = 65_536
 #: Candidates of a batch: four list columns of them are held at a time.
@@ -60,19 +63,21 @@ def write_log(
     worlds add candidates, their scores and features.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in _WRITERS:
+    if suffix not in FORMATS:
         raise ConfigError(
-            f"cannot write {path}: unknown ending {suffix!r}; use one of {', '.join(_WRITERS)}"
+            f"cannot write {path}: unknown ending {suffix!r}; use one of {', '.join(FORMATS)}"
         )
     batch = batch or (
         BATCH if isinstance(env, Environment) else max(1024, min(BATCH, CELLS // env.C))
     )
     truth = true_value(env)
-    tables = (
-        _table(part, _metadata(env, truth, seed)) for part in batches(env, n, seed, batch=batch)
-    )
+    metadata = _metadata(env, truth, seed)
+    tables = (_table(part, metadata) for part in batches(env, n, seed, batch=batch))
     with replacing(path) as temporary:
-        _WRITERS[suffix](tables, temporary)
+        if suffix in (".csv", ".jsonl"):
+            _write_text(tables, temporary, csv=suffix == ".csv")
+        else:
+            _write_arrow(tables, temporary, parquet=suffix == ".parquet")
     return truth
 
 
@@ -83,33 +88,32 @@ def reading_options(env: Environment | World) -> list[str]:
     ['--target=new', '--logger=plackett-luce', '--policy=new=plackett-luce']
     """
     known = env.specs if isinstance(env, World) else {}
-    told = [f"--target={TARGET}"]
+    options = [f"--target={TARGET}"]
     if {LOGGING, TARGET} <= set(known):
-        told += [f"--logger={known[LOGGING]}", f"--policy={TARGET}={known[TARGET]}"]
-    elif env.propensity_kind != "factored":
-        told.append(f"--propensity-kind={env.propensity_kind}")
+        options += [f"--logger={known[LOGGING]}", f"--policy={TARGET}={known[TARGET]}"]
+    elif isinstance(env, World):
+        options.append("--propensity-kind=prefix")
     # Each row is a visitor of its own, and the target knows nothing of the log.
-    return [*told, "--independent-rows", "--target-is-fresh"]
+    return [*options, "--independent-rows", "--target-is-fresh"]
 
 
 def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, str]:
-    known = env.specs if isinstance(env, World) else {}
-    policies = {
-        f"counterrank.policy.{name}": spec for name, spec in known.items() if name != LOGGING
-    }
+    if isinstance(env, Environment):
+        own = {
+            "counterrank.propensity_kind": "factored",
+            "counterrank.behavior_masks": json.dumps(env.mask_rows),
+        }
+    else:
+        own = {"counterrank.propensity_kind": "prefix"} | {
+            "counterrank.logger" if name == LOGGING else f"counterrank.policy.{name}": spec
+            for name, spec in env.specs.items()
+        }
     return {
-        **({"counterrank.logger": known[LOGGING]} if LOGGING in known else {}),
-        **policies,
+        **own,
         "counterrank.true_value": repr(truth.value),
         "counterrank.true_value_stderr": repr(truth.stderr),
         "counterrank.true_value_by_position": json.dumps(truth.by_position.tolist()),
         "counterrank.true_value_method": truth.method,
-        "counterrank.propensity_kind": env.propensity_kind,
-        **(
-            {"counterrank.behavior_masks": json.dumps(env.mask_rows)}
-            if isinstance(env, Environment)
-            else {}
-        ),
         "counterrank.environment": f"{env.name} {env.fingerprint}",
         "counterrank.seed": str(seed),
     }
@@ -125,35 +129,22 @@ def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Tab
         "propensity": _lists(part.propensity),
         TARGET: _lists(part.target),
     }
-    columns |= _of_world(part) if isinstance(part, DrawnWorld) else _of_environment(part)
+    if isinstance(part, DrawnWorld):
+        # Scores of those policies that scores alone decide.
+        scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
+        columns["candidates"] = _lists(part.candidates)
+        columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}
+        columns |= {
+            f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)
+        }
+    else:
+        names = pa.DictionaryArray.from_arrays(
+            part.behavior.astype(np.int32), pa.array(part.env.behavior_names)
+        )
+        columns |= {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)}
+        columns["behavior"] = names.cast(pa.string())
     columns |= {f"x_{j}": np.ascontiguousarray(values) for j, values in enumerate(part.context.T)}
     return pa.table(columns, metadata=metadata)
-
-
-def _of_environment(part: SimulatedLog) -> dict[str, object]:
-    """Return whole distributions, where positions are independent, and the rows' behaviours."""
-    import pyarrow as pa
-
-    env = part.env
-    names = pa.DictionaryArray.from_arrays(
-        part.behavior.astype(np.int32), pa.array(env.behavior_names)
-    )
-    columns = (
-        {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)}
-        if env.factored
-        else {}
-    )
-    return columns | {"behavior": names.cast(pa.string())}
-
-
-def _of_world(part: DrawnWorld) -> dict[str, object]:
-    """Return candidates, scores of those policies that scores alone decide, and features of the candidates."""
-    scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
-    columns = {"candidates": _lists(part.candidates)}
-    columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}
-    return columns | {
-        f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)
-    }
 
 
 def _lists(values: Floats | Ints) -> Any:
@@ -165,42 +156,34 @@ def _lists(values: Floats | Ints) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets), flat)
 
 
-def _write_parquet(tables: Iterator["pa.Table"], path: Path) -> None:
+def _write_arrow(tables: Iterator["pa.Table"], path: Path, *, parquet: bool) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     first = next(tables)
-    with pq.ParquetWriter(path, first.schema, compression="zstd", compression_level=1) as writer:
-        writer.write_table(first, row_group_size=max(first.num_rows, 1))
-        for table in tables:
-            # Row groups are what readers stream by.
-            writer.write_table(table, row_group_size=max(first.num_rows, 1))
-
-
-def _write_arrow(tables: Iterator["pa.Table"], path: Path) -> None:
-    import pyarrow as pa
-
-    first = next(tables)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
-        writer.write_table(first)
-        for table in tables:
-            writer.write_table(table)
+    with (
+        pq.ParquetWriter(path, first.schema, compression="zstd", compression_level=1)
+        if parquet
+        else pa.ipc.new_file(path, first.schema)
+    ) as writer:
+        for table in chain([first], tables):
+            # Row groups, or record batches, are what readers stream by.
+            writer.write_table(table, max(first.num_rows, 1))
 
 
 def _write_text(tables: Iterator["pa.Table"], path: Path, *, csv: bool) -> None:
     """Write rows as text; CSV has no lists: they become numbered columns, and distributions JSON."""
-    import csv as comma
-
     with path.open("w", encoding="utf-8", newline="") as sink:
-        writer = comma.writer(sink, lineterminator="\n")
-        for b, table in enumerate(tables):
-            rows = table.to_pylist()
+        writer = None
+        for row in chain.from_iterable(table.to_pylist() for table in tables):
             if not csv:
-                sink.writelines(json.dumps(row) + "\n" for row in rows)
+                sink.write(json.dumps(row) + "\n")
                 continue
-            flat = [_numbered(row) for row in rows]
-            if b == 0:
-                writer.writerow(flat[0])
-            writer.writerows(row.values() for row in flat)
+            flat = _numbered(row)
+            if writer is None:
+                writer = DictWriter(sink, list(flat), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(flat)
 
 
 def _numbered(row: dict[str, object]) -> dict[str, object]:
@@ -213,12 +196,3 @@ def _numbered(row: dict[str, object]) -> dict[str, object]:
         else:
             out[name] = value
     return out
-
-
-_WRITERS: dict[str, Callable[[Iterator["pa.Table"], Path], None]] = {
-    ".parquet": _write_parquet,
-    ".feather": _write_arrow,
-    ".arrow": _write_arrow,
-    ".csv": partial(_write_text, csv=True),
-    ".jsonl": partial(_write_text, csv=False),
-}
