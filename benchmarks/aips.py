@@ -22,9 +22,7 @@ from counterrank.research.summary import PointSummary, summarise
 
 CLASSIC = ("ips", "iips", "rips")
 TREES = [
-    f"{name} ({mse})"
-    for name in ("aips", "aips-pairs")
-    for mse in ("pairs", "pasif", "su", "truth")
+    f"{name} ({mse})" for name in ("aips", "aips-pairs") for mse in ("pairs", "pasif", "truth")
 ]
 NAMES = [*CLASSIC, "order-2", *TREES]
 

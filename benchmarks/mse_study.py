@@ -20,7 +20,6 @@ from counterrank.behavior import (
     Oracle,
     TreeLimits,
     candidates,
-    standard,
 )
 from counterrank.behavior.estimates import FEASIBLE
 from counterrank.data.log import RankingLog
@@ -68,7 +67,7 @@ def classic(drawn: SimulatedLog, log: RankingLog, ratios: Ratios) -> Estimates:
         "IIPS": ratios.position(),
         "RIPS": ratios.prefix(),
         "AIPS (true)": ratios.by_choice(drawn.masks, own),
-        "order 2": ratios.ordered(standard(log.K), 2),
+        "order 2": ratios.ordered(np.ones((log.K, log.K), dtype=bool), 2),
     }
     return {name: mean_value(log, weight) for name, weight in weights.items()}
 

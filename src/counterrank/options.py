@@ -184,7 +184,7 @@ _TABLE = (
         metavar="FILE|paper|published|real-world|generated",
         words=("paper", "published", "real-world", "generated"),
     ),
-    Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif|su"),
+    Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif"),
     Option(
         "estimate_propensity",
         "Estimate missing propensities: plackett-luce (from scores or features of candidates), "

@@ -36,7 +36,7 @@ def test_grown_on_a_sample_applied_to_all(log):
 
 
 def test_a_tree_that_is_not_fitted_is_fitted_by_the_estimate(log):
-    tree = BehaviorTree(candidates="paper", mse="su")
+    tree = BehaviorTree(candidates="paper", mse="pasif")
     one = cr.AIPS(behavior=tree).estimate(log, "new")
     assert one.value == cr.AIPS(behavior=tree.fit(log, "new")).estimate(log, "new").value
 
@@ -54,11 +54,11 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     ratios = ratios_of(log, "new")
     own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
     blend = tree.fitted.blend
-    pairs = blend.estimate.contributions(ratios).sum(axis=1)
+    rows = pair_rows(ratios, excess(log, "new", ratios))
+    pairs = rows.summed(1.0, blend.triples).sum(axis=1)
     totals = own + blend.share * (pairs - own)
     assert 0 < blend.share < 1
     assert found.value == pytest.approx(totals.mean(), rel=1e-12)
-    rows = pair_rows(ratios, excess(log, "new", ratios))
     spread = rows.stretched(blend.triples).sum(axis=1).std()
     error = max(totals.std(ddof=1), spread) / np.sqrt(log.n)
     more = rows.triples.sum(axis=1)

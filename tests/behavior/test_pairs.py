@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior.pairs import PairEstimate, pair_rows
+from counterrank.behavior.pairs import pair_rows, pair_weights
 from counterrank.behavior.tails import excess
 from counterrank.weights.ratios import ratios_of
 
@@ -33,11 +33,6 @@ def every_ranking(reward, kind="factored"):
     return ratios_of(log, "new"), value
 
 
-def trusting(found: PairEstimate) -> PairEstimate:
-    """Return the estimate that takes every possible effect as it is."""
-    return replace(found, trust=1.0, triples=0.0)
-
-
 def pair_rewards(rng):
     effects = rng.normal(size=(LENGTH, LENGTH, ITEMS, ITEMS))
     reward = np.zeros(RANKINGS.shape)
@@ -49,8 +44,8 @@ def pair_rewards(rng):
 @pytest.mark.parametrize("seed", range(5))
 def test_exact_where_effects_are_of_pairs(seed):
     ratios, value = every_ranking(pair_rewards(np.random.default_rng(seed)))
-    found = trusting(pair_rows(ratios).estimate())
-    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+    found = pair_rows(ratios).summed(1.0, 0.0).mean(axis=0)
+    np.testing.assert_allclose(found, value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,12 +53,10 @@ def test_with_triples_it_is_interaction_order_three(seed):
     """With three positions any reward is one of three items: then it is exact."""
     rng = np.random.default_rng(seed)
     ratios, value = every_ranking(rng.normal(size=RANKINGS.shape))
-    found = replace(pair_rows(ratios).estimate(), trust=1.0, triples=1.0)
-    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
-    plain = replace(found, centre=np.zeros(LENGTH))
+    found = pair_rows(ratios).summed(1.0, 1.0).mean(axis=0)
+    np.testing.assert_allclose(found, value, rtol=1e-12)
     weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 3)
-    expected = weights * ratios.batch.reward
-    np.testing.assert_allclose(plain.contributions(ratios), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(pair_weights(ratios, 1.0), weights, rtol=1e-10, atol=1e-12)
 
 
 def test_exact_below_the_items_above_where_positions_depend_on_each_other():
@@ -74,27 +67,33 @@ def test_exact_below_the_items_above_where_positions_depend_on_each_other():
     reward[:, 1] = free[RANKINGS[:, 0], RANKINGS[:, 1], 1]  # any effect of the items above
     reward[:, 2] = free[tuple(RANKINGS.T)]
     ratios, value = every_ranking(reward, "prefix")
-    found = trusting(pair_rows(ratios).estimate())
-    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), value, rtol=1e-12)
+    found = pair_rows(ratios).summed(1.0, 0.0).mean(axis=0)
+    np.testing.assert_allclose(found, value, rtol=1e-12)
 
 
 def test_without_centres_it_is_interaction_order_two():
     rng = np.random.default_rng(3)
     ratios, _ = every_ranking(rng.normal(size=RANKINGS.shape))
-    plain = replace(trusting(pair_rows(ratios).estimate()), centre=np.zeros(LENGTH))
     weights = ratios.ordered(np.ones((LENGTH, LENGTH), dtype=bool), 2)
-    np.testing.assert_allclose(
-        plain.contributions(ratios), weights * ratios.batch.reward, rtol=1e-12, atol=1e-14
-    )
+    np.testing.assert_allclose(pair_weights(ratios, 0.0), weights, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["factored", "prefix"])
+def test_rows_are_weighed_rewards_around_the_centre(kind):
+    ratios, _ = every_ranking(np.random.default_rng(9).normal(size=RANKINGS.shape), kind)
+    rows = pair_rows(ratios)
+    for triples in (0.0, 0.4):
+        weighed = pair_weights(ratios, triples) * (ratios.batch.reward - rows.centre)
+        np.testing.assert_allclose(rows.summed(1.0, triples), rows.centre + weighed, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_trust_it_is_the_estimate_of_single_items(seed):
     ratios, _ = every_ranking(pair_rewards(np.random.default_rng(seed)))
-    found = replace(pair_rows(ratios).estimate(), trust=0.0, triples=0.0)
+    found = pair_rows(ratios).summed(0.0, 0.0).mean(axis=0)
     # Every ratio has mean one in the whole distribution: centres then change nothing at all.
     single = (ratios.rho * ratios.batch.reward).mean(axis=0)
-    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), single, rtol=1e-12)
+    np.testing.assert_allclose(found, single, rtol=1e-12)
 
 
 def test_noise_gets_no_trust_and_clear_effects_all_of_it():
@@ -111,8 +110,7 @@ def test_noise_gets_no_trust_and_clear_effects_all_of_it():
             action=action, reward=reward, propensity=np.full(action.shape, 0.5),
             targets={"new": np.where(action == 1, 0.8, 0.2)},
         )  # fmt: skip
-        found = pair_rows(ratios_of(log, "new")).estimate()
-        trust[name] = (found.trust, found.triples)
+        trust[name] = pair_rows(ratios_of(log, "new")).shares()
     # Four squares of independent normal numbers have a mean above 2.5 with probability .04.
     assert trust["noise"] == (0.0, 0.0)
     assert trust["clear"] == (pytest.approx(1.0, abs=1e-6), 0.0)
@@ -128,11 +126,11 @@ def test_what_knows_no_pairs_has_no_effects(kind):
         targets={"new": cr.Propensity(kind, rng.uniform(0.1, 0.9, shape))},
     )  # fmt: skip
     ratios = ratios_of(log, "new")
-    found = pair_rows(ratios).estimate()
-    assert found.trust == 0.0
+    found = pair_rows(ratios)
+    assert found.shares() == (0.0, 0.0)
     weight = ratios.rho[:, :1] if kind == "joint" else ratios.rho
     expected = found.centre + (weight * (log.reward - found.centre)).mean(axis=0)
-    np.testing.assert_allclose(found.contributions(ratios).mean(axis=0), expected, rtol=1e-12)
+    np.testing.assert_allclose(found.summed(0.0, 0.0).mean(axis=0), expected, rtol=1e-12)
 
 
 def test_effects_of_triples_are_what_pairs_leave():
@@ -140,8 +138,7 @@ def test_effects_of_triples_are_what_pairs_leave():
     rng = np.random.default_rng(3)
     for reward, some in ((rng.normal(size=RANKINGS.shape), True), (pair_rewards(rng), False)):
         ratios, value = every_ranking(reward)
-        found = trusting(pair_rows(ratios).estimate())
-        left = value - found.contributions(ratios).mean(axis=0)
+        left = value - pair_rows(ratios).summed(1.0, 0.0).mean(axis=0)
         added = pair_rows(ratios).triples.mean(axis=0)
         np.testing.assert_allclose(added, left, atol=1e-12)
         assert (np.abs(left).max() > 0.01) == some
@@ -163,7 +160,7 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
     tree = cr.BehaviorTree(candidates=cr.candidates(3, ["I"])).fit(log, "new", seed=0)
     rows = pair_rows(ratios_of(log, "new"), excess(log, "new", ratios_of(log, "new")))
     value = cr.AIPS(behavior=tree).estimate(log, "new").value
-    triples = rows.estimate().triples
+    _, triples = rows.shares()
     all_pairs = rows.summed(1.0, triples).sum(axis=1).mean()
     added = rows.triples.sum(axis=1)
     square = added.mean() ** 2 - added.var() / 400

@@ -1,7 +1,5 @@
 """The split search against brute force over every feature, threshold and pair of models."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -160,11 +158,9 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum(monkeypatch):
         assert any(np.allclose(found, hist, rtol=1e-9, atol=1e-9) for hist in expected)
 
 
-def test_a_margin_counts_a_bias_more():
-    plain, wide = objective(50), replace(objective(50), margin=0.5)
+def test_a_score_is_variance_and_bias_beyond_chance():
     totals = np.array([2.0, 5.0])
-    assert plain.score(totals) == pytest.approx(1 / 100 + 0.3**2 - 1 / 50)
-    assert wide.score(totals) == pytest.approx(1 / 100 + 0.8**2 - 1 / 50)
+    assert objective(50).score(totals) == pytest.approx(1 / 100 + 0.3**2 - 1 / 50)
 
 
 def test_scores_are_only_found_below_what_is_asked():

@@ -79,7 +79,7 @@ def test_row_order_does_not_matter(make_log):
 
 def test_same_seed_same_tree(make_log):
     log = make_log(3_000, 5)
-    for mse in ("pairs", "pasif", "su"):
+    for mse in ("pairs", "pasif"):
         assert str(tree_on(log, mse=mse)) == str(tree_on(log, mse=mse))
 
 

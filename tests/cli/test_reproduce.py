@@ -9,7 +9,10 @@ import pytest
         (["toy", "--estimators", "ips"], "figure 'toy' has no estimators to choose from"),
         (["data-size", "--estimators", "aips (oracle big)"], "there is no MSE estimate"),
         (["data-size", "--estimators", "nothing"], "there is no estimator 'nothing'"),
-        (["data-size", "--estimators", "json:dumps"], "'json:dumps' is a function, not a counterrank"),
+        (
+            ["data-size", "--estimators", "json:dumps"],
+            "'json:dumps' is a function, not a counterrank",
+        ),
         (["data-size", "--estimators", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
         (["data-size", "--estimators", "aips (best)"], "there is no MSE estimate 'best'"),
         (["real-world", "--log", "no.csv"], "--log goes with the figure real-world, twice"),

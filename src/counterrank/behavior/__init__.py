@@ -7,23 +7,16 @@ public face; large logs).
 """
 
 from counterrank.behavior.behavior_tree import BehaviorTree, fit_source, planned_tree
-from counterrank.behavior.estimates import DirectBias, Oracle, Pairs, mse_estimate
+from counterrank.behavior.estimates import Oracle, Pairs, mse_estimate
 from counterrank.behavior.masks import (
     Candidate,
     as_mask,
     candidates,
-    cascade,
     draw,
-    first_items,
     generated,
-    independent,
-    inverse_cascade,
     mask,
-    neighbors,
     published_models,
     random,
-    standard,
-    window_above,
 )
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pasif import PasIf
@@ -35,7 +28,6 @@ __all__ = [
     "BehaviorTree",
     "Candidate",
     "Condition",
-    "DirectBias",
     "ForestDescription",
     "Leaf",
     "TreeLimits",
@@ -49,19 +41,12 @@ __all__ = [
     "Tree",
     "as_mask",
     "candidates",
-    "cascade",
     "draw",
-    "first_items",
     "fit_source",
     "generated",
-    "independent",
-    "inverse_cascade",
     "mask",
     "mse_estimate",
-    "neighbors",
     "planned_tree",
     "published_models",
     "random",
-    "standard",
-    "window_above",
 ]

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.behavior.pairs import PairEstimate
+from counterrank.behavior.pairs import pair_weights
 from counterrank.records import Record
 from counterrank.weights.ratios import Ratios
 
 
 @dataclass(frozen=True, slots=True)
 class Blend(Record):
-    """A share of the value from pairs in the estimate, and what makes that value (`PairEstimate`)."""
+    """A share of the value from pairs in the estimate, and what makes that value (`pairs`)."""
 
     share: float
     triples: float
@@ -42,15 +42,10 @@ class Blend(Record):
                 return name, "one of the numbers from 0 to 1"
         return None if np.isfinite(self.centre).all() else ("centre", "a list of numbers")
 
-    @property
-    def estimate(self) -> PairEstimate:
-        """The estimate from all pairs."""
-        return PairEstimate(np.array(self.centre), 1.0, self.triples)
-
     def contributions(self, ratios: Ratios, own: Floats, reward: Floats) -> tuple[Floats, Floats]:
         """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
         # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
-        pairs, centre = self.estimate.weights(ratios), self.share * np.array(self.centre)
+        pairs, centre = pair_weights(ratios, self.triples), self.share * np.array(self.centre)
         weights: Floats = self.share * pairs + (1.0 - self.share) * own
         return centre * (1.0 - pairs) + weights * reward, weights
 

@@ -1,6 +1,6 @@
 """Estimates of the MSE of an assignment of models, by name; docs/explanation/behavior.md compares them.
 
-`pairs` and `su` need the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
+`pairs` needs the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.behavior.objective import MSEEstimate, Objective
 from counterrank.behavior.pasif import PasIf
-from counterrank.behavior.settings import ORACLE_NOISE_STREAM, SU_DELTA
+from counterrank.behavior.settings import ORACLE_NOISE_STREAM
 from counterrank.behavior.training import Position
 from counterrank.errors import BehaviorError
 
@@ -24,7 +24,7 @@ class Pairs:
     Leaving item l out of the reward at k loses E[rho_k (rho_l - 1) r_k] of V_k, the effect of l on
     the reward at k (Kiyohara et al. 2023, Theorem 3.4, with effects that add). The sum of all of
     them, V_2, is a product of two ratios at most, whatever the length of the ranking
-    (`PairEstimate`). V_c - V_2 holds the bias of c and the luck of the rows: a model that looks
+    (`behavior/pairs.py`). V_c - V_2 holds the bias of c and the luck of the rows: a model that looks
     cheap because this log lacks its extreme rows is too low by what they would have brought, and
     V_2 tells. Fails where items matter only three at a time or more.
     """
@@ -34,29 +34,6 @@ class Pairs:
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
         return Objective.at(position, value=position.pair_value)
-
-
-@dataclass(frozen=True, slots=True)
-class DirectBias:
-    """MSE = Var(V_c) + (|V_c - V_S| + U)^2, V_S the densest model's estimate and U its Bernstein bound.
-
-    Su, Dimakopoulou, Krishnamurthy, Dudik (2020), Doubly robust off-policy evaluation with
-    shrinkage, ICML, section 5: the bias of smaller weights is estimated directly, by the mean of
-    (w_c - w) (r - q), and bounded at confidence 1 - delta. AIPS has no reward model, so q = 0. The
-    densest weights are in every bias: where they are heavy, so is its noise.
-    """
-
-    delta: float = SU_DELTA
-    name: str = "su"
-
-    def objective(self, position: Position) -> Objective:
-        """Add the squared upper bound of the bias to the variance."""
-        dense = position.y[:, position.densest]
-        logs = float(np.log(2.0 / self.delta)) / len(dense)
-        bound = float(
-            np.sqrt(2.0 * np.mean(dense**2) * logs) + 2.0 * np.abs(dense).max() * logs / 3.0
-        )
-        return Objective.at(position, value=float(dense.mean()), margin=bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +68,6 @@ class Oracle:
 FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
     "pairs": Pairs,
     "pasif": PasIf,
-    "su": DirectBias,
 }
 DEFAULT = "pairs"
 

@@ -32,7 +32,7 @@ class Doubt(Record):
     """How far an estimate may be off because its models were chosen on its own rows.
 
     `gap` is the distance of the models' estimate to the value from all pairs of items
-    (`PairEstimate`), for which no model was chosen; `triples` the size of what triples add to that
+    (`pairs`), for which no model was chosen; `triples` the size of what triples add to that
     value, less their noise: so large is what is left out, be it the triples themselves or, where
     these were counted, effects of more items. `stderr` is the standard error of that value.
     """
@@ -60,7 +60,7 @@ def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
     error = float((data.stretched @ alpha).std()) / math.sqrt(n)
     if not math.isfinite(error):
         error = float((data.all_pairs @ alpha).std()) / math.sqrt(n)
-    triples = data.more @ alpha
+    triples = data.pairs.triples @ alpha
     # E mean^2 = effect^2 + variance of the mean.
     square = float(triples.mean()) ** 2 - float(triples.var()) / n
     gap = abs(float(((own - data.all_pairs) @ alpha).mean()))
@@ -299,7 +299,7 @@ def assemble(
         data.log.position_weights,
         growers[0].objective.n_apply,
     )
-    blend = Blend(share, data.pairs.triples, tuple(data.pairs.centre.tolist()))
+    blend = Blend(share, data.triples, tuple(data.pairs.centre.tolist()))
     return replace(forest, doubt=doubt_of(own, data), blend=blend)
 
 

@@ -27,84 +27,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools
+from counterrank.arrays import Bools, Ints
 from counterrank.errors import BehaviorError
 
 #: The seed behind "R3" and "R6" when none is given: the same mask in every run.
 RANDOM_SEED = 12345
 
 
-def standard(length: int) -> Bools:
-    """Return the all-ones mask (K, K).
-
-    >>> standard(2).astype(int).tolist()
-    [[1, 1], [1, 1]]
-    """
-    return np.ones((length, length), dtype=bool)
-
-
-def cascade(length: int, below: int = 0) -> Bools:
-    """Return c[k, l] = 1 for the own item, all above it, and the `below` items just under it.
-
-    >>> cascade(3, 1).astype(int).tolist()
-    [[1, 1, 0], [1, 1, 1], [1, 1, 1]]
-    """
-    return np.tri(length, length, below, dtype=bool)
-
-
-def window_above(length: int, reach: int) -> Bools:
-    """Return c[k, l] = 1 for the own item and the `reach` items just above it.
-
-    >>> window_above(3, 1).astype(int).tolist()
-    [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
-    """
-    return cascade(length) & neighbors(length, reach)
-
-
-def inverse_cascade(length: int) -> Bools:
-    """Return c[k, l] = 1 for the own item and those below it."""
-    return cascade(length).T.copy()
-
-
-def independent(length: int) -> Bools:
-    """Return the identity mask."""
-    return np.eye(length, dtype=bool)
-
-
-def neighbors(length: int, reach: int) -> Bools:
-    """Return c[k, l] = 1 when |k - l| <= reach.
-
-    >>> neighbors(3, 1).astype(int).tolist()
-    [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
-    """
-    rows, columns = np.indices((length, length))
-    near: Bools = np.abs(rows - columns) <= reach
-    return near
-
-
-def first_items(length: int, count: int) -> Bools:
-    """Return c[k, l] = 1 for the own item and the first `count` ones."""
-    mask = independent(length)
-    mask[:, :count] = True
-    return mask
-
-
-def random(length: int, count: int, rng: np.random.Generator) -> Bools:
-    """Return c with the own item and `count` others, drawn without replacement at each position."""
-    mask = independent(length)
-    for k in range(length):
-        others = np.delete(np.arange(length), k)
-        mask[k, rng.choice(others, size=min(count, length - 1), replace=False)] = True
-    return mask
-
-
-_BUILDERS = {
-    "N": lambda length, h, rng: neighbors(length, h),
-    "I": lambda length, h, rng: neighbors(length, h),
-    "C": lambda length, h, rng: cascade(length, h),
-    "W": lambda length, h, rng: window_above(length, h),
-    "P": lambda length, h, rng: first_items(length, h),
-    "R": lambda length, h, rng: random(length, h, rng),
+#: Whether an item matters, by `l - k` (columns less rows), the columns l, and the number of a name.
+_SHAPES: dict[str, Callable[[Ints, Ints, int], Bools]] = {
+    "S": lambda below, item, h: item >= 0,
+    "IC": lambda below, item, h: below >= 0,
+    "I": lambda below, item, h: abs(below) <= h,
+    "N": lambda below, item, h: abs(below) <= h,
+    "C": lambda below, item, h: below <= h,
+    "W": lambda below, item, h: (below <= 0) & (below >= -h),
+    "P": lambda below, item, h: (below == 0) | (item < h),
 }
 _ALIASES = {
     "standard": "S",
@@ -123,17 +61,26 @@ def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> B
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
     """
     plain = _ALIASES.get(name.lower(), name)
-    whole = {"S": standard, "C": cascade, "I": independent, "IC": inverse_cascade}
-    if plain in whole:
-        return whole[plain](length)
-    found = re.fullmatch(r"([NICWPR])(\d+)", plain)
-    if found is None:
+    found = re.fullmatch(r"(S|C|I|IC|[NICWPR](?=\d))(\d*)", plain)
+    if found is None or (found[1] in ("S", "IC") and found[2]):
         raise BehaviorError(
             f"behaviour model '{name}' is unknown; use S, C, I, IC, or N, I, C, W, P, R with a "
             "number, such as C2 or R3"
         )
-    rng = np.random.default_rng(RANDOM_SEED) if rng is None else rng
-    return _BUILDERS[found[1]](length, int(found[2]), rng)
+    kind, h = found[1], int(found[2] or 0)
+    if kind == "R":
+        return random(length, h, np.random.default_rng(RANDOM_SEED) if rng is None else rng)
+    row, item = np.indices((length, length))
+    return _SHAPES[kind](item - row, item, h)
+
+
+def random(length: int, count: int, rng: np.random.Generator) -> Bools:
+    """Return c with the own item and `count` others, drawn without replacement at each position."""
+    drawn = np.eye(length, dtype=bool)
+    for k in range(length):
+        others = np.delete(np.arange(length), k)
+        drawn[k, rng.choice(others, size=min(count, length - 1), replace=False)] = True
+    return drawn
 
 
 def as_mask(given: str | ArrayLike, length: int) -> Bools:
@@ -155,7 +102,7 @@ def as_mask(given: str | ArrayLike, length: int) -> Bools:
 def draw(matrix: Bools) -> str:
     """Return the matrix as text, one line per position.
 
-    >>> print(draw(cascade(3)))
+    >>> print(draw(mask("C", 3)))
     ■ · ·
     ■ ■ ·
     ■ ■ ■
@@ -174,7 +121,7 @@ def published_models(length: int) -> list[Candidate]:
     [('S', 64), ('R6', 46), ('R3', 29), ('C3', 54), ('C2', 49), ('I1', 22)]
     """
     rng = np.random.RandomState(RANDOM_SEED)
-    drawn = {name: independent(length) for name in ("R6", "R3")}
+    drawn = {name: mask("I", length) for name in ("R6", "R3")}
     for k in range(length if length > 1 else 0):
         others = np.delete(np.arange(length), k)
         for name, one in drawn.items():
@@ -183,18 +130,14 @@ def published_models(length: int) -> list[Candidate]:
     return [Candidate(n, drawn[n] if n in drawn else mask(n, length)) for n in names]
 
 
-def _named(names: Sequence[str], length: int) -> list[Candidate]:
-    return [Candidate(name, mask(name, length)) for name in names]
-
-
-#: Sets by name, and what makes them for K positions. "paper": section 4.1 of Kiyohara et al. (2023);
+#: Sets by name, and the models in them for K positions. "paper": section 4.1 of Kiyohara et al. (2023);
 #: "published": the code behind its figures; "real-world": section 5.
-SETS: dict[str, Callable[[int], list[Candidate]]] = {
-    "default": lambda length: _named(generated(length), length),
-    "generated": lambda length: _named(generated(length), length),
-    "paper": lambda length: _named(("S", "R6", "R3", "C2", "C1", "I1"), length),
+SETS: dict[str, Callable[[int], Sequence[str | Candidate]]] = {
+    "default": lambda length: generated(length),
+    "generated": lambda length: generated(length),
+    "paper": lambda length: ("S", "R6", "R3", "C2", "C1", "I1"),
     "published": published_models,
-    "real-world": lambda length: _named(("S", "C", "I", "P2"), length),
+    "real-world": lambda length: ("S", "C", "I", "P2"),
 }
 
 
@@ -241,8 +184,17 @@ def candidates(
             f"candidate set '{kind}' is unknown; use one of {', '.join(SETS)}, or give a list of "
             "names or masks"
         )
-    found = SETS[kind](K) if isinstance(kind, str) else [_one(given, K) for given in kind]
-    return distinct(found)
+    given = SETS[kind](K) if isinstance(kind, str) else kind
+    distinct: dict[bytes, Candidate] = {}
+    for model in given:
+        if isinstance(model, Candidate):
+            found = Candidate(model.name, as_mask(model.mask, K))
+        else:
+            matrix = as_mask(model, K)
+            number = zlib.crc32(matrix.tobytes()) % 10_000
+            found = Candidate(model if isinstance(model, str) else f"mask {number:04d}", matrix)
+        distinct.setdefault(found.mask.tobytes(), found)
+    return list(distinct.values())
 
 
 def generated(K: int) -> tuple[str, ...]:
@@ -254,21 +206,3 @@ def generated(K: int) -> tuple[str, ...]:
     # Doubling: 4 log2 K models and not 4 K, since a search over more of them finds more by luck.
     reaches = [2**j for j in range(K) if 2**j < K - 1]
     return ("S", "C", "I", *(f"{letter}{h}" for h in reaches for letter in "NCWP"))
-
-
-def distinct(given: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates without those equal to an earlier one."""
-    seen: dict[bytes, Candidate] = {}
-    for c in given:
-        seen.setdefault(c.mask.tobytes(), c)
-    return list(seen.values())
-
-
-def _one(given: str | ArrayLike | Candidate, K: int) -> Candidate:
-    if isinstance(given, Candidate):
-        as_mask(given.mask, K)
-        return given
-    if isinstance(given, str):
-        return Candidate(given, mask(given, K))
-    matrix = as_mask(given, K)
-    return Candidate(f"mask {zlib.crc32(matrix.tobytes()) % 10_000:04d}", matrix)

@@ -4,7 +4,7 @@ The score of an assignment is a function of C sums over its leaves ("channels"):
 t = [V, second moment, D_1..D_J], V the estimate under the assignment, and
 
     score = lam Var(V) + bias^2,  Var(V) = (t_1 - t_0^2) / n_apply,
-    bias^2 = max(0, (|V - value| + margin)^2 - kappa Var(V)), or the mean over j of (D_j - T_j)^2
+    bias^2 = max(0, (V - value)^2 - kappa Var(V)), or the mean over j of (D_j - T_j)^2
 
 An MSE estimate turns a `Position` (what is known at one position of the ranking) into an
 `Objective`; the grower knows nothing else about it. The estimates themselves are in `estimates`.
@@ -32,7 +32,7 @@ MOST = 1e290
 def _score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
     """Return the score of channels base + add; any value >= stop when it is not below `stop`.
 
-    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown, margin]; targets (J,) = T.
+    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown]; targets (J,) = T.
     """
     first = base[0] + add[0]
     spread = max(base[1] + add[1] - first * first, 0.0)
@@ -41,7 +41,7 @@ def _score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float
     if total >= stop:
         return total
     if rule[0] > 0.0:
-        gap = abs(first - rule[1]) + rule[6]
+        gap = first - rule[1]
         # E (V - value)^2 = bias^2 + Var: what chance alone explains is taken off, kappa times.
         total += max(gap * gap - rule[2] * spread * rule[5], 0.0)
     count = targets.shape[0]
@@ -86,8 +86,8 @@ class Found(NamedTuple):
 class Objective:
     """The sums over leaves ("channels") and the scoring rule.
 
-    The estimate is held against `value`: the squared difference, `margin` added to it, counts as
-    far as it exceeds `kappa` variances. `replicates` (B, n) are row weights of `averaged`, whose
+    The estimate is held against `value`: the squared difference counts as far as it exceeds `kappa`
+    variances. `replicates` (B, n) are row weights of `averaged`, whose
     sums are held against `targets` T_b.
     """
 
@@ -96,7 +96,6 @@ class Objective:
     n_apply: int
     tails: Floats
     value: float | None = None
-    margin: float = 0.0
     kappa: float = 0.0
     replicates: Floats = field(default_factory=lambda: np.empty((0, 0)))
     averaged: Floats | None = (
@@ -145,7 +144,6 @@ class Objective:
             self.variance_weight,
             1 / self.n_apply,
             1 / self.n_grow,
-            self.margin,
         ]
         return np.array(numbers, dtype=np.float64)
 

@@ -1,4 +1,14 @@
-"""The value of a policy from effects of single items, of pairs and of triples: steady where products are not."""
+"""The value of a policy from effects of single items, of pairs and of triples: steady where products are not.
+
+    V_k = m_k + mean of b_k (r_k - m_k) (1 + trust sum over the other items l of (rho_l - 1))
+
+b_k is the weight of the item itself, rho_k; where positions depend on those above, that of the items
+down to k, and then only items below have an effect of their own. rho_l - 1 has mean zero, and
+b_k (r_k - m_k) (rho_l - 1) too unless item l matters at k: it is the effect of l on the reward at k. A
+constant taken off the reward, `centre` m (K,), changes nothing but the noise. With a `trust` of one and
+no centres this is the estimate of interaction order 2, with none that of single items. `triples` is the
+same for effects of three items, where positions are independent.
+"""
 
 from dataclasses import dataclass
 
@@ -10,39 +20,14 @@ from counterrank.behavior.tails import effect_inflation
 from counterrank.weights.ratios import Ratios
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairEstimate:
-    """V_k = m_k + mean of b_k (r_k - m_k) (1 + trust sum over the other items l of (rho_l - 1)).
-
-    b_k is the weight of the item itself, rho_k; where positions depend on those above, that of the
-    items down to k, and then only items below have an effect of their own. rho_l - 1 has mean
-    zero, and b_k (r_k - m_k) (rho_l - 1) too unless item l matters at k: it is the effect of l on
-    the reward at k. A constant taken off the reward, `centre` m (K,), changes nothing but the
-    noise. With a `trust` of one and no centres this is the estimate of interaction order 2, with
-    none that of single items. `triples` is the same for effects of three items, where positions
-    are independent.
-    """
-
-    centre: Floats
-    trust: float
-    triples: float = 0.0
-
-    def weights(self, ratios: Ratios) -> Floats:
-        """Return the weight of each row and position (n, K)."""
-        out = others(ratios)
-        out *= self.trust
-        out += 1.0
-        out *= base_weights(ratios)
-        if self.triples > 0:
-            out += self.triples * of_three(ratios)
-        return out
-
-    def contributions(self, ratios: Ratios) -> Floats:
-        """Return what each row adds at each position (n, K)."""
-        out = self.weights(ratios)
-        out *= ratios.batch.reward - self.centre
-        out += self.centre
-        return out
+def pair_weights(ratios: Ratios, triples: float) -> Floats:
+    """Return the weights (n, K) with every effect of pairs and a share of those of triples."""
+    out = others(ratios)
+    out += 1.0
+    out *= base_weights(ratios)
+    if triples > 0:
+        out += triples * of_three(ratios)
+    return out
 
 
 def base_weights(ratios: Ratios) -> Floats:
@@ -82,7 +67,7 @@ def of_three(ratios: Ratios) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
-    """The terms of `PairEstimate` row by row (n, K): single items with the centre, pairs, triples.
+    """The terms of the value row by row (n, K): single items with the centre, pairs, triples.
 
     Of pairs and triples (2, K) each: `mean`, `second` moment, and `inflation`, the factor by which the
     log understates that moment (`tails`).
@@ -102,8 +87,8 @@ class PairRows:
         found: Floats = np.maximum(self.inflation * self.second - self.mean**2, 0.0)
         return found
 
-    def estimate(self) -> PairEstimate:
-        """Return the estimate whose trust suits these rows.
+    def shares(self) -> tuple[float, float]:
+        """Return the trust in pairs and in triples that suits these rows.
 
         The evidence t^2 is the mean over positions of (effect of all other items / its error)^2,
         about one where there are no effects. The trust rises from zero at t^2 = c to one beyond
@@ -111,10 +96,10 @@ class PairRows:
         may show nothing.
         """
         errors = self.variances / max(len(self.pairs), 1)
-        trust, triples = (_trust(evidence(m, e)) for m, e in zip(self.mean, errors, strict=True))
+        trust, triples = (_trust(m, e) for m, e in zip(self.mean, errors, strict=True))
         # Where three items matter together, so may two of them: what is left out would be their
         # bias.
-        return PairEstimate(self.centre, max(trust, triples), triples)
+        return max(trust, triples), triples
 
     def summed(self, trust: float, triples: float) -> Floats:
         """Return the contributions (n, K) of the estimate with these shares of pairs and triples."""
@@ -168,14 +153,10 @@ def _mean_square(rows: Floats) -> Floats:
     return found
 
 
-def evidence(effect: Floats, variance: Floats) -> float:
-    """Return the mean over positions (K,) of effect^2 / variance; zero where no variance is known."""
+def _trust(effect: Floats, variance: Floats) -> float:
+    """Return how far effects (K,) with these variances are to be believed; not where no variance is known."""
     known = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)
-    return float((effect[known] ** 2 / variance[known]).mean()) if known.any() else 0.0
-
-
-def _trust(found: float) -> float:
-    """Return how far effects with this evidence are to be believed."""
-    if found <= PAIRS_EVIDENCE:
+    evidence = float((effect[known] ** 2 / variance[known]).mean()) if known.any() else 0.0
+    if evidence <= PAIRS_EVIDENCE:
         return 0.0
-    return 1.0 - float((PAIRS_EVIDENCE / found) ** PAIRS_STEEPNESS)
+    return 1.0 - float((PAIRS_EVIDENCE / evidence) ** PAIRS_STEEPNESS)

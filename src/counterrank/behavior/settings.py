@@ -40,8 +40,6 @@ MOST_REWARD = 1e60
 PAIRS_EVIDENCE = 2.5
 #: Power: nearly all or nothing: effects that are clear are not shrunk (the same worlds).
 PAIRS_STEEPNESS = 4.0
-#: Chance: the bound on the bias holds but for it (Su et al. (2020)).
-SU_DELTA = 0.05
 #: Of the rows: they stand for the target's own log.
 PASIF_SHARE = 0.2
 #: Splits: with fewer the average depends on which splits were drawn.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior import settings
 from counterrank.behavior.masks import Candidate
-from counterrank.behavior.pairs import PairEstimate, pair_rows
+from counterrank.behavior.pairs import PairRows, pair_rows
 from counterrank.behavior.tails import excess, inflation
 from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
@@ -166,13 +166,13 @@ class TrainingSet:
     bins: Bins
     codes: Codes  # (d, n)
     y: list[Floats]  # of each position (n, M)
-    pairs: PairEstimate
+    pairs: PairRows
+    triples: float  # the trust in effects of triples
     pair_values: Floats  # (K,) the values from pairs
     all_pairs: (
         Floats  # (n, K), whose means are those with every effect of pairs, whatever the evidence
     )
     stretched: Floats  # (n, K), `all_pairs` with the spread that the tails of pairs have
-    more: Floats  # (n, K) what all effects of triples add, whatever the evidence for them
     tails: Floats  # (K, M)
     ratios: Ratios
     #: What MSE estimates computed once for all positions.
@@ -232,7 +232,7 @@ class Position:
 
     @property
     def pair_value(self) -> float:
-        """The value from pairs (`PairEstimate`)."""
+        """The value from pairs (`pairs`)."""
         return float(self.data.pair_values[self.index])
 
 
@@ -250,8 +250,8 @@ def prepare(
     ratios, models = ratios_of(log, target), models_of(candidates)
     y, seen = contributions(ratios, candidates, models)
     v = excess(log, target, ratios)
-    rows = pair_rows(ratios, v)
-    pairs = rows.estimate()
+    pairs = pair_rows(ratios, v)
+    trust, triples = pairs.shares()
     return TrainingSet(
         log=log,
         candidates=candidates,
@@ -260,10 +260,10 @@ def prepare(
         codes=bins.codes(context),
         y=y,
         pairs=pairs,
-        pair_values=rows.summed(pairs.trust, pairs.triples).mean(axis=0),
-        all_pairs=rows.summed(1.0, pairs.triples),
-        stretched=rows.stretched(pairs.triples),
-        more=rows.triples,
+        triples=triples,
+        pair_values=pairs.summed(trust, triples).mean(axis=0),
+        all_pairs=pairs.summed(1.0, triples),
+        stretched=pairs.stretched(triples),
         tails=inflation(v, candidates, seen),
         ratios=ratios,
     )

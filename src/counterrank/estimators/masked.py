@@ -15,11 +15,8 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.behavior import (
     BehaviorTree,
     as_mask,
-    cascade,
     fit_source,
-    independent,
     mask,
-    standard,
 )
 from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
 from counterrank.estimators.base import (
@@ -232,7 +229,7 @@ class IPS(MaskEstimator):
 
     def mask(self, length: int) -> Bools:
         """Return all ones."""
-        return standard(length)
+        return mask("S", length)
 
 
 @dataclass(frozen=True)
@@ -251,7 +248,7 @@ class IIPS(MaskEstimator):
 
     def mask(self, length: int) -> Bools:
         """Return the identity."""
-        return independent(length)
+        return mask("I", length)
 
 
 @dataclass(frozen=True)
@@ -270,7 +267,7 @@ class RIPS(MaskEstimator):
 
     def mask(self, length: int) -> Bools:
         """Return the lower triangle."""
-        return cascade(length)
+        return mask("C", length)
 
 
 #: Where trees fitted on the log are kept in the workspace.
@@ -447,18 +444,6 @@ def tree_plan(
     return plan
 
 
-_FIXED = {"ips": standard, "iips": independent, "rips": cascade}
-
-
-def mask_called(weights: Any, length: int) -> Bools:
-    """Return the mask (K, K) of "ips", "iips" or "rips", or the mask that was given by itself or by its name."""
-    return (
-        _FIXED[weights](length)
-        if isinstance(weights, str) and weights in _FIXED
-        else as_mask(weights, length)
-    )
-
-
 def weights_for(
     workspace: Workspace, weights: Any, *, behavior: Any = "S", on_missing: str = "error"
 ) -> tuple[Weigh, Hashable]:
@@ -473,7 +458,7 @@ def weights_for(
         return AIPS(
             behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior
         )._weights(workspace)
-    wanted = mask_called(weights, length)
+    wanted = as_mask(weights, length)
     mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
     return weights_of_mask(mask), ("mask", mask.tobytes())
 
