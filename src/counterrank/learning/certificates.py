@@ -14,17 +14,8 @@ from counterrank.learning.paths import Side
 from counterrank.learning.result import Certificate, CertifiedLift, Heaviest, Step
 from counterrank.statistics import betting_lower_bound
 
-
-@dataclass(frozen=True, slots=True)
-class CertificateRequest:
-    """What a certificate was asked for."""
-
-    grade: str
-    level: float
-    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
-    declared: bool
-    #: Guardrails on the learning rows and on the others.
-    rails: tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]] = ((), ())
+#: Guardrails on the learning rows and on the others.
+Rails = tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,37 +38,43 @@ def certified(
     learning: Side,
     certifying: Side,
     cap: float,
-    asked: CertificateRequest,
     rng: np.random.Generator,
+    *,
+    grade: str,
+    level: float,
+    declared: bool,
+    rails: Rails,
 ) -> Certificate:
-    """Choose m on the learning rows, then bound its lift once on the others."""
+    """Choose m on the learning rows, then bound its lift once on the others.
+
+    `declared`: the log says which rows belong to one visitor, by units or by a declaration.
+    """
     rows, units = certifying.log.n, units_of(certifying.log)
     counts = None if units is None else units[1]
     size = rows if counts is None else len(counts)
-    reach = _reach(asked.level, asked.grade, size, counts)
-    choice = _chosen(learning, cap, reach, size, asked.rails[0])
+    reach = _reach(level, grade, size, counts)
+    choice = _chosen(learning, cap, reach, size, rails[0])
     gains = certifying.lifts(choice.m, cap)
     sums = summed(gains, units)
     value = float(gains.mean())
     stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
     about = (certifying.lowest(choice.m, cap), choice.spread, choice.lift)
-    free = asked.grade == "free"
-    low = lower_bound(sums, rows, 1.0 - asked.level, about if free else None, counts, rng)
+    low = lower_bound(sums, rows, 1.0 - level, about if grade == "free" else None, counts, rng)
     seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
     total = learning.log.n + rows
     short = low <= 0 or not choice.agreed
     more = _more_rows(*seen, reach, total=total, away=value - low) if short else None
     # Both sides must show a gain, and visitors must be known. Lowering a bound keeps it valid.
-    if not (choice.agreed and asked.declared):
+    if not (choice.agreed and declared):
         low = min(low, 0.0)
-    earned = float(certifying.rewards.totals.mean())
-    guarded = _guarded(learning, certifying, choice, asked, rng)
+    earned = float(certifying.totals.mean())
+    guarded = _guarded(learning, certifying, choice, rng, grade, level, rails)
     return Certificate(
         certified=low > 0 and all(rail.safe for rail in guarded),
-        grade=asked.grade,
+        grade=grade,
         # No policy can lose more than the logger earns.
-        lift=CertifiedLift(value, stderr, max(low, -earned), asked.level),
-        logger={"value": earned + certifying.rewards.shift},
+        lift=CertifiedLift(value, stderr, max(low, -earned), level),
+        logger={"value": earned + certifying.shift},
         name=f"best of {choice.m}",
         m=choice.m,
         step=1.0 - 1.0 / choice.m,
@@ -85,7 +82,7 @@ def certified(
         rows={"learn": learning.log.n, "choose": learning.log.n, "certify": rows},
         more_rows=more,
         agreed=choice.agreed,
-        declared=asked.declared,
+        declared=declared,
         heaviest=_heaviest(certifying.log),
         guardrails=guarded,
     )
@@ -154,33 +151,32 @@ def _guarded(
     learning: Side,
     certifying: Side,
     choice: Choice,
-    asked: CertificateRequest,
     rng: np.random.Generator,
+    grade: str,
+    level: float,
+    rails: Rails,
 ) -> tuple[GuardrailBound, ...]:
     """Return the bounds of all guardrails at the chosen m, from the certifying rows alone."""
     units, weight = units_of(certifying.log), certifying.drawn.weight(choice.m)
+    counts = None if units is None else units[1]
     before = {
         (rail.guardrail.text, rail.group): summed(
             rail.margins(learning.drawn.weight(choice.m)), units_of(learning.log)
         )
-        for rail in asked.rails[0]
+        for rail in rails[0]
     }
-
-    def spread(rail: WatchedRewards) -> tuple[float, float]:
-        sums = before.get((rail.guardrail.text, rail.group))
-        if sums is None or len(sums) < 2:
-            return 1.0, 0.0
-        return float(sums.std(ddof=1)) or 1.0, float(sums.mean())
-
-    each = (1.0 - asked.level) / max(len(asked.rails[1]), 1)
+    each = (1.0 - level) / max(len(rails[1]), 1)
     found = []
-    for rail in asked.rails[1]:
-        margins = rail.margins(weight)
-        sums, about = summed(margins, units), None
-        if asked.grade == "free":
+    for rail in rails[1]:
+        about = None
+        if grade == "free":
+            seen = before.get((rail.guardrail.text, rail.group), np.empty(0))
+            known = len(seen) > 1
+            spread, mean = (float(seen.std(ddof=1)), float(seen.mean())) if known else (1.0, 0.0)
             # Weights of best of m are at most m.
-            about = (rail.lowest(float(choice.m)), *spread(rail))
-        low = lower_bound(sums, len(margins), each, about, None if units is None else units[1], rng)
+            about = rail.lowest(float(choice.m)), spread or 1.0, mean
+        margins = rail.margins(weight)
+        low = lower_bound(summed(margins, units), len(margins), each, about, counts, rng)
         found.append(rail.bound(weight, low))
     return tuple(found)
 

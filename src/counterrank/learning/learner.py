@@ -22,7 +22,7 @@ from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.boosting import fit_trees
-from counterrank.learning.certificates import CertificateRequest, certified, units_of
+from counterrank.learning.certificates import certified, units_of
 from counterrank.learning.checks import (
     range_of,
     refuse_estimated,
@@ -33,14 +33,14 @@ from counterrank.learning.checks import (
     sampler_for,
 )
 from counterrank.learning.guardrails import watched
-from counterrank.learning.paths import Rewards, Side, draw
+from counterrank.learning.paths import Side, draw
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.learning.result import Certificate, Learned, PlainSort, exposure, segments_of
+from counterrank.learning.result import Certificate, Learned, segments_of
 from counterrank.learning.scorer import Scorer
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.options import LEVEL, SEED
-from counterrank.policies import Policy, cut
+from counterrank.policies import Policy
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
@@ -155,16 +155,16 @@ def learn(  # noqa: PLR0913 - the options of a run
     cap = float(np.quantile(learning.drawn.own, settings.CAP))
     known = whole.unit is not None and shared_contexts(whole) is None
     rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
-    asked = CertificateRequest(grade, level, known or independent_rows, rails)
-    found = certified(learning, certifying, cap, asked, rng)
+    found = certified(
+        learning, certifying, cap, rng,
+        grade=grade, level=level, declared=known or independent_rows, rails=rails,
+    )  # fmt: skip
     policy = _policy(whole, fitted, found)
     gains = certifying.lifts(found.m, cap)
     found = replace(
         found,
         sentence=sentence(found),
         segments=segments_of(rest, gains, units_of(rest), segments, level),
-        exposure=exposure(rest, policy, rng),
-        sort=PlainSort(_sorted(certifying, policy, fitted, rng)),
         model=dict(fitted.details),
     )
     return Learned(policy, found)
@@ -203,15 +203,6 @@ def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
     return models[int(np.argmin(losses))], fold
 
 
-def _rewards(part: RankingLog, ranges: tuple[float, float]) -> Rewards:
-    alpha = part.position_weights
-    low, high = ranges
-    # A position of negative weight turns its range around; a ranking may be shorter than K.
-    ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
-    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
-    return Rewards(part.reward @ alpha - least, most - least, least)
-
-
 def _side(
     part: RankingLog,
     logger: Policy,
@@ -220,13 +211,17 @@ def _side(
     ranges: tuple[float, float],
     seeds: tuple[int, ...],
 ) -> Side:
-    rewards = _rewards(part, ranges)
-    value = list_value(part, model, fold, rewards.shift)
-    return Side(part, rewards, draw(part, logger, value, settings.DRAWS, seeds))
+    alpha = part.position_weights
+    low, high = ranges
+    # A position of negative weight turns its range around; a ranking may be shorter than K.
+    ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
+    least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+    drawn = draw(part, logger, list_value(part, model, fold, least), settings.DRAWS, seeds)
+    return Side(part, part.reward @ alpha - least, most - least, least, drawn)
 
 
 def list_value(
-    part: RankingLog, model: ListModel, fold: int | Ints, least: float = 0.0
+    part: RankingLog, model: ListModel, fold: int | Ints, least: float
 ) -> Callable[[Ints, Ints], Floats]:
     """Return a function from rows (b,) and rankings (b, D, K) to their expected total reward (b, D).
 
@@ -310,17 +305,3 @@ def _policy(whole: RankingLog, model: ListModel, found: Certificate) -> LearnedP
         },
         learned_from=fingerprint_of(whole).of_rows,
     )
-
-
-def _sorted(
-    side: Side, policy: LearnedPolicy, model: ListModel, rng: np.random.Generator
-) -> float | None:
-    """Return the lift that the model expects of sorting by score; None where pages cannot be filled."""
-    n = min(side.log.n, settings.EXPOSED)
-    part = side.log.take(slice(0, n))
-    least = part.K if part.candidates is None else int(part.candidates.counts.min())
-    if min(part.n_actions, least) < part.K:
-        return None
-    pages = cut(replace(policy, kind="top").bind(part).sample(part.K, rng), part.lengths)
-    value = list_value(part, model, ALL, side.rewards.shift)(np.arange(n), pages)
-    return float(value.mean() - side.today(n))

@@ -89,21 +89,18 @@ def draw(
     return DrawnValues(own, ordered, below)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewards:
-    """Totals of rankings (n,), moved so that none is below zero, and the largest they can be."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Rows of one side of the split, with list values of logged and of drawn rankings.
 
+    `totals` (n,) are rewards of rankings less `shift`, so that none is below zero; `most` is the
+    largest they can be.
+    """
+
+    log: RankingLog
     totals: Floats
     most: float
     shift: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Side:
-    """Rows of one side of the split, with list values of logged and of drawn rankings."""
-
-    log: RankingLog
-    rewards: Rewards
     drawn: DrawnValues
 
     def lifts(self, m: int, cap: float) -> Floats:
@@ -114,9 +111,7 @@ class Side:
         w = self.drawn.weight(m)
         control = np.minimum(self.drawn.own, cap)
         gain: Floats = (
-            (w - 1.0) * (self.rewards.totals - control)
-            + self.drawn.mean(m, cap)
-            - self.drawn.mean(1, cap)
+            (w - 1.0) * (self.totals - control) + self.drawn.mean(m, cap) - self.drawn.mean(1, cap)
         )
         return gain
 
@@ -124,10 +119,6 @@ class Side:
         """Return the lift that the model expects of best-of-m."""
         return float((self.drawn.mean(m, np.inf) - self.drawn.mean(1, np.inf)).mean())
 
-    def today(self, n: int) -> float:
-        """Return the mean list value of the logger on the first n rows."""
-        return float(self.drawn.mean(1, np.inf)[:n].mean())
-
     def lowest(self, m: int, cap: float) -> float:
         """Return a number below which no lift can lie: w = m, r = 0, c = cap, or w = 0, r = most, c = 0."""
-        return -max((m - 1) * cap, self.rewards.most)
+        return -max((m - 1) * cap, self.most)

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
-from counterrank.learning import settings
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.policies import cut
 from counterrank.records import Json, Path, Record, RecordResult, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
@@ -79,23 +77,6 @@ class SegmentGain(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ExposureShift(Record):
-    """Shares of all shown slots that a group of items has today, and with the learned policy."""
-
-    group: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlainSort(Record):
-    """The lift that the model expects of a plain sort by score; no log certifies it."""
-
-    value: float | None = None
-    certified: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Certificate(RecordResult):
     """A lower bound of the lift of the exported policy, from rows that played no part in choosing it."""
 
@@ -123,8 +104,6 @@ class Certificate(RecordResult):
     #: A unit with so many rows that the bound is wider.
     heaviest: Heaviest | None = None
     segments: tuple[SegmentGain, ...] = ()
-    exposure: tuple[ExposureShift, ...] = ()
-    sort: PlainSort = field(default_factory=PlainSort)
     #: What the model was fitted with, for people.
     model: Json = field(default_factory=dict)
     #: The name of the policy file, where one was written.
@@ -204,8 +183,6 @@ class Learned(Result):
 
 #: Labels of a segment column at most; more is an id.
 _MOST_LABELS = 50
-#: Items or groups named in the table of exposure, half of them going up, half down.
-_NAMED = 20
 
 
 def segments_of(
@@ -217,7 +194,8 @@ def segments_of(
 ) -> tuple[SegmentGain, ...]:
     """Return the lift of each segment on the certifying rows, adjusted for looking at many.
 
-    Intervals are Bonferroni's over all segments, p-values Holm's; both count units.
+    Intervals are Bonferroni's over all segments, p-values Holm's; both count units. A segment of one
+    unit has no error.
     """
     found: list[tuple[str, str, int, float, float]] = []
     for column in columns:
@@ -233,7 +211,9 @@ def segments_of(
                 f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}"
             )
         for label in labels:
-            found.append((column, str(label), *_mean(gains, values == label, units)))
+            own = values == label
+            (mean,) = means_of([gains[own]], None if units is None else units[0][own])
+            found.append((column, str(label), int(own.sum()), mean.value, mean.stderr))
     adjusted = holm([two_sided(value, stderr) for *_, value, stderr in found])
     # Bonferroni for intervals: Holm's steps order p-values and give no ends.
     z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
@@ -241,53 +221,3 @@ def segments_of(
         SegmentGain(*row, row[3] - z * row[4], row[3] + z * row[4], float(p))
         for row, p in zip(found, adjusted, strict=True)
     )
-
-
-def _mean(gains: Floats, own: Bools, units: tuple[Ints, Floats] | None) -> tuple[int, float, float]:
-    """Return the number of rows, their mean gain and its standard error; NaN from one unit."""
-    (found,) = means_of([gains[own]], None if units is None else units[0][own])
-    return int(own.sum()), found.value, found.stderr
-
-
-def exposure(
-    part: RankingLog, policy: LearnedPolicy, rng: np.random.Generator
-) -> tuple[ExposureShift, ...]:
-    """Return share of all shown slots before and after, of the items (or groups) that move most.
-
-    Before is what the rows showed, after a draw of the policy for each. Groups are the labels of
-    the first categorical item feature, where there is one; else items stand for themselves.
-    """
-    rows = part.take(slice(0, min(part.n, settings.EXPOSED)))
-    size = part.n_actions + 1
-    served = cut(policy.bind(rows).sample(rows.K, rng), rows.lengths)
-    # Index -1, the padding, is the last entry and is left out.
-    before = np.bincount(rows.action.ravel() % size, minlength=size).astype(np.float64)
-    after = np.bincount(served.ravel() % size, minlength=size).astype(np.float64)
-    groups, labels = _groups(part)
-    old, new = (
-        np.bincount(groups, weights=found[:-1], minlength=len(labels)) for found in (before, after)
-    )
-    old, new = old / max(old.sum(), 1e-300), new / max(new.sum(), 1e-300)
-    order = np.argsort(new - old)
-    shown = (
-        order
-        if len(order) <= _NAMED
-        else np.concatenate([order[: _NAMED // 2], order[-_NAMED // 2 :]])
-    )
-    return tuple(ExposureShift(labels[g], float(old[g]), float(new[g])) for g in shown[::-1])
-
-
-def _groups(part: RankingLog) -> tuple[Ints, list[str]]:
-    """Return the group of each item (A,) and the groups' names."""
-    features = part.item_features
-    for j, name in enumerate(features.names if features is not None else ()):
-        labels = features.categories.get(name) if features is not None else None
-        if labels and features is not None:
-            # Missing, negative and items without a row all count as "unknown": shares have to add
-            # up to one.
-            codes = np.nan_to_num(features.values[:, j], nan=len(labels)).astype(np.int64)
-            padded = np.full(part.n_actions, len(labels), dtype=np.int64)
-            padded[: len(codes)] = np.where(codes < 0, len(labels), codes)[: part.n_actions]
-            return padded, [*(f"{name} {label}" for label in labels), "unknown"]
-    names = part.action_names or tuple(str(item) for item in range(part.n_actions))
-    return np.arange(part.n_actions), [str(name) for name in names]

@@ -39,5 +39,3 @@ MANY = 150
 #: Share of the certifying rows from which a unit is named: the bound allows for all its rows turning
 #: out badly at once (with one of 9 % it was half a reward below the estimate).
 HEAVY = 0.05
-#: Rows over which the exposure of items is averaged.
-EXPOSED = 4_000

@@ -85,17 +85,9 @@ def document(found: Certificate) -> Document:
     told = "Bars are adjusted for looking at all segments."
     who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
     blocks += section("How it was chosen, and for whom", "path", path, who)
-    lead = "Share of all shown places, today and under what was learned; those that move most."
-    blocks += section("What moves up and down", "exposure", _exposure(found), lead=lead)
-    sort = found.sort.value
-    ambitious = (
-        f": the model expects a lift of {plain(sort, found.lift.stderr, sign=True)}"
-        if known(sort)
-        else ""
-    )
     promised = (
-        f"A plain sort by score would be more ambitious still{ambitious}. It is not certified: today's "
-        "policy almost never shows exactly that ranking, so no log of it can tell what it earns without "
+        "A plain sort by score would be more ambitious still. It is not certified: today's policy "
+        "almost never shows exactly that ranking, so no log of it can tell what it earns without "
         "assuming how users behave."
     )
     blocks += section(
@@ -220,15 +212,3 @@ def _segments(found: Certificate) -> RowChart:
             size = f"{count(one.n)} rows"
             rows.append(interval_row(one.label, one, Mark(), error=one.stderr, note=size))
     return row_chart(rows, "lift per ranking", "Lift by segment")
-
-
-def _exposure(found: Certificate) -> Table:
-    rows = [
-        (row.group, percent(row.before), percent(row.after), plain(100 * (row.after - row.before), 0.5, sign=True))
-        for row in found.exposure
-    ]  # fmt: skip
-    return Table(
-        "Shares of shown places",
-        ("shown", "share today", "share learned", "change in points"),
-        rows,
-    )
