@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
-from counterrank.learning.vocabulary import Columns, coded, item_numbers, translated
+from counterrank.learning.vocabulary import code_tables, coded, item_numbers, translated
 from counterrank.models import Rankings
 from counterrank.policies import (
     BestOf,
@@ -29,10 +29,12 @@ from counterrank.policies import (
     Scored,
     parse_policy,
 )
-from counterrank.records import Json
+from counterrank.records import Json, plain
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
+#: Rankings (n, D, K) of the items of a log's rows, as a scorer reads them.
+Reader = Callable[[RankingLog, Ints], Rankings]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -94,17 +96,15 @@ class LearnedPolicy:
             numbers = np.broadcast_to(np.arange(len(self.items)), (len(x), len(self.items)))
         else:
             numbers = self._numbers(candidates)
-        return self.scorer.relevance(self._rankings(x, numbers[:, None, :], item_features))
+        return self.scorer.relevance(self._given(x, numbers[:, None, :], item_features))
 
     def list_value(
         self, context: ArrayLike | None, rankings: ArrayLike, item_features: ArrayLike | None = None
     ) -> Floats:
         """Return the expected total reward (n,) of rankings (n, K) of items."""
-        numbers = self._numbers(rankings)
-        x = self._context(context, rankings)
-        return self.scorer.list_value(
-            self._rankings(x, numbers[:, None, :], item_features), self.position_weights
-        )
+        numbers = self._numbers(rankings)[:, None, :]
+        given = self._given(self._context(context, rankings), numbers, item_features)
+        return self.scorer.list_value(given, self.position_weights)
 
     def serve(
         self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
@@ -116,13 +116,10 @@ class LearnedPolicy:
         given = np.asarray(draws)
         if given.ndim != 3:
             raise PolicyError(f"draws are rankings (n, m, K); got shape {given.shape}")
-        n, m, K = given.shape
-        numbers = self._numbers(given.reshape(n, m * K)).reshape(n, m, K)
-        x = self._context(context, given)
-        values = self.scorer.list_value(
-            self._rankings(x, numbers, item_features), self.position_weights
-        )
-        best = np.argmax(values.reshape(n, m), axis=1)
+        x, numbers = self._context(context, given), self._numbers(given)
+        pages = self._given(x, numbers, item_features)
+        values = self.scorer.list_value(pages, self.position_weights)
+        best = np.argmax(values.reshape(given.shape[:2]), axis=1)
         chosen: NDArray[Any] = np.take_along_axis(given, best[:, None, None], axis=1)[:, 0]
         return chosen
 
@@ -133,7 +130,7 @@ class LearnedPolicy:
         return bound
 
     def _policy(self, log: RankingLog) -> Policy:
-        bound = self._bound(log)
+        rankings = self._reader(log)
         if self.kind == "best-of":
             logger = sampler_of(log)
             if logger is None:
@@ -144,7 +141,7 @@ class LearnedPolicy:
                 )
 
             def value(rows: Ints, drawn: Ints) -> Floats:
-                part = bound.others(log.take(rows), drawn)
+                part = rankings(log.take(rows), drawn)
                 return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
 
             # Draws depend on the row's number in the whole log, so that batches do not change weights.
@@ -153,32 +150,42 @@ class LearnedPolicy:
                 logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
             )
         if log.candidates is not None:
-            found = self._candidate_scores(log, log.candidates, bound) / self.temperature
+            found = self._candidate_scores(log, log.candidates, rankings) / self.temperature
             return Scored(log.candidates, found, parse_policy(self.kind))
         every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
-        table = self.scorer.relevance(bound.others(log, every))
+        table = self.scorer.relevance(rankings(log, every))
         if self.kind == "plackett-luce":
             return PlackettLuce(table / self.temperature)
         # Stable sort: ties stay in the order of items on any machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
 
-    def _bound(self, log: RankingLog) -> _Bound:
+    def _reader(self, log: RankingLog) -> Reader:
+        """Return a function from rows of a log and rankings (n, D, K) of its items to what the scorer reads."""
         if log.K > len(self.position_weights):
             raise PolicyError(
                 f"the policy was learned on pages of {len(self.position_weights)} positions, and "
                 f"this log has {log.K}: it knows nothing of what is below"
             )
-        context = Columns("context", self.context_names, self.context_categories)
-        features = Columns("item features", self.feature_names, self.feature_categories)
-        return _Bound(
-            self,
-            context.translate(log.context_names, log.categories),
-            features.translate(log.item_feature_names, log.categories_of_items),
-            item_numbers(self.items, log, features=bool(self.feature_names)),
-        )
+        own = ("context", self.context_names, self.context_categories)
+        context = code_tables(*own, log.context_names, log.categories)
+        own = ("item features", self.feature_names, self.feature_categories)
+        features = code_tables(*own, log.item_feature_names, log.categories_of_items)
+        numbers = item_numbers(self.items, log, features=bool(self.feature_names))
 
-    def _candidate_scores(self, log: RankingLog, candidates: Candidates, bound: _Bound) -> Floats:
+        def rankings(rows: RankingLog, items: Ints) -> Rankings:
+            ids = np.asarray(items, dtype=np.int64)
+            x = np.empty((rows.n, 0)) if rows.context is None else rows.context
+            # By the log's ids: features are the log's own.
+            raw = translated(rows.features_of(ids), features) if self.feature_names else None
+            own = ids if numbers is None else numbers[ids]
+            return self._rankings(translated(x, context), own, raw)
+
+        return rankings
+
+    def _candidate_scores(
+        self, log: RankingLog, candidates: Candidates, rankings: Reader
+    ) -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
             part = log.take(rows)
@@ -186,7 +193,7 @@ class LearnedPolicy:
             padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(
                 np.int64
             )
-            found = self.scorer.relevance(bound.others(part, padded[:, None, :]))
+            found = self.scorer.relevance(rankings(part, padded[:, None, :]))
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
         return out
 
@@ -204,8 +211,7 @@ class LearnedPolicy:
                 f"the context has shape {given.shape}; expected {len(self.context_names)} columns: "
                 f"{', '.join(self.context_names) or 'none'}"
             )
-        x = coded(given, self.context_names, self.context_categories)
-        return encoded_context(x, self.context_names, self.context_categories)
+        return coded(given, self.context_names, self.context_categories)
 
     def _numbers(self, items: Any) -> Ints:
         given = np.asarray(items)
@@ -224,44 +230,35 @@ class LearnedPolicy:
         found = [known.get(item, len(self.items)) for item in flat]
         return np.array(found, dtype=np.int64).reshape(given.shape)
 
-    def _rankings(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
-        """Return rankings (n, D, C) of the scorer's numbers, with the features that it was fitted to."""
-        n, D, C = numbers.shape
-        features = None
-        if self.feature_names:
-            if item_features is None:
-                raise PolicyError(
-                    f"the policy needs item features: {', '.join(self.feature_names)}"
-                )
-            given = np.asarray(item_features, dtype=np.float64)
-            if given.ndim == 2:
-                raw = np.where(
-                    (numbers >= 0)[..., None], given[np.clip(numbers, 0, len(given) - 1)], np.nan
-                )
-            else:
-                raw = given.reshape(n, D, C, -1)
-            if raw.shape[-1] != len(self.feature_names):
-                raise PolicyError(
-                    f"item features have {raw.shape[-1]} columns; expected "
-                    f"{', '.join(self.feature_names)}"
-                )
-            features = encoded_features(
-                raw, self.feature_names, dict(self.feature_categories)
-            ).reshape(n * D, C, -1)
-        return Rankings(
-            numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
-        )
+    def _given(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
+        """Return rankings (n, D, C) of the scorer's numbers, with the features that a caller gives."""
+        if not self.feature_names:
+            return self._rankings(x, numbers, None)
+        if item_features is None:
+            raise PolicyError(f"the policy needs item features: {', '.join(self.feature_names)}")
+        given = np.asarray(item_features, dtype=np.float64)
+        if given.ndim == 2:
+            shown = given[np.clip(numbers, 0, len(given) - 1)]
+            raw = np.where((numbers >= 0)[..., None], shown, np.nan)
+        else:
+            raw = given.reshape(*numbers.shape, -1)
+        if raw.shape[-1] != len(self.feature_names):
+            raise PolicyError(
+                f"item features have {raw.shape[-1]} columns; expected "
+                f"{', '.join(self.feature_names)}"
+            )
+        return self._rankings(x, numbers, raw)
 
-    def _widths(self) -> tuple[int, int]:
-        """Return how many numbers the context and the features of an item become."""
-        context = np.zeros((1, len(self.context_names)))
-        features = np.zeros((1, len(self.feature_names)))
-        return (
-            encoded_context(context, self.context_names, self.context_categories).shape[1],
-            encoded_features(features, self.feature_names, dict(self.feature_categories)).shape[1]
-            if self.feature_names
-            else 0,
-        )
+    def _rankings(self, x: Floats, numbers: Ints, raw: Floats | None) -> Rankings:
+        """Return rankings (n, D, C) of the scorer's numbers, with context and features as it was fitted to."""
+        n, D, C = numbers.shape
+        x = encoded_context(x, self.context_names, self.context_categories)
+        features = None
+        if raw is not None:
+            table = encoded_features(raw, self.feature_names, dict(self.feature_categories))
+            features = table.reshape(n * D, C, -1)
+        row = np.repeat(np.arange(n), D)
+        return Rankings(numbers.reshape(n * D, C), x, row=row, features=features)
 
     def to_dict(self) -> Json:
         """Return the policy as plain data."""
@@ -272,14 +269,8 @@ class LearnedPolicy:
             "temperature": self.temperature,
             "position_weights": self.position_weights.tolist(),
             "items": list(self.items),
-            "context": {
-                "names": list(self.context_names),
-                "categories": _lists(self.context_categories),
-            },
-            "features": {
-                "names": list(self.feature_names),
-                "categories": _lists(self.feature_categories),
-            },
+            "context": plain({"names": self.context_names, "categories": self.context_categories}),
+            "features": plain({"names": self.feature_names, "categories": self.feature_categories}),
             "certificate": dict(self.certificate),
             "learned_from": self.learned_from,
             "scorer": self.scorer.to_dict(),
@@ -315,41 +306,16 @@ class LearnedPolicy:
                 certificate=dict(data.get("certificate", {})),
                 learned_from=str(data.get("learned_from", "")),
             )
-            if not scorer.reads(*found._widths()):
+            blank = np.full((1, len(found.feature_names)), np.nan)
+            raw = blank.reshape(1, 1, 1, -1) if found.feature_names else None
+            one = np.zeros((1, len(found.context_names)))
+            if not scorer.reads(found._rankings(one, np.zeros((1, 1, 1), dtype=np.int64), raw)):
                 raise ValueError("its scorer reads other columns than it names")
             return found
         except PolicyError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
             raise PolicyError(f"the policy file is damaged: {problem}") from problem
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Bound:
-    """A policy on a log: the log's codes and items in the policy's own vocabulary."""
-
-    policy: LearnedPolicy
-    context: Mapping[int, Floats]
-    features: Mapping[int, Floats]
-    items: Ints | None
-
-    def others(self, log: RankingLog, items: Ints) -> Rankings:
-        """Return rankings (n, D, K) of the log's items as the scorer reads them."""
-        own = self.policy
-        x = np.empty((log.n, 0))
-        if log.context is not None:
-            codes = translated(log.context, self.context)
-            x = encoded_context(codes, own.context_names, own.context_categories)
-        ids = np.asarray(items, dtype=np.int64)
-        n, D, K = ids.shape
-        features = None
-        if own.feature_names:
-            # By the log's ids: features are the log's own.
-            raw = translated(log.features_of(ids), self.features)
-            found = encoded_features(raw, own.feature_names, dict(own.feature_categories))
-            features = found.reshape(n * D, K, -1)
-        numbers = (ids if self.items is None else self.items[ids]).reshape(n * D, K)
-        return Rankings(numbers, x, row=np.repeat(np.arange(n), D), features=features)
 
 
 def refuse_other_formats(path: str | os.PathLike[str]) -> None:
@@ -393,10 +359,6 @@ def _known_items(given: Any) -> tuple[Any, ...]:
     if not items or not (named or items == tuple(range(len(items)))):
         raise ValueError("items are different names, or the numbers from 0 on")
     return items
-
-
-def _lists(found: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {name: list(labels) for name, labels in found.items()}
 
 
 def _tuples(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

@@ -39,10 +39,12 @@ class Scorer:
         """Number of places of the pages that it was fitted to."""
         return min(predictor.parameters.K for predictor in self._predictors())
 
-    def reads(self, context: int, features: int) -> bool:
-        """Whether it was fitted to so many columns of context and of features."""
+    def reads(self, rankings: Rankings) -> bool:
+        """Whether it was fitted to as many columns of context and of features as rankings have."""
+        features = 0 if rankings.features is None else rankings.features.shape[-1]
         return all(
-            (len(one.encoding.context.mean), _width(one.encoding.features)) == (context, features)
+            (len(one.encoding.context.mean), _width(one.encoding.features))
+            == (rankings.x.shape[1], features)
             for one in self._predictors()
         )
 

@@ -6,7 +6,6 @@ missing, as it does in serving. A log that shares no label with the policy is re
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,43 +21,40 @@ Labels = Mapping[str, tuple[str, ...]]
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns that a policy reads: what they are, their names and the labels of categories."""
+def code_tables(
+    what: str,
+    own_names: tuple[str, ...],
+    own_labels: Labels,
+    names: tuple[str, ...],
+    labels: Labels,
+) -> dict[int, Floats]:
+    """Return, for each category whose codes differ from a log's, the policy's code by the log's.
 
-    what: str
-    names: tuple[str, ...]
-    labels: Labels
-
-    def translate(self, names: tuple[str, ...], labels: Labels) -> dict[int, Floats]:
-        """Return, for each category whose codes differ from a log's, the policy's code by the log's.
-
-        The last entry is for a missing one.
-        """
-        missing = [name for name in self.names if name not in names]
-        if missing:
+    The last entry is for a missing one. `own_names` and `own_labels` are the columns that the policy
+    reads, `names` and `labels` those of the log.
+    """
+    missing = [name for name in own_names if name not in names]
+    if missing:
+        raise PolicyError(
+            f"the policy was learned with {what} {', '.join(missing)}, which this log has not"
+        )
+    if own_names != tuple(names):
+        raise PolicyError(
+            f"the policy was learned with {what} {', '.join(own_names) or 'of no kind'}, this log "
+            f"has {', '.join(names) or 'none'}: name the same columns in the same order (--context)"
+        )
+    tables = {}
+    for j, name in enumerate(names):
+        own, given = own_labels.get(name, ()), labels.get(name, ())
+        if bool(own) != bool(given):
+            kinds = ("categories", "numbers") if own else ("numbers", "categories")
             raise PolicyError(
-                f"the policy was learned with {self.what} {', '.join(missing)}, which this log has "
-                "not"
+                f"the policy was learned with {kinds[0]} in '{name}', and this log has "
+                f"{kinds[1]} there: give the column as it was"
             )
-        if self.names != tuple(names):
-            raise PolicyError(
-                f"the policy was learned with {self.what} {', '.join(self.names) or 'of no kind'}, "
-                f"this log has {', '.join(names) or 'none'}: name the same columns in the same "
-                "order (--context)"
-            )
-        tables = {}
-        for j, name in enumerate(names):
-            own, given = self.labels.get(name, ()), labels.get(name, ())
-            if bool(own) != bool(given):
-                kinds = ("categories", "numbers") if own else ("numbers", "categories")
-                raise PolicyError(
-                    f"the policy was learned with {kinds[0]} in '{name}', and this log has "
-                    f"{kinds[1]} there: give the column as it was"
-                )
-            if tuple(own) != tuple(given):
-                tables[j] = _codes(name, own, given)
-        return tables
+        if tuple(own) != tuple(given):
+            tables[j] = _codes(name, own, given)
+    return tables
 
 
 def _codes(name: str, own: Sequence[str], given: Sequence[str]) -> Floats:
