@@ -20,7 +20,7 @@ PAGES = sorted(
     if tools.blocks(f"docs/{path.relative_to(ROOT / 'docs')}", "(?:python|bash)")
 )
 #: What a block may take for granted, page by page.
-GIVEN = {"howto/past-ab-tests.md", "howto/learn.md", "explanation/auto.md", "explanation/verdict.md",
+GIVEN = {"howto/ab-tests.md", "howto/learn.md", "explanation/auto.md", "explanation/verdict.md",
          "explanation/behavior.md", "explanation/audit.md"}  # fmt: skip
 
 
