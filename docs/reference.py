@@ -13,7 +13,7 @@ from counterrank.cli.calls import TableCommand
 from counterrank.cli.main import main
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding, Keys
+from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, TITLES, Finding, Keys
 from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
 from counterrank.records import Record
 from counterrank.report.loading import KINDS
@@ -22,27 +22,24 @@ HERE = Path(__file__).parent / "reference"
 
 
 _COMMAND_LINE = """\
-# Command line
+# Command line and job files
 
-`counterrank COMMAND --help` shows the options for every day, `--help-all` all of them. Exit codes: 0 done; 1 done, but
-`--require` was not met, or nothing could be certified; 2 bad usage or bad input, with one message and nothing
-half-written, or a check that failed.
+`counterrank COMMAND --help` shows the common options, `--help-all` all of them. Exit codes: 0 done; 1 done, but
+`--require` was not met, or nothing could be certified; 2 bad usage, bad input or a failed check, with one message and
+no partial files."""
 
-Every other key of a [job file](job-file.md) can be given as `--config KEY=VALUE`."""
-
-_JOB_FILE = """\
-# Job files
+_JOB_FILE = """
+## Job files
 
 A job is a TOML file. `counterrank run JOB.toml` runs it, and every command reads it with `--config JOB.toml`; options
-on the command line override its keys, and `--columns` adds to `[columns]`. A file describes a run of `evaluate`, or
-of the command whose table it has (`[learn]`, `[abtest]`, `[plan]`, `[validate]`, `[check]`, `[curve]`); keys about
-reading the log stand outside that table. With `--config`, keys of other commands are ignored, and output files of the
-job are written only by the command that the file describes.
+on the command line override its keys. A file describes a run of `evaluate`, or of the command whose table it has
+(`[learn]`, `[abtest]`, `[plan]`, `[validate]`, `[check]`, `[curve]`); keys about reading the log stand outside that
+table. With `--config`, keys of other commands are ignored, and output files of the job are written only by the command
+that the file describes.
 
 `log` names the log. Paths are relative to the file. `{today}`, `{yesterday}` and `{today-7}` in paths and in `where`
-become days such as 2026-01-31 (UTC). Keys may be written with `-` or `_`.
-
-These keys are for job files and Python; on the command line give them as `--config KEY=VALUE`.
+become days such as 2026-01-31 (UTC). Every option above is a key, with `-` or `_`. These keys have no option; on the
+command line give them as `--config KEY=VALUE`:
 """
 
 
@@ -63,7 +60,7 @@ def command_line() -> str:
             lines += ["", "| option | |", "|---|---|", *rows]
         if same:
             lines += ["", f"As for `evaluate`: {', '.join(same)}."]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *job_file()]) + "\n"
 
 
 def _of_table(command: TableCommand) -> tuple[list[str], list[str]]:
@@ -102,8 +99,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def job_file() -> str:
-    """Return the page of job files."""
+def job_file() -> list[str]:
+    """Return the lines about job files: keys that are no options, and how values of options are written."""
     lines = [_JOB_FILE, "| key | value | commands | |", "|---|---|---|---|"]
     options: dict[str, list[str]] = {}
     for name, option in OPTIONS.items():
@@ -114,48 +111,107 @@ def job_file() -> str:
         kind = (
             ", ".join(f"`{word}`" for word in option.words) if option.words else option.kind.value
         )
-        if option.words and option.kind is Kind.FILE:
-            kind = f"a path, or {kind}"
         if option.bare is not None:
             kind = f"true, or {kind}"
         if any(name in spec.on_line for spec in COMMANDS.values()):
-            options.setdefault(kind, []).append(keys)
+            if len(option.keys) > 1 or option.kind in _TABLES:
+                options.setdefault(kind, []).append(keys)
             continue
-        told = "all" if name in READING else ", ".join(takers)
+        commands = "all" if name in READING else ", ".join(takers)
         text = COMMANDS[takers[0]].help_of(name)
-        lines.append(f"| {keys} | {_cell(kind)} | {told} | {_cell(text)} |")
-    lines += ["", "Every option of the [command line](command-line.md) is a key as well:", ""]
+        lines.append(f"| {keys} | {_cell(kind)} | {commands} | {_cell(text)} |")
+    lines += ["", "Options that are repeated or have parts are lists or tables:", ""]
     lines += ["| value | keys |", "|---|---|"]
     lines += [f"| {_cell(kind)} | {', '.join(keys)} |" for kind, keys in options.items()]
     for table, keys in NESTED.items():
         rows = ", ".join(f"`{key}` (`{OPTIONS[name].spelled}`)" for key, name in keys.items())
         lines += ["", f"Keys of `[{table}]`: {rows}."]
-    return "\n".join(lines) + "\n"
+    return lines
 
+
+_TABLES = {
+    Kind.COLUMNS,
+    Kind.PAIRS,
+    Kind.METRICS,
+    Kind.POLICY,
+    Kind.POLICIES,
+    Kind.CONDITION,
+    Kind.LIST,
+}
 
 _RESULTS = """\
-# Results
+# Results and messages
 
 Every command writes its result with `--json FILE`, and in Python `result.save(path)` does. `counterrank.load(path)`
-reads any of them back. All have the same five: `summary()` is text, `table` a pandas data frame, `plot()` a matplotlib
-figure, `to_html(path)` one page, `save(path)` JSON; `learn` and `plan` save the policy with the result inside.
-`counterrank explain FILE` says in ten lines what a result says, and `counterrank explain --repro FILE` prints what a
-report of a fault needs, without names, paths or values of the log.
+reads any of them back. All results have `summary()` (text), `table` (a pandas data frame), `plot()` (a matplotlib
+figure), `to_html(path)` (one page) and `save(path)` (JSON); `learn` and `plan` save the policy with the result inside.
+`counterrank explain FILE` prints in at most ten lines what a result says and does not say.
+`counterrank explain --repro FILE` prints what a bug report needs, without names, paths or values of the log.
 
-The schemas below are made from the types of the results. Keys may be added; those that are there stay. Numbers that are
-not known are null.
+The schemas are made from the types of the results. Keys may be added; existing keys stay. Unknown numbers are null.
 
 | schema | result | file | rows of `table` |
 |---|---|---|---|"""
 
+_MESSAGES = """
+## Errors
+
+Every error is a `cr.CounterrankError` and a `ValueError`. `error.said` says what is wrong and where, `error.remedy`
+what to do; `str(error)` contains both.
+
+## Flags and notes
+
+Flags of an estimate and notes of a log begin with a code. Codes are stable and texts may change, so scripts should
+compare codes: `flag.code` in Python, `flag_codes` beside `flags` in the JSON result.
+
+| code | when |
+|---|---|"""
+
+_FLAGS = """\
+| `amount-unknown` | no item feature predicts what a click earns |
+| `bias-allowance` | the bias that the interval of `auto` allows for, and its parts |
+| `biased` | weights were clipped, shrunk or replaced by a model; the flag says how much weight was removed |
+| `click-model` | the estimate rests on a model of clicks that the log cannot check |
+| `drawn-mean` | predictions of reward models are averages over drawn rankings |
+| `estimated-propensity` | propensities were not logged but estimated |
+| `heavy-tail` | rare rows with large weights can move the estimate |
+| `low-ess` | few effective rows |
+| `missing-reward-zero` | missing rewards were read as 0, as asked |
+| `model-only` | only a reward model; the interval does not include its error |
+| `no-support` | the target shows items that the logger never shows there |
+| `not-estimable` | there is a value but no evidence for it; the flag says why |
+| `one-row` | a single ranking has much of the weight |
+| `one-unit` | a single ranking or unit has no standard error |
+| `pbm` | the estimate rests on a model of examination that the log cannot check |
+| `propensity-missing` | the log has no propensities |
+| `queries-without-hits` | queries without hits were left out |
+| `reward-per-ranking` | there is one reward per ranking, so there are no results by position |
+| `sampled` | probabilities of sets of positions are estimated by sampling |
+| `sampled-rows` | models were evaluated on a random part of the rows; the standard error accounts for it |
+| `single-position-rows` | each row is one item at one position |
+| `standard-rows-dropped` | rows without propensities were left out |
+| `superset` | the log lacks the needed probabilities, so more items were weighted |
+| `tied-rows-dropped` | rows with ties in the scores were left out, as asked |"""
+
+_CHECKS = """
+## Checks
+
+Findings of the [audit](../explanation/audit.md), the [verdict](../explanation/verdict.md), the decision and A/B tests
+have a code, a status (passed, warned, failed, skipped), a text and remedies. The table says what is true if the check
+passed.
+
+| code | what is checked |
+|---|---|"""
+
 
 def results() -> str:
-    """Return the page of results."""
+    """Return the page of results and messages."""
     rows = [
         f"| `{schema}` | {kind.NAME} | [{_file(schema)}](schemas/{_file(schema)}) | `{kind.ROWS}` |"
         for schema, kind in KINDS.items()
     ]
-    return "\n".join([_RESULTS, *rows]) + "\n"
+    checks = [f"| `{code}` | {title} |" for code, title in TITLES.items()]
+    return "\n".join([_RESULTS, *rows, _MESSAGES, _FLAGS, _CHECKS, *checks]) + "\n"
 
 
 def _file(schema: str) -> str:
@@ -285,7 +341,7 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-PAGES = {"command-line.md": command_line, "job-file.md": job_file, "results.md": results}
+PAGES = {"command-line.md": command_line, "results.md": results}
 PAGES |= {
     f"schemas/{_file(schema)}": lambda kind=kind: json.dumps(Schema(kind).made(), indent=1) + "\n"
     for schema, kind in KINDS.items()

@@ -2,7 +2,7 @@
 
 A flag of an estimate, a note of a log and the reason of a skipped estimator are a `Message`; errors
 carry a remedy apart from what is wrong. Nothing here or elsewhere reads its own sentences again.
-Codes are stable; docs/reference/messages.md lists them.
+Codes are stable; docs/reference/results.md lists them.
 """
 
 from collections.abc import Callable, Iterable, Iterator

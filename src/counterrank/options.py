@@ -1,7 +1,7 @@
 """The one table of options: names, meaning, kind of value, default, and which command takes which.
 
 Options of the command line, keys of job files (`counterrank run JOB.toml` and `--config`), defaults of
-the Python functions and the pages `docs/reference/command-line.md` and `job-file.md` come from it.
+the Python functions and the page `docs/reference/command-line.md` come from it.
 
 To add an option:
 
@@ -13,7 +13,7 @@ To add an option:
 3. The function of the command gets it as a keyword under its name. What the command itself handles,
    such as files to write, is marked `local` and found in `Call.values` (`cli/calls.py`). An option of
    the reader is a field of `ReadOptions` (`io/options.py`) as well.
-4. `python docs/reference.py` writes the two pages anew; a test compares them.
+4. `python docs/reference.py` writes the page; a test compares them.
 
 A table in a job file whose keys have names of their own is a line of `NESTED`.
 """
@@ -99,15 +99,15 @@ _LOG, _OUTPUT = Group.LOG, Group.OUTPUT
 _TABLE = (
     Option(
         "targets",
-        "Column with a target policy's probabilities of the shown items; repeat for more (default: "
-        "every --policy).",
+        "Target policy: a column with its probabilities of the shown items, or a --policy "
+        "(default: every --policy); repeatable.",
         _MANY,
         flag="target",
         metavar="COLUMN",
     ),
     Option(
         "target_lists",
-        "Lists of another ranker as a target: a file with the columns query, rank and document.",
+        "Target that shows fixed lists: a file with the columns query, rank and document.",
         _MANY,
         metavar="[NAME=]FILE",
         local=True,
@@ -119,14 +119,14 @@ _TABLE = (
     ),
     Option(
         "estimators",
-        "Which estimators (default: a recommended set); `counterrank estimators` lists them.",
+        "Estimators (default: a recommended set); `counterrank estimators` lists them.",
         _LIST,
         metavar="NAME,...|all",
     ),
     Option(
         "rewards",
-        "A metric: a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), count(COLUMN) or "
-        "A / B; repeat for more. The first decides.",
+        "Metric: a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), "
+        "count(COLUMN) or A / B; repeatable.",
         Kind.METRICS,
         flag="reward",
         metavar="NAME=COLUMN",
@@ -134,33 +134,32 @@ _TABLE = (
     Option("primary", "The metric that decides (default: the first).", metavar="NAME"),
     Option(
         "guardrails",
-        "What must not happen to a metric, as a relative lift (with a unit: absolute); 'NAME by COLUMN "
-        ">= -0.02' in every group, 'NAME where COLUMN = VALUE >= -0.02' in one; repeatable.",
+        "Limit for the relative lift of a metric, also 'NAME by COLUMN >= -0.02' (in every "
+        "group) or 'NAME where COLUMN = VALUE >= -0.02'; repeatable.",
         _MANY,
         flag="guardrail",
         metavar="'NAME >= -0.01'",
     ),
     Option(
         "baseline",
-        "The policy that lifts are against: a target or policy, or the one that served the log "
-        "(logger, the default).",
+        "The policy that lifts are relative to (default: logger, the policy that served the log).",
         metavar="NAME|logger",
     ),
     Option(
         "segments",
-        "Break down by a column; repeatable.",
+        "Report lifts by the values of a column; repeatable.",
         _MANY,
         flag="segment",
         metavar="COLUMN",
     ),
     Option(
         "position_weights",
-        "How much each position counts (default: uniform).",
+        "Weight of each position (default: uniform).",
         _LIST,
         metavar="uniform|dcg|W1,W2,..",
     ),
     Option("level", "Confidence level of the intervals.", Kind.NUMBER, default=LEVEL),
-    Option("seed", "Seed of everything random.", Kind.WHOLE, default=SEED),
+    Option("seed", "Seed of all random numbers.", Kind.WHOLE, default=SEED),
     Option(
         "practical",
         "Smallest relative lift that matters, e.g. 0.01.",
@@ -169,7 +168,7 @@ _TABLE = (
     ),
     Option(
         "position_curve",
-        "How often each position is looked at, for pbm and click-model: numbers in a file, "
+        "How often users look at each position, for pbm and click-model: numbers in a file, "
         "or estimated.",
         _FILE,
         metavar="FILE|estimate",
@@ -178,8 +177,8 @@ _TABLE = (
     ),
     Option(
         "behavior_candidates",
-        "Behaviour models that the tree of aips may choose from: a set, or a JSON file of names and "
-        "matrices (default: generated).",
+        "Behaviour models that the tree of aips may choose from: a set, or a JSON file "
+        "(default: generated).",
         _FILE,
         metavar="FILE|paper|published|real-world|generated",
         words=("paper", "published", "real-world", "generated"),
@@ -187,32 +186,33 @@ _TABLE = (
     Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif"),
     Option(
         "estimate_propensity",
-        "Estimate missing propensities: plackett-luce (from scores or features of candidates), "
-        "logistic or by-list:COLUMNS (default: what fits the log).",
+        "Estimate missing propensities: plackett-luce, logistic or by-list:COLUMNS (default: "
+        "what fits the log).",
         metavar="[METHOD]",
         bare="auto",
     ),
     Option(
         "independent_rows",
-        "No visitor has two rows: no unit column is needed.",
+        "Declare that no visitor has two rows, so that no unit column is needed.",
         _SWITCH,
         default=False,
     ),
     Option(
         "target_is_fresh",
-        "No target was trained on these rows; without this or the next, evidence is directional.",
+        "Declare that no target was trained on these rows.",
         _SWITCH,
         default=False,
     ),
     Option(
         "target_trained_until",
-        "When training of the targets ended: only rows later than that by --time count.",
+        "Declare when the training of the targets ended: only later rows, by --time, are used.",
         metavar="DATE",
     ),
     Option("time", "Column of days or timestamps.", metavar="COLUMN"),
     Option(
         "sequential",
-        "Intervals that hold at every look at a growing log; shortest at about ROWS rankings (10000).",
+        "Intervals that are valid at every look at a growing log; shortest at about ROWS "
+        "rankings (10000).",
         Kind.WHOLE,
         metavar="[ROWS]",
         least=1,
@@ -220,32 +220,31 @@ _TABLE = (
     ),
     Option(
         "audit",
-        "List the audit's findings; false: only what the verdict rests on.",
+        "false: run only the checks that the verdict uses.",
         _SWITCH,
     ),
     Option(
         "engine",
-        "Where files are summed.",
+        "Where the sums over files are computed.",
         default="local",
         words=("local", "dask", "spark"),
         group=_LOG,
     ),
     Option(
         "weights_out",
-        "Write the weights of every ranking as Parquet, for training of your own.",
+        "Write the weights of every ranking as Parquet.",
         Kind.OUTPUT,
         metavar="FILE",
     ),
     Option(
         "top_down",
-        "What stands below a place does not change its reward; dropped where the log shows that it "
-        "does.",
+        "Declare that items further down do not change a reward; ignored if the log contradicts it.",
         _SWITCH,
         default=False,
     ),
     Option(
         "detect",
-        "The relative lift that has to be shown: 0.01 is 1 %.",
+        "The relative lift to detect: 0.01 is 1 %.",
         Kind.NUMBER,
         default=SHARE,
         metavar="SHARE",
@@ -260,47 +259,48 @@ _TABLE = (
     Option("rows_per_week", "Rankings served in a week; or give --time.", Kind.NUMBER, metavar="N"),
     Option(
         "ask_auto",
-        "Draw logs of the chosen option and ask `auto` what it would say.",
+        "Simulate logs of the chosen option and run `auto` on them.",
         _SWITCH,
         flag="auto",
         default=True,
     ),
     Option(
         "model",
-        "linear: a click model, linear in features and context. boosting: LightGBM on top (extra "
-        "`boosting`).",
+        "linear: a click model, linear in features and context. boosting: LightGBM on top "
+        "(extra `boosting`).",
         default="linear",
         words=("linear", "boosting"),
     ),
     Option(
         "grade",
-        "free: nothing is assumed about behaviour, at any number of rows. assumed: a t bound.",
+        "free: no assumption about users, valid for any number of rows. assumed: a t bound.",
         default="free",
         words=("free", "assumed"),
     ),
     Option(
         "reward_range",
-        "How small and large one reward can be, where it is not 0/1.",
+        "Smallest and largest reward of a position, if it is not 0/1.",
         _LIST,
         metavar="LOW,HIGH",
     ),
     Option(
         "despite_audit",
-        "Go on although the audit of the log has failed.",
+        "Continue although the audit of the log failed.",
         _SWITCH,
         default=False,
     ),
     # How a log is read.
     Option(
         "columns",
-        "What columns are called here, e.g. action=items,reward=clicks; adds to [columns] of --config.",
+        "Names of columns, e.g. action=items,reward=clicks; adds to [columns] of --config.",
         Kind.COLUMNS,
         metavar="ROLE=NAME,...",
         group=_LOG,
     ),
     Option(
         "config",
-        "A job file with options, or one of its keys; repeatable. What is given here goes before it.",
+        "Job file with options, or one of its keys; repeatable. Options on the command line "
+        "take precedence.",
         _MANY,
         metavar="FILE|KEY=VALUE",
         group=_LOG,
@@ -308,14 +308,14 @@ _TABLE = (
     ),
     Option(
         "query",
-        "Instead of LOG: the query whose rows are the log.",
+        "SQL query whose rows are the log, instead of LOG.",
         metavar="SQL",
         group=_LOG,
         local=True,
     ),
     Option(
         "connection",
-        "Where --query is asked: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or env:NAME.",
+        "Where --query runs: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or env:NAME.",
         metavar="KIND:PLACE",
         group=_LOG,
         local=True,
@@ -329,35 +329,36 @@ _TABLE = (
     ),
     Option(
         "propensity_kind",
-        "What the numbers are: P(a_k|x) of each item (factored, the default); given the items above "
-        "(prefix); of this item at this position (position); one for the whole ranking (joint).",
+        "Meaning of propensities: of each item (factored, the default); given the items above "
+        "(prefix); of this item at this position (position); of the whole ranking (joint).",
         words=("factored", "prefix", "position", "joint"),
         group=_LOG,
     ),
     Option(
         "unit",
-        "Column of users or sessions whose rows belong together.",
+        "Column of users or sessions; their rows are not independent.",
         metavar="NAME",
         group=_LOG,
     ),
     Option(
         "weight",
-        "Column with one over the probability that the row was kept, for logs of which a part was kept.",
+        "Column with one over the probability that the row was kept, for thinned logs.",
         metavar="COLUMN",
         group=_LOG,
     ),
     Option(
         "logger",
         "How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
-        "(temperature), top, epsilon (epsilon), rand-top-n (n) or swap (probability).",
+        "(temperature), top, epsilon (epsilon), rand-top-n (n), swap (probability) or a "
+        "policy file.",
         Kind.POLICY,
         metavar="KIND[:OPTION=VALUE,...]",
         group=_LOG,
     ),
     Option(
         "policies",
-        "The same for a target policy with scores in NAME_scores, or a file of a saved policy; "
-        "repeatable.",
+        "How policy NAME ranks by the scores in NAME_scores (kinds as for a logger: "
+        "plackett-luce, top, ...), or a policy file; repeatable.",
         Kind.POLICIES,
         flag="policy",
         metavar="NAME=KIND[:...]",
@@ -372,22 +373,22 @@ _TABLE = (
     ),
     Option(
         "where",
-        "Read only rows that fit, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
+        "Condition on rows, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
         Kind.CONDITION,
         metavar="CONDITION",
         group=_LOG,
     ),
     Option(
         "events",
-        "Rewards from a table of events: a file, folder or pattern, as LOG can be.",
+        "Table of events, for rewards: a file, folder or pattern.",
         _FILE,
         metavar="FILE",
         group=_LOG,
     ),
     Option(
         "join",
-        "Columns by which an event finds what was shown, shown=event where the names differ; without "
-        "the item, rewards are of the whole page.",
+        "Columns that link events to rankings (shown=event if names differ); without the "
+        "item, rewards are of the whole page.",
         _LIST,
         metavar="KEY[,KEY]",
         group=_LOG,
@@ -403,7 +404,7 @@ _TABLE = (
     ),
     Option(
         "within",
-        "Only events so long after the impression (--time) count, e.g. '30 minutes'.",
+        "Count only events up to this long after the impression (--time), e.g. '30 minutes'.",
         metavar="DURATION",
         group=_LOG,
         local=True,
@@ -417,13 +418,13 @@ _TABLE = (
     ),
     Option(
         "missing_reward",
-        "What a missing reward is: an error (the default), or zero.",
+        "Treat a missing reward as an error (the default) or as zero.",
         words=("error", "zero"),
         group=_LOG,
     ),
     Option(
         "format",
-        "parquet, arrow, csv or jsonl (default: found out), or ubi, ga4, metarank, "
+        "parquet, arrow, csv or jsonl (default: detected), or ubi, ga4, metarank, "
         "open-bandit, kuairand.",
         metavar="NAME",
         group=_LOG,
@@ -437,37 +438,37 @@ _TABLE = (
     ),
     Option(
         "behavior",
-        "Column with the known behaviour of each row, a name.",
+        "Column with the name of the known behaviour model of each row.",
         metavar="NAME",
         group=_LOG,
     ),
     Option(
         "dists",
-        "Read whole distributions (NAME_dist) where the log has them.",
+        "Read whole distributions (NAME_dist).",
         _SWITCH,
         default=True,
         group=_LOG,
     ),
     Option(
-        "decimal", "The decimal sign of numbers in text.", default=".", words=(".", ","), group=_LOG
+        "decimal", "Decimal sign of numbers in text.", default=".", words=(".", ","), group=_LOG
     ),
     Option(
         "renumber",
-        "Close gaps in positions (slots of ads, filtered items): what stands below moves up.",
+        "Close gaps in positions (slots of ads, filtered items).",
         _SWITCH,
         default=False,
         group=_LOG,
     ),
     Option(
         "drop_ties",
-        "Leave out rows in which equal scores decide what the logger would show.",
+        "Leave out rows in which the logger's order depends on equal scores.",
         _SWITCH,
         default=False,
         group=_LOG,
     ),
     Option(
         "encode_actions",
-        "Number the items anew, as is done for names (default: where ids are huge).",
+        "Renumber the items (default: only if ids are huge).",
         _SWITCH,
         group=_LOG,
     ),
@@ -490,7 +491,7 @@ _TABLE = (
     ),
     Option(
         "out",
-        "Where the result is written.",
+        "File for the result.",
         Kind.OUTPUT,
         metavar="FILE",
         group=_OUTPUT,
@@ -513,7 +514,7 @@ _TABLE = (
     ),
     Option(
         "verbose",
-        "Print warnings, flags and skipped estimators too.",
+        "Also print warnings, flags and skipped estimators.",
         _SWITCH,
         default=False,
         group=_OUTPUT,
@@ -521,7 +522,7 @@ _TABLE = (
     ),
     Option(
         "all",
-        "List what passed and was skipped too.",
+        "Also list checks that passed or were skipped.",
         _SWITCH,
         default=False,
         group=_OUTPUT,
@@ -529,14 +530,14 @@ _TABLE = (
     ),
     Option(
         "reward_name",
-        "What a reward is called in the report, e.g. clicks.",
+        "Name of a reward in the report, e.g. clicks.",
         metavar="WORD",
         group=_OUTPUT,
         local=True,
     ),
     Option(
         "ranking_name",
-        "What a ranking is called in the report, e.g. page.",
+        "Name of a ranking in the report, e.g. page.",
         metavar="WORD",
         group=_OUTPUT,
         local=True,
@@ -620,15 +621,15 @@ COMMANDS: Final = {
         "config json all",
         keys="quiet rewards",
         words={
-            "targets": "Column of a target policy to check too; repeatable.",
-            "segments": "Check E[w]=1 by this column too.",
+            "targets": "Target policy to check too; repeatable.",
+            "segments": "Also check the mean weight in the groups of this column; repeatable.",
         },
     ),
     "validate": Command(
         "arm estimators rewards level columns unit policies config json html quiet",
         keys="primary seed",
         required=("arm",),
-        words={"estimators": "Which one to judge."},
+        words={"estimators": "The estimator to check."},
         defaults={"estimators": "auto"},
     ),
     "abtest": Command(
@@ -636,10 +637,10 @@ COMMANDS: Final = {
         keys="top_down seed",
         required=("arm",),
         words={
-            "arm": "Column that says which arm served a row; COLUMN:a=60,b=40 says the planned shares too.",
+            "arm": "Column that says which arm served a row; COLUMN:a=60,b=40 adds the planned shares.",
             "baseline": "The arm that others are compared with (default: the first by name).",
-            "sequential": "Intervals that hold at every look at a growing test; shortest at about ROWS "
-            "rankings (10000).",
+            "sequential": "Intervals that are valid at every look at a growing test; shortest at about "
+            "ROWS rankings (10000).",
         },
     ),
     "curve": Command(
@@ -652,7 +653,7 @@ COMMANDS: Final = {
         "detect budget rows_per_week time columns logger policies items config out json html quiet",
         keys="ask_auto level seed",
         words={
-            "out": "JSON file for the chosen policy, for the server and for --logger of what it logs."
+            "out": "JSON file for the chosen policy, for serving and for --logger of the new log."
         },
     ),
     "learn": Command(
@@ -664,8 +665,8 @@ COMMANDS: Final = {
         words={
             "out": "JSON file for the certified policy.",
             "level": "Confidence of the certificate.",
-            "segments": "Look at this column's groups too.",
-            "independent_rows": "No visitor has two rows; without it, or --unit, nothing is certified.",
+            "segments": "Also report lifts by the values of this column; repeatable.",
+            "independent_rows": "Declare that no visitor has two rows; certificates need this or --unit.",
         },
     ),
 }
