@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from tests.weights.sums import ALPHA, arrays, made
 
-from counterrank.estimators.contribution import AGGREGATES, ContributionPlan
+from counterrank.estimators.contribution import ContributionPlan, aggregated
 from counterrank.statistics import ONCE
 from counterrank.weights.moments import moments_of
 
 
 @pytest.mark.parametrize("name", ["mean", "ratio"])
 def test_slopes_are_derivatives(name):
-    moments, aggregate, step = made(), AGGREGATES[name], 1e-6
-    slopes = aggregate.slope(moments)
+    moments, step = made(), 1e-6
+    _, *slopes = aggregated(name, moments)
     for row, slope in enumerate(slopes):  # sums of y, then of w
         for k in range(2):
             move = np.zeros_like(moments.positions)
             move[row, k] = step * moments.n
             up, down = (
-                aggregate.positions(replace(moments, positions=moments.positions + sign * move))
+                aggregated(name, replace(moments, positions=moments.positions + sign * move))[0]
                 for sign in (1, -1)
             )
             np.testing.assert_allclose(slope[:, k], (up - down) / (2 * step), atol=1e-6)
@@ -29,7 +29,7 @@ def test_slopes_are_derivatives(name):
 
 def test_the_slope_of_the_control_variate_is_that_of_the_regression():
     y, w, _ = arrays()
-    on_y, on_w = AGGREGATES["control"].slope(made())
+    _, on_y, on_w = aggregated("control", made())
     beta = np.linalg.lstsq(w - w.mean(0), y - y.mean(0), rcond=None)[0]
     np.testing.assert_array_equal(on_y, np.eye(2))
     np.testing.assert_allclose(on_w, -beta.T, rtol=1e-9)
@@ -39,17 +39,14 @@ def test_the_control_variate_is_the_regression_on_weights():
     y, w, _ = arrays()
     fitted = np.linalg.lstsq(np.column_stack([np.ones(40), w - 1]), y, rcond=None)[0]
     # The fit's value where weights are one is its constant.
-    np.testing.assert_allclose(AGGREGATES["control"].positions(made()), fitted[0], rtol=1e-9)
+    np.testing.assert_allclose(aggregated("control", made())[0], fitted[0], rtol=1e-9)
 
 
 def test_self_normalised_values_without_weight_are_zero():
     y, w, r = arrays()
     w[:, 1] = 0.0
     moments = moments_of(y, w, r, ALPHA, full=True)[0]
-    values, (on_y, on_w) = (
-        AGGREGATES["ratio"].positions(moments),
-        AGGREGATES["ratio"].slope(moments),
-    )
+    values, on_y, on_w = aggregated("ratio", moments)
     assert values[1] == 0.0 and values[0] == pytest.approx(y[:, 0].mean() / w[:, 0].mean())
     assert (
         on_y[1].tolist() == [0.0, 0.0]

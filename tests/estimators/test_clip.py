@@ -5,7 +5,8 @@ import pytest
 from tests.estimators.dozen_rows import ALPHA, LOG, MEAN, REWARD, RHO, WEIGHTS, Known, N, Q, same
 
 import counterrank as cr
-from counterrank.estimators.clip import Clipped, Shrunk, Switch
+from counterrank.estimators import Form
+from counterrank.estimators.clip import _TAME, Clipped, Shrunk, Switch
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
@@ -32,8 +33,8 @@ def test_taming(name, limit):
 
 def test_taming_cuts_negative_weights_too_and_refuses_a_limit_of_zero():
     w = np.array([[-3.0, 0.5, 3.0]])
-    assert Clipped("iips").tame(2.0)(w).tolist() == [[-2.0, 0.5, 2.0]]
-    assert Shrunk("iips").tame(3.0)(w).tolist() == [[-1.5, 9 * 0.5 / 9.25, 1.5]]
+    assert _TAME[Form.CLIPPED](w, 2.0).tolist() == [[-2.0, 0.5, 2.0]]
+    assert _TAME[Form.SHRUNK](w, 3.0).tolist() == [[-1.5, 9 * 0.5 / 9.25, 1.5]]
     for limit in (0.0, -1.0):
         with pytest.raises(cr.CounterrankError, match="positive"):
             Clipped("iips", limit=limit).estimate(LOG, "new")

@@ -1,6 +1,7 @@
 """Weights by behaviour masks against their formulas in plain NumPy."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ from counterrank.estimators.masked import (
     _TREE,
     AIPS,
     MaskEstimator,
-    fused_kind,
     sampling_flags,
     supported_mask,
+    weights_of_mask,
 )
 from counterrank.weights.ratios import ratios_of
 
@@ -109,7 +110,8 @@ def test_sampled_probabilities_are_said(monkeypatch):
         def masked(self, c):
             self.sampling_error = 0.25
 
-    workspace, drawn = Workspace(MemorySource(LOG, threads=1), "new"), Drawn()
+    drawn = Drawn()
+    workspace = SimpleNamespace(first=LOG, target="new", ratios=drawn)
     monkeypatch.setattr(masked, "ratios_of", lambda batch, target: drawn)
     assert [sampling_flags(workspace, mask(name, K)) for name in ("S", "C")] == [(), ()]
     assert "relative errors up to 0.25" in sampling_flags(workspace, mask("N1", K))[0]
@@ -118,10 +120,11 @@ def test_sampled_probabilities_are_said(monkeypatch):
 
 
 def test_fused_kinds_are_exactly_three_masks():
-    assert [fused_kind(mask(name, K)) for name in ("S", "C", "I", "N1", "IC", "P1")] == [
-        "joint", "prefix", "position", None, None, None
-    ]  # fmt: skip
-    assert fused_kind(np.ones((1, 1), dtype=bool)) == "joint"
+    workspace = Workspace(MemorySource(LOG, threads=1), "new")
+    assert [
+        weights_of_mask(workspace, mask(name, K)).fused
+        for name in ("S", "C", "I", "N1", "IC", "P1")
+    ] == ["joint", "prefix", "position", None, None, None]
 
 
 def of_kind(kind, **options):

@@ -5,16 +5,15 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators import masked
+from counterrank.estimators import contribution
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.contribution import ContributionPlan
 
 
 @pytest.mark.parametrize("aggregate", ["ratio", "control"])
 def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(
     aggregate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(masked, "_FUSED_ROWS", 300)
+    monkeypatch.setattr(contribution, "_FUSED_ROWS", 300)
     rng = np.random.default_rng(0)
     n = 300
     action = rng.integers(0, 2, (n, 3))
@@ -28,14 +27,13 @@ def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(
     workspace = Workspace(MemorySource(log, threads=1), "new")
     plan = cr.IPS(aggregate=aggregate).plan(workspace)
     view = View(log, "new")
-    short, long = plan.partial(view), ContributionPlan.partial(plan, view)
+    short, long = plan.partial(view), plan.stored(view)
     assert short.totals.shape == (n, 2) and long.totals.shape == (n, 7)
     np.testing.assert_allclose(short.state.gram, long.state.gram, rtol=1e-10)
     np.testing.assert_allclose(short.state.positions, long.state.positions, rtol=1e-10)
-    combined = [
-        short.totals @ plan.combination(short.state),
-        long.totals @ ContributionPlan.combination(plan, long.state),
-    ]
+    combined = [short.totals @ plan.combination(short.state)]
+    plan.one_weight = False
+    combined.append(long.totals @ plan.combination(long.state))
     np.testing.assert_allclose(*combined, rtol=1e-9, atol=1e-9)
     one, other = plan.finish(short.state), plan.finish(long.state)
     assert one.value == pytest.approx(other.value, rel=1e-12)

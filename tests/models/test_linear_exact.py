@@ -10,8 +10,8 @@ from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.doubly_robust import DR, CascadeDR, cascade_plan
-from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse
+from counterrank.estimators.doubly_robust import DR, CascadeDR, model_plan
+from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse, weights_for
 from counterrank.models import RewardModel, rankings_of
 from counterrank.models.columns import Layout, count_slots, pair_slots
 from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
@@ -108,15 +108,19 @@ def test_squares_and_cross_are_centred_under_the_logger():
         np.testing.assert_allclose((tiny.chance[:27] * 2) @ z[:27], 0.0, atol=1e-12)
 
 
+def cascade_plan(log, model):
+    """The plan of `cascade-dr` with any model."""
+    workspace = Workspace(MemorySource(log, threads=1), "new")
+    return model_plan("cascade-dr", workspace, model, weights_for(workspace, "rips"))
+
+
 def test_cascade_dr_is_unbiased_under_the_cascade_with_any_model():
     tiny, outside = world(3, 3, cascade), world(3, 3, anything)
     layout, coef = random_model(one_fold(tiny.log), slots=pair_slots(3), cross=False, squares=0)
     model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
     for given in (tiny, outside):
         plan = cascade_plan(
-            Workspace(MemorySource(one_fold(given.log), threads=1), "new"),
-            lambda view: model.cascade(view.batch, view.target),
-            {},
+            one_fold(given.log), lambda view: model.cascade(view.batch, view.target)
         )
         y, _ = plan.contributions(View(given.log, "new"))
         off = np.abs(given.chance @ y - given.value()).max()
@@ -180,7 +184,7 @@ def test_cascade_dr_of_dependent_positions(kind, sees):
     q = np.sin(np.cumsum(turned * 1.7, axis=1))
     q = q if sees == "above" else q[:, ::-1]
     mean = np.broadcast_to(wanted @ q, q.shape)
-    plan = cascade_plan(Workspace(MemorySource(log, threads=1), "new"), lambda view: (q, mean), {})
+    plan = cascade_plan(log, lambda view: (q, mean))
     y, _ = plan.contributions(View(log, "new"))
     off = np.abs(chance @ y - wanted @ log.reward).max()
     assert off < 1e-12 if sees == "above" else off > 0.01

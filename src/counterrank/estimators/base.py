@@ -396,6 +396,11 @@ class Workspace:
         """A small batch: K, names, kinds."""
         return self.source.first
 
+    @cached_property
+    def ratios(self) -> Ratios:
+        """The ratios of the first rows, of the same kind as all others."""
+        return ratios_of(self.first, self.target)
+
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what `make` gives, computed once per key."""
         if key not in self.memo:

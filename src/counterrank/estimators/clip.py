@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
-from counterrank.estimators.contribution import ContributionPlan, Notes
-from counterrank.estimators.doubly_robust import corrected_plan, need_mean, reward_model
-from counterrank.estimators.masked import weights_for
-from counterrank.estimators.names import weights_word
+from counterrank.estimators.base import Estimator, Plan, Workspace
+from counterrank.estimators.contribution import Notes, weighted_plan
+from counterrank.estimators.doubly_robust import model_plan, need_mean, reward_model
+from counterrank.estimators.masked import Weights, weights_for
+from counterrank.estimators.names import Form, weights_word
 from counterrank.messages import Message
+from counterrank.models import RewardModel
 from counterrank.records import Json
 from counterrank.texts import in_percent
 from counterrank.weights.moments import Moments
@@ -35,56 +36,19 @@ def limit_for(source: Source, limit: float | None) -> float:
     return limit
 
 
-def lost_weight(state: Moments, limit: float) -> tuple[str, Json]:
-    """Return how much of the weight is lost at the worst position, and details; E[w] = 1."""
-    lost = 1.0 - state.mean("w")
-    details = {"limit": limit, "weight_lost": [float(share) for share in lost]}
-    return in_percent(float(lost.max())), details
+#: What is made of weights, from weights and the limit. Those of interaction orders may be negative.
+_TAME: dict[Form, Callable[[Floats, float], Floats]] = {
+    Form.CLIPPED: lambda w, limit: np.clip(w, -limit, limit),
+    Form.SHRUNK: lambda w, limit: limit**2 * w / (w**2 + limit**2),
+    Form.SWITCHED: lambda w, limit: np.where(np.abs(w) <= limit, w, 0.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Tamed(Estimator):
-    """V_k = mean of f(w_k) r_k; `limit` defaults to sqrt(n) (Ionides 2008)."""
+class Clipped(Estimator):
+    """V_k = mean of f(w_k) r_k, f(w) = min(w, limit) (Ionides 2008; Strehl et al. 2010).
 
-    weights: Any = "ips"
-    limit: float | None = None
-
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Return tamed weights."""
-        limit = limit_for(workspace.source, self.limit)
-        weigh, key = weights_for(workspace, self.weights)
-        tame = self.tame(limit)
-
-        def contributions(view: View) -> tuple[Floats, Floats]:
-            w = tame(weigh(view))
-            return w * view.reward, w
-
-        def notes(state: Moments) -> Notes:
-            gone, details = lost_weight(state, limit)
-            # Cauchy-Schwarz would need the rewards of the lost rankings. The root mean square of the
-            # logged rewards replaces them, hence "roughly".
-            typical = np.maximum(1.0 - state.mean("w"), 0.0) * np.sqrt(state.mean("rr"))
-            bound = float(np.abs(state.alpha) @ typical)
-            biased = Message(
-                "biased",
-                f"weights are tamed above {limit:.4g}; {gone} of the weight is gone at the worst "
-                f"position, a bias of roughly {bound:.2g} if the lost rankings earn like the logged "
-                "ones",
-            )
-            return (biased,), {**details, "bias_if_rewards_are_typical": bound}
-
-        return ContributionPlan(
-            self.name, workspace, contributions, (self.name, key, limit), notes=notes
-        )
-
-    def tame(self, limit: float) -> Callable[[Floats], Floats]:
-        """Return the function from weights to smaller weights."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class Clipped(Tamed):
-    """f(w) = min(w, limit) (Ionides 2008; Strehl et al. 2010).
+    `limit` defaults to sqrt(n).
 
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
@@ -92,18 +56,55 @@ class Clipped(Tamed):
     1.1
     """
 
+    weights: Any = "ips"
+    limit: float | None = None
+    form: ClassVar[Form] = Form.CLIPPED
+
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name with the weights in it."""
-        return f"clip-{weights_word(self.weights)}"
+        return f"{self.form}{weights_word(self.weights)}"
 
-    def tame(self, limit: float) -> Callable[[Floats], Floats]:
-        """Cut weights above the limit (and, for interaction orders, below its negative)."""
-        return lambda w: np.clip(w, -limit, limit)
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return the plan of smaller weights."""
+        return self._plan(workspace, None)
+
+    def _plan(self, workspace: Workspace, model: RewardModel | None) -> Plan[Moments]:
+        limit = limit_for(workspace.source, self.limit)
+        weights, tame = weights_for(workspace, self.weights), _TAME[self.form]
+        key = (self.name, weights.key, limit)
+        tamed = Weights(lambda view: tame(weights.weigh(view), limit), key)
+
+        def notes(state: Moments) -> Notes:
+            # E[w] = 1: what is missing of it is lost.
+            lost = 1.0 - state.mean("w")
+            details: Json = {"limit": limit, "weight_lost": [float(share) for share in lost]}
+            worst = in_percent(float(lost.max()))
+            if model is not None:
+                text = (
+                    f"rankings of weight above {limit:.4g} are left to the reward model, {worst} of "
+                    "the weight at the worst position; the bias there is the model's"
+                )
+                return (Message("biased", text),), details
+            # Cauchy-Schwarz would need the rewards of the lost rankings. The root mean square of the
+            # logged rewards replaces them, hence "roughly".
+            typical = np.maximum(lost, 0.0) * np.sqrt(state.mean("rr"))
+            bound = float(np.abs(state.alpha) @ typical)
+            text = (
+                f"weights are tamed above {limit:.4g}; {worst} of the weight is gone at the worst "
+                f"position, a bias of roughly {bound:.2g} if the lost rankings earn like the logged "
+                "ones"
+            )
+            return (Message("biased", text),), {**details, "bias_if_rewards_are_typical": bound}
+
+        if model is None:
+            return weighted_plan(self.name, workspace, tamed.weigh, key, notes=notes)
+        # Rows without weight are left to the model on purpose.
+        return model_plan(self.name, workspace, model, tamed, notes=notes, needs_weight=False)
 
 
 @dataclass(frozen=True, eq=False)
-class Shrunk(Tamed):
+class Shrunk(Clipped):
     """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic" shrinkage).
 
     >>> import counterrank as cr
@@ -112,50 +113,17 @@ class Shrunk(Tamed):
     0.9
     """
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name with the weights in it."""
-        return f"shrink-{weights_word(self.weights)}"
-
-    def tame(self, limit: float) -> Callable[[Floats], Floats]:
-        """Shrink weights, the large ones most."""
-        return lambda w: limit**2 * w / (w**2 + limit**2)
+    form: ClassVar[Form] = Form.SHRUNK
 
 
 @dataclass(frozen=True, eq=False)
-class Switch(Estimator):
+class Switch(Clipped):
     """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et al. 2019)."""
 
-    weights: Any = "ips"
-    limit: float | None = None
     model: Any = "best"
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name with the weights in it."""
-        return f"switch-{weights_word(self.weights)}"
+    form: ClassVar[Form] = Form.SWITCHED
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return switched corrections."""
         need_mean(workspace, self.name)
-        limit = limit_for(workspace.source, self.limit)
-        weigh, key = weights_for(workspace, self.weights)
-
-        def switched(view: View) -> Floats:
-            w = weigh(view)
-            return np.where(np.abs(w) <= limit, w, 0.0)
-
-        def notes(state: Moments) -> Notes:
-            gone, details = lost_weight(state, limit)
-            biased = Message(
-                "biased",
-                f"rankings of weight above {limit:.4g} are left to the reward model, {gone} of the "
-                "weight at the worst position; the bias there is the model's",
-            )
-            return (biased,), details
-
-        # Rows without weight are left to the model on purpose.
-        return corrected_plan(
-            self.name, workspace, switched, reward_model(workspace, self.model), ("switch", key, limit),
-            notes=notes, needs_weight=False,
-        )  # fmt: skip
+        return self._plan(workspace, reward_model(workspace, self.model))

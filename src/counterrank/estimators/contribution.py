@@ -5,7 +5,7 @@ The aggregate is a mean, a ratio of means, or a mean with control variates.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,94 +16,39 @@ from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValu
 from counterrank.records import Json
 from counterrank.statistics import Contrast, Quantity, clustered_variances, mean, spread
 from counterrank.weights.diagnostics import effective_rows, weight_flags
-from counterrank.weights.moments import Moments, moments_of
+from counterrank.weights.moments import Moments, moments_of, moments_of_weights
 
 
-class Aggregate(Protocol):
-    """A smooth function of the column means, with its gradient."""
+def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:
+    """Return V_k (K,), dV/d(mean y) and dV/d(mean w) (K, K): row k is the gradient of V_k.
 
-    needs_gram: bool
-
-    def positions(self, moments: Moments) -> Floats:
-        """Return V_k (K,)."""
-
-    def slope(self, moments: Moments) -> tuple[Floats, Floats]:
-        """Return dV/d(mean y) (K, K) and dV/d(mean w) (K, K): row k is the gradient of V_k."""
-
-
-class Mean:
-    """V_k = mean of y_k."""
-
-    needs_gram = False
-
-    def positions(self, moments: Moments) -> Floats:
-        """Return mean y_k."""
-        return moments.mean("y")
-
-    def slope(self, moments: Moments) -> tuple[Floats, Floats]:
-        """The mean has slope one in y and zero in w."""
-        length = moments.K
-        return np.eye(length), np.zeros((length, length))
-
-
-class SelfNormalised:
-    """V_k = mean y_k / mean w_k (Hajek): a bias of O(1/n), less variance where weights are heavy."""
-
-    needs_gram = True
-
-    def positions(self, moments: Moments) -> Floats:
-        """Return the ratio of means, zero where no weight is left."""
-        y, w = moments.mean("y"), moments.mean("w")
-        return np.divide(y, w, out=np.zeros_like(y), where=w != 0)
-
-    def slope(self, moments: Moments) -> tuple[Floats, Floats]:
-        """d(y/w) = dy/w - (y/w) dw/w."""
-        w = moments.mean("w")
-        # Without any weight at a position V_k is zero and so is its slope: `finish` then says that
-        # there is no evidence.
+    "mean": V_k = mean y_k.
+    "ratio": V_k = mean y_k / mean w_k (Hajek), with a bias of O(1/n) and less variance where weights are
+    heavy; zero where no weight is left, and `finish` then says that there is no evidence.
+    "control": V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(y, w) Cov(w)^-1, which uses that E[w] = 1
+    (Vlassis et al. 2021). beta is fitted on the rows it corrects: a bias of order K/n, far below the
+    standard error.
+    """
+    y, w, K = moments.mean("y"), moments.mean("w"), moments.K
+    if kind == "ratio":
         inverse = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
-        return np.diag(inverse), np.diag(-self.positions(moments) * inverse)
+        return y * inverse, np.diag(inverse), np.diag(-y * inverse**2)
+    if kind == "control":
+        covariance = moments.covariance[: 2 * K, K : 2 * K]
+        # Weights may be equal or constant (IPS has one for all positions).
+        beta = covariance[:K] @ np.linalg.pinv(covariance[K:], rcond=1e-10, hermitian=True)
+        return y - (w - 1.0) @ beta.T, np.eye(K), -beta
+    return y, np.eye(K), np.zeros((K, K))
 
 
-class ControlVariate:
-    """V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(w)^-1 Cov(w, y), which uses that E[w] = 1.
+#: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
+#: milliseconds and cost a first run on a machine seconds of compiling.
+_FUSED_ROWS = 50_000
+#: Where a workspace keeps the kinds of standard weights that its plans need, and whether one of them
+#: needs the Gram matrix.
+_FUSED, _GRAM = "standard weights", "gram"
 
-    The regression coefficient is fitted on the same rows (a bias of order K/n); see Vlassis et al.
-    2021.
-    """
-
-    needs_gram = True
-
-    def positions(self, moments: Moments) -> Floats:
-        """Return the controlled means."""
-        return moments.mean("y") - (moments.mean("w") - 1.0) @ _coefficients(moments).T
-
-    def slope(self, moments: Moments) -> tuple[Floats, Floats]:
-        """The slope is one in y and -beta in w; the error of beta is of second order."""
-        return np.eye(moments.K), -_coefficients(moments)
-
-
-def _coefficients(moments: Moments) -> Floats:
-    """Return beta (K, K): row k regresses y_k on all weights, Cov(y_k, w) Cov(w)^-1.
-
-    Weights may be equal or constant (IPS has one for all positions), hence the pseudo-inverse.
-    """
-    # Fitted on the rows it corrects: the bias is of order K / n, far below the standard error.
-    length, covariance = moments.K, moments.covariance
-    of_w = covariance[length : 2 * length, length : 2 * length]
-    beta: Floats = covariance[:length, length : 2 * length] @ np.linalg.pinv(
-        of_w, rcond=1e-10, hermitian=True
-    )
-    return beta
-
-
-AGGREGATES: dict[str, Aggregate] = {
-    "mean": Mean(),
-    "ratio": SelfNormalised(),
-    "control": ControlVariate(),
-}
-
-
+Weigh = Callable[[View], Floats]
 #: Contributions y and weights w of a batch, both (n, K), Fortran order preferred.
 Contributions = Callable[[View], tuple[Floats, Floats]]
 #: What the sums give rise to: flags and details.
@@ -129,12 +74,24 @@ class ContributionPlan(Plan[Moments]):
     #: Without any weight there is no evidence; False where the model alone may give the estimate.
     needs_weight: bool = True
     behavior_model: BehaviorTree | None = None
+    #: Weights w where contributions are y = w r: then y need not be stored.
+    weigh: Weigh | None = None
+    #: The name of these weights among products of ratios that are summed in one pass.
+    fused: str | None = None
 
     def __post_init__(self) -> None:
         self.key = (self.workspace.target, self.key)
-        self.means = AGGREGATES[self.aggregate]
         # Plans with one key share the state of the most detailed among them.
-        self.detail = int(self.means.needs_gram)
+        self.detail = int(self.aggregate != "mean")
+        self.one_pass = (
+            self.fused is not None and (self.workspace.source.n or _FUSED_ROWS) >= _FUSED_ROWS
+        )
+        # All positions have one weight, so one column of it stands for all.
+        self.one_weight = self.one_pass and self.fused == "joint" and not self.workspace.by_unit
+        if self.fused is not None and (not self.detail or self.fused == "joint"):
+            # Estimators that plan on the same workspace are summed in one pass.
+            together: set[str] = self.workspace.once(_FUSED, set)
+            together |= {self.fused, _GRAM} if self.detail else {self.fused}
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights of a batch."""
@@ -142,13 +99,27 @@ class ContributionPlan(Plan[Moments]):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions, weights and what the logger earned."""
+        weigh = None if self.workspace.by_unit else self.weigh
+        if weigh is None or (self.detail and not self.one_weight):
+            return self.stored(view)
+        if self.one_pass:
+            together: set[str] = self.workspace.once(_FUSED, set)
+            found = view.standard(together - {_GRAM}, full=_GRAM in together)
+            state, totals = found.by_kind[str(self.fused)]
+            return Part(state, found.joint if self.detail else totals[:, None])
+        # A plain mean needs sums only, and stores neither w nor y.
+        state, totals = moments_of_weights(weigh(view), view.rewards, view.batch.position_weights)
+        return Part(state, totals[:, None])
+
+    def stored(self, view: View) -> Part[Moments]:
+        """Return the sums with the Gram matrix or the sums by unit where they are wanted."""
         # Weights too large for a number are reported at the end, with where they come from.
         with np.errstate(over="ignore", invalid="ignore"):
             y, w = self.contributions(view)
         batch, reward = view.batch, view.reward
         bucket = batch.bucket if self.workspace.by_unit else None
         if batch.weight is not None:
-            y, w, reward = (one * batch.weight[:, None] for one in (y, w, reward))
+            y, w, reward = (values * batch.weight[:, None] for values in (y, w, reward))
         state, totals = moments_of(
             y, w, reward, batch.position_weights,
             full=self.detail > 0, bucket=bucket, weight=batch.weight,
@@ -159,28 +130,37 @@ class ContributionPlan(Plan[Moments]):
         )
 
     def combination(self, state: Moments) -> Floats:
-        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,)."""
+        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,).
+
+        Where all positions have one weight: that weight and the total (2,).
+        """
         if state.gram is None:
             return np.ones(1)
-        if not self.means.needs_gram:
-            return np.concatenate([[1.0], np.zeros(2 * state.K)])
-        return np.concatenate([[0.0], self._gradient(state)[:-1]])
-
-    def _gradient(self, state: Moments) -> Floats:
-        on_y, on_w = self.means.slope(state)
-        return np.concatenate([state.alpha @ on_y, state.alpha @ on_w, [0.0]])
+        alpha = state.alpha
+        _, on_y, on_w = (alpha @ part for part in aggregated(self.aggregate, state))
+        total = 0.0 if self.detail else 1.0
+        if not self.one_weight:
+            return np.concatenate([[total], on_y * self.detail, on_w])
+        # One weight has one slope in all y_k, up to alpha_k: that of the total.
+        return np.array([on_w.sum(), total + self.detail * (on_y @ alpha) / (alpha @ alpha)])
 
     def quantity(self, state: Moments) -> Quantity:
         """Return the estimate over the columns of the state's sums."""
-        value = float(state.alpha @ self.means.positions(state))
-        gradient = np.array([1.0, 0.0]) if state.lean else self._gradient(state)
-        return self.widened(Quantity(state.sums, value, gradient))
+        value, on_y, on_w = (state.alpha @ part for part in aggregated(self.aggregate, state))
+        gradient = np.array([1.0, 0.0]) if state.lean else np.concatenate([on_y, on_w, [0.0]])
+        return self.widened(Quantity(state.sums, float(value), gradient))
 
     def finish(self, state: Moments) -> Estimate:
         """Return value, standard error, positions, lift and flags."""
         if not (np.isfinite(state.positions).all() and np.isfinite(state.rows).all()):
-            raise EstimatorError(_overflow(self.name, state))
-        values, new = self.means.positions(state), self.quantity(state)
+            worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
+            raise EstimatorError(
+                f"'{self.name}' overflows: the largest weight at position {worst + 1} is "
+                f"{state.peaks[worst]:.3g}, whose square or product is no number any more. Look for "
+                "logging propensities near zero, or use an estimator with smaller products, such as "
+                "iips or order-2"
+            )
+        (values, on_y, on_w), new = aggregated(self.aggregate, state), self.quantity(state)
         contrast = Contrast.between(new, mean(state.sums, len(new.gradient) - 1))
         flags, details = self.notes(state)
         level, looks = self.workspace.level, self.workspace.looks
@@ -189,9 +169,9 @@ class ContributionPlan(Plan[Moments]):
             estimator=self.name,
             value=new.value,
             stderr=new.stderr,
-            by_position=_positions(values, state.variances(np.column_stack(
-                [*self.means.slope(state), np.zeros(state.K)]
-            ))),
+            by_position=_positions(
+                values, state.variances(np.column_stack([on_y, on_w, np.zeros(state.K)]))
+            ),
             ess=effective_rows(state),
             n=state.n,
             level=level,
@@ -202,7 +182,7 @@ class ContributionPlan(Plan[Moments]):
             contrast=contrast,
             looks=looks,
             allowance=new.allowance,
-        )  # fmt: skip
+        )
         # A mean of zeros with standard error zero would look like certainty.
         dark = np.flatnonzero((state.mean("ww") == 0) & (state.alpha != 0)) + 1
         if not (self.needs_weight and len(dark)):
@@ -214,14 +194,16 @@ class ContributionPlan(Plan[Moments]):
         )
 
 
-def _overflow(name: str, state: Moments) -> str:
-    worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
-    return (
-        f"'{name}' overflows: the largest weight at position {worst + 1} is "
-        f"{state.peaks[worst]:.3g}, whose square or product is no number any more. Look for "
-        "logging propensities near zero, or use an estimator with smaller products, such as iips "
-        "or order-2"
-    )
+def weighted_plan(
+    name: str, workspace: Workspace, weigh: Weigh, key: Hashable, **options: Any
+) -> ContributionPlan:
+    """Return the plan of y = w r, with weights from a function of the view."""
+
+    def contributions(view: View) -> tuple[Floats, Floats]:
+        w = weigh(view)
+        return w * view.reward, w
+
+    return ContributionPlan(name, workspace, contributions, key, weigh=weigh, **options)
 
 
 def _positions(values: Floats, variances: Floats) -> tuple[PositionValue, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.crossfit import fit_drawn, predicted, trained
-from counterrank.estimators.masked import Weigh, weights_for
+from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
 from counterrank.models import (
@@ -27,7 +28,6 @@ from counterrank.models import (
 )
 from counterrank.records import Json
 from counterrank.weights.moments import Moments
-from counterrank.weights.ratios import ratios_of
 
 
 def need_mean(workspace: Workspace, name: str) -> None:
@@ -52,18 +52,17 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
     """
     if isinstance(model, RewardModel):
         return model
-    key = ("model", workspace.target, model if isinstance(model, str) else id(model))
-    return workspace.once(key, lambda: _fitted(workspace, model))
-
-
-def _fitted(workspace: Workspace, model: Any) -> RewardModel:
     seed, named = workspace.seed, model if isinstance(model, str) else ""
-    if named == "best":
-        return fit_best(trained(workspace), seed=seed)
-    if named in ("ridge", "linear"):
-        rich = named == "ridge"
-        return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
-    return fit_learner(workspace.source, model, seed=seed)
+
+    def fitted() -> RewardModel:
+        if named == "best":
+            return fit_best(trained(workspace), seed=seed)
+        if named in ("ridge", "linear"):
+            rich = named == "ridge"
+            return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
+        return fit_learner(workspace.source, model, seed=seed)
+
+    return workspace.once(("model", named or id(model)), fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,36 +85,43 @@ class DM(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return its means."""
         need_mean(workspace, self.name)
-        model = reward_model(workspace, self.model)
-
-        def contributions(view: View) -> tuple[Floats, Floats]:
-            _, mean = predicted(view, model)
-            return mean, np.ones_like(mean)
-
-        flag = Message(
-            "model-only",
+        text = (
             "the interval shows how the model's means vary, not how wrong the model is; it is too "
-            "short",
+            "short"
         )
-        details = {"regression": model.details}
-        key = ("dm", id(model))
-        return ContributionPlan(
-            self.name, workspace, contributions, key, flags=(flag,), details=details
-        )
+        model = reward_model(workspace, self.model)
+        return model_plan(self.name, workspace, model, flags=(Message("model-only", text),))
 
 
-def corrected_plan(
-    name: str, workspace: Workspace, weigh: Weigh, model: RewardModel, key: Hashable, **options: Any
+#: Expected rewards q of the logged rankings of a view, and their means under the target (n, K).
+Expected = Callable[[View], tuple[Floats, Floats]]
+
+
+def model_plan(
+    name: str,
+    workspace: Workspace,
+    model: RewardModel | Expected,
+    weights: Weights | None = None,
+    details: Json | None = None,
+    **options: Any,
 ) -> ContributionPlan:
-    """Return the plan of y = E_pi q + w (r - q)."""
+    """Return the plan of y = E_pi q + w (r - q), or of E_pi q alone where there are no weights.
+
+    A model that is a function of the view comes with its `details`.
+    """
+    ask: Expected = partial(predicted, model=model) if isinstance(model, RewardModel) else model
+    details = model.details if isinstance(model, RewardModel) else details
 
     def contributions(view: View) -> tuple[Floats, Floats]:
-        w, (q, mean) = weigh(view), predicted(view, model)
+        q, mean = ask(view)
+        if weights is None:
+            return mean, np.ones_like(mean)
+        w = weights.weigh(view)
         return np.asfortranarray(mean + w * (view.reward - q)), w
 
-    details = {"regression": model.details}
-    key = ("dr", key, id(model))
-    return ContributionPlan(name, workspace, contributions, key, details=details, **options)
+    key = (name, id(model), None if weights is None else weights.key)
+    fitted = {"regression": details}
+    return ContributionPlan(name, workspace, contributions, key, details=fitted, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,24 +156,10 @@ class DR(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return corrected means."""
         need_mean(workspace, self.name)
-        weigh, key = weights_for(
+        weights = weights_for(
             workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing
         )
-        return corrected_plan(self.name, workspace, weigh, reward_model(workspace, self.model), key)
-
-
-def cascade_plan(
-    workspace: Workspace, model: Callable[[View], tuple[Floats, Floats]], details: Json
-) -> ContributionPlan:
-    """Return the plan of y_k = E_pi q_k + w_{1:k} (r_k - q_k), q_k a function of x and a_1..a_k."""
-
-    def contributions(view: View) -> tuple[Floats, Floats]:
-        w, (q, mean) = view.ratios.prefix(), model(view)
-        error = np.where(view.batch.action >= 0, view.batch.reward - q, 0.0)
-        return np.asfortranarray(mean + w * error), w
-
-    key, found = ("cascade-dr", id(model)), {"regression": details}
-    return ContributionPlan("cascade-dr", workspace, contributions, key, details=found)
+        return model_plan(self.name, workspace, reward_model(workspace, self.model), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,25 +179,27 @@ class CascadeDR(Estimator):
         It has a closed form where positions are independent; else it is a click model without competition.
         """
         need_mean(workspace, self.name)
-        ratios = ratios_of(workspace.first, workspace.target)
+        ratios = workspace.ratios
         if "prefix" not in ratios.supports:
             raise EstimatorError(
                 f"'{self.name}' weighs by the items above and needs prefix probabilities; these "
                 f"propensities are '{ratios.kind}'. Use dr-iips or dr-ips"
             )
-        if ratios.kind == "factored" and workspace.first.distribution(workspace.target) is not None:
+        weights = weights_for(workspace, "rips")
+        if ratios.kind == "factored" and has_distribution(workspace.first, workspace.target):
             linear = reward_model(workspace, "linear")
             assert isinstance(linear, LinearModel)
-            return cascade_plan(
-                workspace, lambda view: linear.cascade(view.batch, view.target), linear.details
-            )
+
+            def above(view: View) -> tuple[Floats, Floats]:
+                return linear.cascade(view.batch, view.target)
+
+            return model_plan(self.name, workspace, above, weights, linear.details)
         drawn = workspace.once(
-            ("click models above", workspace.target),
-            lambda: fit_drawn(workspace, competition=False),
+            "click models above", lambda: fit_drawn(workspace, competition=False)
         )
 
         def average(view: View) -> tuple[Floats, Floats]:
             found = drawn.predict(view)
             return found.q, found.mean
 
-        return cascade_plan(workspace, average, drawn.details)
+        return model_plan(self.name, workspace, average, weights, drawn.details)

@@ -6,12 +6,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Bools, Floats
 from counterrank.behavior import (
     BehaviorTree,
     as_mask,
@@ -19,93 +19,66 @@ from counterrank.behavior import (
     mask,
 )
 from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
-from counterrank.estimators.base import (
-    Estimator,
-    Part,
-    Plan,
-    View,
-    Workspace,
-)
-from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.contribution import ContributionPlan, Weigh, weighted_plan
 from counterrank.estimators.names import AGGREGATE_FORMS
 from counterrank.messages import Message
+from counterrank.policies import superset_mask
 from counterrank.statistics import Quantity
-from counterrank.weights.moments import Moments, moments_of_weights
+from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
-#: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
-#: milliseconds and cost a first run on a machine seconds of compiling.
-_FUSED_ROWS = 50_000
-#: Where a workspace keeps the kinds of standard weights that its plans need, and whether one of them
-#: needs the Gram matrix.
-_FUSED, _GRAM = "standard weights", "gram"
-#: Interaction orders among the standard weights.
+#: Interaction orders among the weights that are summed in one pass.
 _FUSED_ORDERS = (2, 3)
+#: Masks that have weights by a kernel of their own, by the name that the one pass gives them.
+_STANDARD: dict[str, tuple[str, Callable[[Ratios], Floats]]] = {
+    "joint": ("S", Ratios.full),
+    "prefix": ("C", Ratios.prefix),
+    "position": ("I", Ratios.position),
+}
 
 
-Weigh = Callable[[View], Floats]
+class Weights(NamedTuple):
+    """A function from a view to weights (n, K), and a key that is equal for equal weights.
+
+    `fused` is their name among products of ratios that are summed in one pass, `tree` the behaviour tree
+    that was fitted for them.
+    """
+
+    weigh: Weigh
+    key: Hashable
+    flags: tuple[str, ...] = ()
+    fused: str | None = None
+    tree: BehaviorTree | None = None
 
 
-class WeightPlan(ContributionPlan):
-    """y = w r, with weights from a function of the view; `fused` names products of ratios that need no function."""
+def plan_of(name: str, workspace: Workspace, weights: Weights, aggregate: str) -> ContributionPlan:
+    """Return the plan of weights; those of a tree have an interval that allows for its choice."""
+    plan = weighted_plan(
+        name, workspace, weights.weigh, weights.key, aggregate=aggregate, flags=weights.flags,
+        fused=weights.fused,
+    )  # fmt: skip
+    return plan if weights.tree is None else chosen_tree(plan, weights.tree, 0.0)
 
-    def __init__(
-        self,
-        name: str,
-        workspace: Workspace,
-        weigh: Weigh,
-        *,
-        key: Hashable,
-        aggregate: str = "mean",
-        flags: tuple[str, ...] = (),
-        fused: str | None = None,
-    ) -> None:
-        def contributions(view: View) -> tuple[Floats, Floats]:
-            w = weigh(view)
-            return w * view.reward, w
 
-        super().__init__(name, workspace, contributions, key, aggregate, flags)
-        self.weigh = weigh
-        self.fused = fused
-        if fused is not None and (not self.detail or fused == "joint"):
-            # Estimators that plan on the same workspace are summed in one pass.
-            together: set[str] = workspace.once(_FUSED, set)
-            together |= {fused, _GRAM} if self.detail else {fused}
+def chosen_tree(plan: ContributionPlan, tree: BehaviorTree, share: float) -> ContributionPlan:
+    """Return the plan with an interval that allows for the choice of the tree; `share` is that of pairs.
 
-    def partial(self, view: View) -> Part[Moments]:
-        """Sum without storing contributions, unless the Gram matrix or sums by unit are wanted."""
-        # A plain mean needs sums only, and stores neither w nor y.
-        if self.workspace.by_unit or (self.detail and not self._one_weight):
-            return super().partial(view)
-        if not self._in_one_pass:
-            state, totals = moments_of_weights(
-                self.weigh(view), view.rewards, view.batch.position_weights
-            )
-            return Part(state, totals[:, None])
-        assert self.fused is not None
-        together: set[str] = self.workspace.once(_FUSED, set)
-        found = view.standard(together - {_GRAM}, full=_GRAM in together)
-        state, totals = found.by_kind[self.fused]
-        return Part(state, found.joint if self.detail else totals[:, None])
+    The tree was chosen on the rows that are averaged, and the choice favours models without extreme
+    rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
+    V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
+    touched, and a bias from effects of more than two items; the second is known.
+    """
+    doubt = tree.fitted.doubt
 
-    @property
-    def _in_one_pass(self) -> bool:
-        rows = self.workspace.source.n
-        return self.fused is not None and (rows is None or rows >= _FUSED_ROWS)
+    def widened(found: Quantity) -> Quantity:
+        if doubt is None:
+            return found
+        # The larger of both standard errors, because that of pairs may be too small.
+        return replace(found.at_least(doubt.stderr), allowance=doubt.allowance(share))
 
-    @property
-    def _one_weight(self) -> bool:
-        """All positions have one weight, so one column of it stands for all."""
-        return self.fused == "joint" and self._in_one_pass and not self.workspace.by_unit
-
-    def combination(self, state: Moments) -> Floats:
-        """Return the combination of the row's total, or of the one weight of all positions and its total (2,)."""
-        own = super().combination(state)
-        if state.gram is None or not self._one_weight:
-            return own
-        # One weight has one slope in all y_k, up to alpha_k: that of the total.
-        on_y, alpha = own[1 : 1 + state.K], state.alpha
-        return np.array([own[1 + state.K :].sum(), own[0] + on_y @ alpha / (alpha @ alpha)])
+    plan.behavior_model, plan.widened, plan.flags = tree, widened, tree.fitted.notes
+    return plan
 
 
 @dataclass(frozen=True)
@@ -127,40 +100,31 @@ class MaskEstimator(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights of the mask, or of its superset where the log demands it."""
         wanted = self.mask(workspace.first.K)
-        ratios = ratios_of(workspace.first, workspace.target)
-        usable = supported_mask(ratios, wanted, self.on_missing)
-        enlarged = not np.array_equal(usable, wanted)
-        flags: tuple[str, ...] = (superset_flag(workspace, wanted, usable),) if enlarged else ()
-        flags += sampling_flags(workspace, usable)
-        key, fused = ("mask", usable.tobytes()), fused_kind(usable)
-        # Marginals of rankings without replacement are no product of the prefix ratios.
-        if fused == "position" and ratios.kind == "policy":
-            fused = None
-        weigh = weights_of_mask(usable)
-        return WeightPlan(
-            self.name, workspace, weigh, key=key, aggregate=self.aggregate, flags=flags, fused=fused
+        weights = weights_of_mask(workspace, wanted, self.on_missing)
+        return plan_of(self.name, workspace, weights, self.aggregate)
+
+
+def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "error") -> Weights:
+    """Return the weights of a mask, or of its smallest superset that the log's propensities support."""
+    used = supported_mask(workspace.ratios, wanted, on_missing)
+    kind, K = workspace.ratios.kind, len(used)
+    # The first of them: for one position all are the same.
+    like = next((name for name, one in _STANDARD.items() if np.array_equal(used, mask(one[0], K))), "")
+
+    def weigh(view: View) -> Floats:
+        return _STANDARD[like][1](view.ratios) if like else view.ratios.masked(used)
+
+    flags: tuple[str, ...] = ()
+    if not np.array_equal(used, wanted):
+        text = (
+            f"'{kind}' propensities cannot give the wanted probabilities, so {int(used.sum())} instead "
+            f"of {int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
         )
-
-
-def fused_kind(mask: Bools) -> str | None:
-    """Return "joint", "prefix" or "position" for the masks of IPS, RIPS and IIPS, None for any other."""
-    if mask.all():
-        return "joint"
-    if np.array_equal(mask, np.tri(len(mask), dtype=bool)):
-        return "prefix"
-    return "position" if np.array_equal(mask, np.eye(len(mask), dtype=bool)) else None
-
-
-def weights_of_mask(mask: Bools) -> Callable[[View], Floats]:
-    """Return the cheapest way to weigh by a mask."""
-    kind = fused_kind(mask)
-    if kind == "joint":
-        return lambda view: view.ratios.full()
-    if kind == "prefix":
-        return lambda view: view.ratios.prefix()
-    if kind == "position":
-        return lambda view: view.ratios.position()
-    return lambda view: view.ratios.masked(mask)
+        flags = (Message("superset", text),)
+    flags += sampling_flags(workspace, used)
+    # Marginals of rankings without replacement are no product of the prefix ratios.
+    fused = None if kind == "policy" and like == "position" else like or None
+    return Weights(weigh, ("mask", used.tobytes()), flags, fused)
 
 
 def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
@@ -174,8 +138,6 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
         return mask
     if on_missing == "error":
         ratios.need(wanted)
-    from counterrank.policies import superset_mask
-
     for capability in ("prefix", "joint"):
         if capability in ratios.supports:
             return superset_mask(mask, capability)
@@ -187,30 +149,17 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
 
 def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
     """Return a flag where probabilities of sets of positions come from draws, with their error."""
+    if workspace.ratios.kind != "policy" or capability_of(mask) in ("joint", "prefix"):
+        return ()
     few = ratios_of(workspace.first.take(slice(0, 20)), workspace.target)
-    if few.kind != "policy" or capability_of(mask) in ("joint", "prefix"):
-        return ()
     few.masked(mask)
-    error = few.sampling_error
-    if error == 0:
+    if few.sampling_error == 0:
         return ()
-    return (
-        Message(
-            "sampled",
-            "probabilities of sets of positions come from draws, with relative errors up to "
-            f"{error:.2g}",
-        ),
+    text = (
+        "probabilities of sets of positions come from draws, with relative errors up to "
+        f"{few.sampling_error:.2g}"
     )
-
-
-def superset_flag(workspace: Workspace, wanted: Bools, usable: Bools) -> Message:
-    """Return the flag that a mask was enlarged, and by how much."""
-    kind = ratios_of(workspace.first, workspace.target).kind
-    return Message(
-        "superset",
-        f"'{kind}' propensities cannot give the wanted probabilities, so {int(usable.sum())} instead "
-        f"of {int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance",
-    )
+    return (Message("sampled", text),)
 
 
 @dataclass(frozen=True)
@@ -274,6 +223,63 @@ class RIPS(MaskEstimator):
 _TREE = "tree"
 
 
+def behavior_weights(workspace: Workspace, behavior: Any) -> Weights:
+    """Return the weights of a behaviour model of each row; see `AIPS` for what `behavior` may be."""
+    length, named = workspace.first.K, behavior if isinstance(behavior, str) else ""
+    if named == "fit" or (isinstance(behavior, BehaviorTree) and behavior.forest is None):
+        given = workspace.tree if named else behavior
+        key: Hashable = (_TREE, "default" if named else id(behavior))
+        tree = workspace.once(
+            key,
+            lambda: fit_source(workspace.source, workspace.target, seed=workspace.seed, tree=given),
+        )
+        return Weights(lambda view: tree.weights(view.batch, view.ratios), key, tree=tree)
+    if named == "log":
+        return Weights(lambda view: _by_name(view, view.batch.behavior), ("behavior", "log"))
+    if hasattr(behavior, "weights"):
+        known = behavior if isinstance(behavior, BehaviorTree) else None
+        key = ("model", id(behavior))
+        return Weights(lambda view: behavior.weights(view.batch, view.ratios), key, tree=known)
+    array = np.asarray(behavior)
+    if array.ndim == 0 or array.shape == (length, length):
+        return weights_of_mask(workspace, as_mask(behavior, length))
+    n, key = workspace.source.n, ("rows", id(behavior))
+    if array.shape[0] != n or array.shape[1:] not in ((), (length, length)):
+        raise BehaviorError(
+            f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, "
+            f"{length}), names ({n},) or masks ({n}, {length}, {length})"
+        )
+    if array.ndim == 1:
+        return Weights(lambda view: _by_name(view, array[view.batch.rows]), key)
+    masks, back = np.unique(array.reshape(len(array), -1), axis=0, return_inverse=True)
+    models = np.stack([as_mask(m.reshape(length, length), length) for m in masks])
+    choice = np.asarray(back).reshape(-1)
+    return Weights(lambda view: _by_choice(view, models, choice[view.batch.rows]), key)
+
+
+def _by_choice(view: View, models: Bools, choice: NDArray[Any]) -> Floats:
+    """Return the weights (n, K) of the models (M, K, K) that the rows have, by number (n,)."""
+    return view.ratios.by_choice(models, np.repeat(choice[:, None], view.batch.K, axis=1))
+
+
+def _by_name(view: View, names: NDArray[Any] | None) -> Floats:
+    """Return the weights (n, K) of the models that the rows have, by name (n,)."""
+    if names is None:
+        raise LogError(
+            "the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'"
+        )
+    known, back = np.unique(names.astype(str), return_inverse=True)
+    stored, models = view.batch.behavior_masks, []
+    for name in map(str, known):
+        if name not in stored and re.fullmatch(r"R\d+", name):
+            raise BehaviorError(
+                f"behaviour '{name}' is a random model, whose name does not say which items matter; "
+                "give masks: RankingLog(behavior_masks={...}), or AIPS(behavior=masks)"
+            )
+        models.append(as_mask(stored.get(name, name), view.batch.K))
+    return _by_choice(view, np.stack(models), np.asarray(back).reshape(-1))
+
+
 @dataclass(frozen=True, eq=False)
 class AIPS(Estimator):
     """V_k = mean of pi(Phi_k(a, c_i))/pi0(Phi_k(a, c_i)) r_k with a behaviour model c_i for each row.
@@ -296,33 +302,8 @@ class AIPS(Estimator):
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights by the rows' own models."""
-        weigh, key = self._weights(workspace)
-        tree = workspace.memo.get(key, self.behavior)
-        if not isinstance(tree, BehaviorTree):
-            return self._fixed(workspace, weigh, key)
-        return tree_plan(self, workspace, weigh, key, tree)
-
-    def _fixed(
-        self, workspace: Workspace, weigh: Callable[[View], Floats], key: Hashable
-    ) -> Plan[Moments]:
-        """Return the plan for behaviours that were not fitted by a tree."""
-        return WeightPlan(self.name, workspace, weigh, key=key, aggregate=self.aggregate)
-
-    def _weights(self, workspace: Workspace) -> tuple[Callable[[View], Floats], Any]:
-        behavior, length = self.behavior, workspace.first.K
-        if isinstance(behavior, str) and behavior == "fit":
-            return _fitted(workspace, workspace.tree, (_TREE, "default"))
-        if isinstance(behavior, BehaviorTree) and behavior.forest is None:
-            return _fitted(workspace, behavior, (_TREE, id(behavior)))
-        if isinstance(behavior, str) and behavior == "log":
-            return _by_logged_name(length), ("behavior", "log")
-        if hasattr(behavior, "weights"):
-            return lambda view: behavior.weights(view.batch, view.ratios), ("model", id(behavior))
-        array = np.asarray(behavior)
-        if array.ndim == 0 or array.shape == (length, length):
-            one = as_mask(behavior, length)
-            return weights_of_mask(one), ("mask", one.tobytes())
-        return _by_row(array, length, workspace.source.n), ("rows", id(behavior))
+        weights = behavior_weights(workspace, self.behavior)
+        return plan_of(self.name, workspace, weights, self.aggregate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,101 +316,22 @@ class AIPSPairs(AIPS):
 
     name: str = "aips-pairs"
 
-    def _fixed(
-        self, workspace: Workspace, weigh: Callable[[View], Floats], key: Hashable
-    ) -> Plan[Moments]:
-        raise ConfigError(
-            f"'{self.name}' blends the estimate of a fitted tree; give it behavior='fit' or a "
-            "BehaviorTree, or use AIPS for behaviours that are known"
-        )
-
-
-def _by_logged_name(length: int) -> Callable[[View], Floats]:
-    def weigh(view: View) -> Floats:
-        names = view.batch.behavior
-        if names is None:
-            raise LogError(
-                "the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'"
+    def plan(self, workspace: Workspace) -> Plan[Moments]:
+        """Return the blend, where the tree has one."""
+        weights = behavior_weights(workspace, self.behavior)
+        if weights.tree is None:
+            raise ConfigError(
+                f"'{self.name}' blends the estimate of a fitted tree; give it behavior='fit' or a "
+                "BehaviorTree, or use AIPS for behaviours that are known"
             )
-        return _weigh_names(view, names, length)
-
-    return weigh
-
-
-def _by_row(array: NDArray[Any], length: int, n: int | None) -> Callable[[View], Floats]:
-    if array.shape[0] != n or array.shape[1:] not in ((), (length, length)):
-        raise BehaviorError(
-            f"behavior has shape {array.shape}; for n={n} rankings of K={length} give ({length}, "
-            f"{length}), names ({n},) or masks ({n}, {length}, {length})"
-        )
-    if array.ndim == 1:
-        return lambda view: _weigh_names(view, _rows_of(array, view), length)
-    masks, back = np.unique(array.reshape(len(array), -1), axis=0, return_inverse=True)
-    models = np.stack([as_mask(m.reshape(length, length), length) for m in masks])
-    choice = np.asarray(back).reshape(-1)
-    return lambda view: view.ratios.by_choice(models, _per_position(_rows_of(choice, view), length))
-
-
-def _rows_of(values: NDArray[Any], view: View) -> NDArray[Any]:
-    rows: NDArray[Any] = values[view.batch.rows]
-    return rows
-
-
-def _per_position(choice: NDArray[Any], length: int) -> Ints:
-    return np.repeat(choice.astype(np.int64)[:, None], length, axis=1)
-
-
-def _weigh_names(view: View, names: NDArray[Any], length: int) -> Floats:
-    known, back = np.unique(names.astype(str), return_inverse=True)
-    stored = view.batch.behavior_masks
-    models = np.stack(
-        [as_mask(stored[n], length) if n in stored else _said(str(n), length) for n in known]
-    )
-    return view.ratios.by_choice(models, _per_position(np.asarray(back).reshape(-1), length))
-
-
-def _said(name: str, length: int) -> Bools:
-    """Return the mask of a name that says which items matter."""
-    if re.fullmatch(r"R\d+", name):
-        raise BehaviorError(
-            f"behaviour '{name}' is a random model, whose name does not say which items matter; give "
-            "masks: RankingLog(behavior_masks={...}), or AIPS(behavior=masks)"
-        )
-    return mask(name, length)
-
-
-def _fitted(
-    workspace: Workspace, tree: BehaviorTree | None, key: Hashable
-) -> tuple[Callable[[View], Floats], Hashable]:
-    model = workspace.once(
-        key, lambda: fit_source(workspace.source, workspace.target, seed=workspace.seed, tree=tree)
-    )
-    return lambda view: model.weights(view.batch, view.ratios), key
-
-
-def tree_plan(
-    estimator: AIPS, workspace: Workspace, weigh: Weigh, key: Hashable, tree: BehaviorTree
-) -> ContributionPlan:
-    """Return the weights of a behaviour tree, with an interval that allows for the choice of the tree.
-
-    The tree was chosen on the rows that are averaged, and the choice favours models without extreme
-    rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
-    V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
-    touched, and a bias from effects of more than two items; the second is known.
-    """
-    blend, doubt = None, tree.fitted.doubt
-    options: Any = {"aggregate": estimator.aggregate, "flags": tree.fitted.notes}
-    plan: ContributionPlan
-    if isinstance(estimator, AIPSPairs):
-        blend = tree.fitted.blend
-    if blend is None:
-        plan = WeightPlan(estimator.name, workspace, weigh, key=key, **options)
-    else:
-        pairs = blend
+        blend = weights.tree.fitted.blend
+        if blend is None:
+            return plan_of(self.name, workspace, weights, self.aggregate)
 
         def contributions(view: View) -> tuple[Floats, Floats]:
-            return pairs.contributions(view.ratios, weigh(view), view.reward)
+            return blend.contributions(view.ratios, weights.weigh(view), view.reward)
 
+<<<<<<< HEAD
         name = estimator.name
         plan = ContributionPlan(name, workspace, contributions, (key, name), **options)
 
@@ -442,42 +344,53 @@ def tree_plan(
 
     plan.behavior_model, plan.widened = tree, widened
     return plan
+=======
+        key = (weights.key, self.name)
+        plan = ContributionPlan(self.name, workspace, contributions, key, self.aggregate)
+        return chosen_tree(plan, weights.tree, blend.share)
+>>>>>>> 4b329d13 (Weights are one record and one plan: clip, shrink, switch, cascade DR and trees differ by a function only)
 
 
 def weights_for(
     workspace: Workspace, weights: Any, *, behavior: Any = "S", on_missing: str = "error"
-) -> tuple[Weigh, Hashable]:
-    """Return the weighing function and a key that is equal for equal weights.
+) -> Weights:
+    """Return the weights of a word ("ips", "iips", "rips", "aips"), a mask or its name, or an interaction order.
 
     `behavior` is the mask inside which an interaction order acts, or the behaviour model of "aips".
     """
-    length = workspace.first.K
     if isinstance(weights, int):
-        return _ordered(workspace, weights, behavior)
+        return ordered_weights(workspace, weights, behavior)
     if isinstance(weights, str) and weights == "aips":
+<<<<<<< HEAD
         return AIPS(
             behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior
         )._weights(workspace)
     wanted = as_mask(weights, length)
     mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
     return weights_of_mask(mask), ("mask", mask.tobytes())
+=======
+        plain = isinstance(behavior, str) and behavior == "S"
+        return behavior_weights(workspace, "fit" if plain else behavior)
+    return weights_of_mask(workspace, as_mask(weights, workspace.first.K), on_missing)
+>>>>>>> 4b329d13 (Weights are one record and one plan: clip, shrink, switch, cascade DR and trees differ by a function only)
 
 
-def _ordered(workspace: Workspace, order: int, behavior: Any) -> tuple[Weigh, Hashable]:
+def ordered_weights(workspace: Workspace, order: int, behavior: Any) -> Weights:
+    """Return the weights of an interaction order inside a mask."""
     if order < 1:
         raise ConfigError(f"the interaction order must be 1 or more, got {order}")
-    kind = ratios_of(workspace.first, workspace.target).kind
+    kind, length = workspace.ratios.kind, workspace.first.K
     if kind != "factored":
         raise EstimatorError(
             f"interaction order {order} needs independent positions ('factored' propensities); "
             f"these are '{kind}', for which the truncated product is biased; use ips, rips or auto"
         )
-    length = workspace.first.K
     mask, used = as_mask(behavior, length), min(order, length)
-    return lambda view: view.ratios.ordered(mask, used), (
-        "order",
-        used,
-        np.packbits(mask).tobytes(),
+    usual = order in _FUSED_ORDERS and order < length and mask.all()
+    return Weights(
+        lambda view: view.ratios.ordered(mask, used),
+        ("order", used, np.packbits(mask).tobytes()),
+        fused=f"order-{order}" if usual else None,
     )
 
 
@@ -507,13 +420,8 @@ class OrderIPS(Estimator):
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return order-m weights inside the mask."""
-        weigh, key = weights_for(workspace, self.order, behavior=self.behavior)
-        length = workspace.first.K
-        usual = self.order in _FUSED_ORDERS and self.order < length
-        fused = f"order-{self.order}" if usual and as_mask(self.behavior, length).all() else None
-        return WeightPlan(
-            self.name, workspace, weigh, key=key, aggregate=self.aggregate, fused=fused
-        )
+        weights = ordered_weights(workspace, self.order, self.behavior)
+        return plan_of(self.name, workspace, weights, self.aggregate)
 
 
 @dataclass(frozen=True)
@@ -531,23 +439,22 @@ class PseudoInverse(Estimator):
     1.5
     """
 
-    aggregate: str = "mean"
     name: str = "pi"
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return the summed weights."""
-        kind = ratios_of(workspace.first, workspace.target).kind
+        kind = workspace.ratios.kind
         if kind != "factored":
             raise EstimatorError(
                 f"'pi' needs independent positions ('factored' propensities); these are '{kind}'. "
                 "For dependent positions its weights need the pairwise probabilities of all items; "
                 "use ips or rips"
             )
-        return WeightPlan(self.name, workspace, _added_up, key=("pi",), aggregate=self.aggregate)
 
+        def weigh(view: View) -> Floats:
+            rho = view.ratios.rho
+            # The weight is not a ratio of probabilities and may be negative.
+            weight = 1.0 + (rho - 1.0).sum(axis=1)
+            return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))
 
-def _added_up(view: View) -> Floats:
-    rho = view.ratios.rho
-    # The weight is not a ratio of probabilities and may be negative.
-    weight = 1.0 + (rho - 1.0).sum(axis=1)
-    return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))
+        return weighted_plan(self.name, workspace, weigh, ("pi",))
