@@ -10,7 +10,6 @@ from counterrank.data.source import MemorySource
 from counterrank.errors import EstimatorError
 from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.crossfit import (
-    AskedPages,
     ModelAverage,
     Predictions,
     _between,
@@ -111,7 +110,7 @@ def test_pages_of_both_policies_measure_a_change(log):
     new = logged.others(np.tile([2, 1], (N, 2, 1)))
     old = logged.others(np.tile([[1, 1], [0, 1]], (N, 1, 1)))
     view = View(log, "new")
-    view.once(("drawn rankings", 2), lambda: AskedPages(((1.0, new), (-1.0, old))))
+    view.once(("drawn rankings", 2), lambda: ((1.0, new), (-1.0, old)))
     look = both.predict(view)
     # At the first place 0 + 2 - (1 + 0) / 2 items of size 1.5, at the second nothing changes.
     np.testing.assert_allclose(look.mean, look.q + np.array([1.5 * 1.5, 0.0]))
@@ -143,14 +142,17 @@ def test_the_volume_of_amounts_is_clicks_at_the_mean_amount_of_their_place(log):
     np.testing.assert_allclose(look.mean - look.q, np.tile([14.0, 0.0], (N, 1)))
 
 
-def test_pages_of_some_rows_are_their_first_draws():
-    logged = Rankings([[0], [1], [2]], np.zeros((3, 0)))
-    drawn = logged.others([[[10], [11], [12]], [[20], [21], [22]], [[30], [31], [32]]])
-    both = AskedPages(((1.0, drawn), (-1.0, drawn)))
-    assert both.paired and not AskedPages(((1.0, drawn),)).paired
-    some = both.take(np.array([0, 2]), 3)
-    assert [part.item.ravel().tolist() for _, part in some.parts] == [[10, 11, 30, 31]] * 2
-    assert [sign for sign, _ in some.parts] == [1.0, -1.0]
+def test_pages_of_some_rows_are_their_first_draws(log):
+    both = Predictions(MODELS, SHARES, draws=4, seed=0)
+    logged = both._logged(View(log, "new"))
+    items = np.arange(N * 4 * 2).reshape(N, 4, 2)
+    new, old = logged.others(items), logged.others(items + 100)
+    view, rows = View(log, "new"), np.array([0, 2])
+    view.once(("drawn rankings", 4), lambda: ((1.0, new), (-1.0, old)))
+    some = both._pages(both.compared(view, rows), both.fold_draws)
+    assert [sign for sign, _ in some] == [1.0, -1.0] and both.fold_draws == 2
+    for (_, part), more in zip(some, (0, 100), strict=True):
+        np.testing.assert_array_equal(part.item, items[rows, 0] + more)
 
 
 def test_closed_forms_are_averaged_by_their_shares(log):

@@ -6,7 +6,6 @@ Everywhere else rankings of the target are drawn, and click models are averaged 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -166,6 +165,10 @@ class ModelAverage:
         return ModelAverage(tuple(self.models[j] for j in kept), shares / shares.sum())
 
 
+#: Drawn rankings, each with the sign by which a model's mean over them counts.
+SignedRankings = tuple[tuple[float, Rankings], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictions(ModelAverage):
     """What models say of a log's rows and of a target.
@@ -177,7 +180,7 @@ class Predictions(ModelAverage):
     draws: int = 0
     seed: int = 0
     details: Json = field(default_factory=dict)
-    #: Whether the logger's rankings are drawn too, where they can be (`AskedPages`).
+    #: Whether the logger's rankings are drawn too, where they can be (`_pages`).
     paired: bool = False
     #: Share of the rows that are asked about, and the mean reward of each position (K,) for others.
     rate: float = 1.0
@@ -186,6 +189,11 @@ class Predictions(ModelAverage):
     worth: Floats = field(default_factory=lambda: np.zeros(0))
     #: Flags about the models.
     flags: tuple[str, ...] = ()
+    #: Least and largest log ratio of logged rankings, without tails; None where a policy does not know
+    #: its rankings' probabilities. `auto` reads it, and the next.
+    span: tuple[float, float] | None = None
+    #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
+    unknown: float = 0.0
 
     def predict(self, view: View, fold: int | None = None) -> Prediction:
         """Return the average of the models' predictions, by the fits that did not see a row or by one fit."""
@@ -203,37 +211,23 @@ class Predictions(ModelAverage):
             for j, model in enumerate(some.models):
                 past = model.history(part, batch.reward[rows], own[rows], alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
-        if self.draws:
-            mean = self._over_draws(view, some, own, q, volume, fold is None)
+        if not self.draws:
+            mean = np.stack([model.mean_under(batch, view.target, own) for model in some.models])
         else:
-            found = [model.mean_under(batch, view.target, own) for model in some.models]
-            mean = np.stack(found)
+            pages = self._pages(view, self.draws if fold is None else self.fold_draws)
+            paired = len(pages) == 2
+            if volume is not None and not paired:
+                volume -= self._clicks(some, logged, own)
+            mean = q.copy() if paired else np.zeros_like(q)
+            for sign, drawn in pages:
+                each = max(drawn.m // max(n, 1), 1)
+                folds = np.repeat(own, each)
+                mean += sign * some.each(drawn, folds).reshape(-1, n, each, K).mean(axis=2)
+                if volume is not None:
+                    clicks = self._clicks(some, drawn, folds)
+                    volume += sign * clicks.reshape(n, each, K).mean(axis=1)
         over = [np.tensordot(some.shares, values, axes=1) for values in (q, mean, errors)]
         return Prediction(over[0], over[1], over[2], mean @ alpha, errors, volume)
-
-    def _over_draws(
-        self,
-        view: View,
-        some: ModelAverage,
-        own: Ints,
-        q: Floats,
-        volume: Floats | None,
-        whole: bool,
-    ) -> Floats:
-        """Return each model's mean over drawn rankings (M, n, K), and add the change in clicks to `volume`."""
-        n = view.batch.n
-        pages = self._pages(view, self.draws if whole else self.fold_draws)
-        if volume is not None and not pages.paired:
-            volume -= self._clicks(some, self._logged(view), own)
-        mean = q.copy() if pages.paired else np.zeros_like(q)
-        for sign, drawn in pages.parts:
-            each = max(drawn.m // max(n, 1), 1)
-            folds, shape = np.repeat(own, each), (n, each, view.batch.K)
-            ahead = some.each(drawn, folds)
-            mean += sign * ahead.reshape(-1, *shape).mean(axis=2)
-            if volume is not None:
-                volume += sign * self._clicks(some, drawn, folds).reshape(shape).mean(axis=1)
-        return mean
 
     def _clicks(self, some: ModelAverage, rankings: Rankings, fold: Ints) -> Floats:
         """Return the expected clicks of each slot (m, K), each worth the mean amount of its position."""
@@ -259,8 +253,18 @@ class Predictions(ModelAverage):
         if self.draws:
             pages, draws = self._pages(view, self.draws), drawn_once(view, self.draws, self.seed)
             part.once("rankings", lambda: self._logged(view).take(rows))
-            part.once(("drawn rankings", size), lambda: pages.take(rows, size))
             part.once(("target draws", size), lambda: draws[rows, :size])
+            count = np.arange(-(-size // len(pages)))
+
+            def first() -> SignedRankings:
+                # The first draws of each of the rows.
+                at = [rows[:, None] * (own.m // max(own.n, 1)) + count for _, own in pages]
+                return tuple(
+                    (sign, own.take(drawn.ravel()))
+                    for (sign, own), drawn in zip(pages, at, strict=True)
+                )
+
+            part.once(("drawn rankings", size), first)
         return part
 
     def _logged(self, view: View) -> Rankings:
@@ -268,55 +272,29 @@ class Predictions(ModelAverage):
             return plain_rankings(view)
         return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
 
-    def _pages(self, view: View, size: int) -> "AskedPages":
-        """Return the drawn rankings that the models are asked about, `size` a row in all.
+    def _pages(self, view: View, size: int) -> SignedRankings:
+        """Return drawn rankings with signs, `size` a row in all: the target's (1), and the logger's (-1).
 
-        Half of them are the logger's where it can be drawn from: the shown page is only one draw of
-        the logger, and if it stood for the logger's mean, a target equal to the logger would seem to
-        change something.
+        A model's mean under the target is its mean over the target's rankings. Half of them are the
+        logger's where it can be drawn from: the mean is then the model's value on the shown page, plus
+        its mean over the target's rankings, less its mean over the logger's. The shown page is only one
+        draw of the logger, and if it stood for the logger's mean, a target equal to the logger would
+        seem to change something.
         """
         logger = page_policy(view.batch, LOGGING) if self.paired and view.batch.n else None
 
-        def make() -> AskedPages:
-            target = drawn_once(view, size, self.seed)
-            if logger is None:
-                return AskedPages(((1.0, self._drawn(view, target)),))
-            half, other = -(-size // 2), logger_draws(view, logger, size, self.seed)
-            both = (self._drawn(view, pages[:, :half]) for pages in (target, other))
-            return AskedPages(tuple(zip((1.0, -1.0), both, strict=True)))
+        def make() -> SignedRankings:
+            drawn, half = {1.0: drawn_once(view, size, self.seed)}, size
+            if logger is not None:
+                drawn[-1.0], half = logger_draws(view, logger, size, self.seed), -(-size // 2)
+            logged, batch = self._logged(view), view.batch
+            pages = {sign: items[:, :half] for sign, items in drawn.items()}
+            return tuple(
+                (sign, logged.others(items, extra=scores(batch, view.target, items)))
+                for sign, items in pages.items()
+            )
 
         return view.once(("drawn rankings", size), make)
-
-    def _drawn(self, view: View, drawn: Ints) -> Rankings:
-        return self._logged(view).others(drawn, extra=scores(view.batch, view.target, drawn))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AskedPages:
-    """Drawn rankings with signs: the target's (1), and the logger's (-1) where a change is measured.
-
-    A model's mean under the target is its mean over the target's rankings. Where the logger's rankings
-    are drawn too, it is the model's value on the shown page, plus its mean over the target's rankings,
-    less its mean over the logger's.
-    """
-
-    parts: tuple[tuple[float, Rankings], ...]
-
-    @property
-    def paired(self) -> bool:
-        """Whether the logger's rankings are among them."""
-        return len(self.parts) == 2
-
-    def take(self, rows: Ints, size: int) -> "AskedPages":
-        """Return those of some rows, `size` a row in all."""
-        each = -(-size // len(self.parts))
-        return AskedPages(tuple((sign, _first(part, rows, each)) for sign, part in self.parts))
-
-
-def _first(rankings: Rankings, rows: Ints, size: int) -> Rankings:
-    """Return the first `size` drawn rankings of some requests."""
-    each = rankings.m // max(rankings.n, 1)
-    return rankings.take((rows[:, None] * each + np.arange(size)).ravel())
 
 
 def shares_of(
@@ -380,53 +358,43 @@ def fit_pages(
     return ModelAverage(tuple(models), shares)
 
 
-class TrainingPages(NamedTuple):
-    """A sample of a log's rows and their rankings."""
-
-    sample: RankingLog
-    rankings: Rankings
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> "TrainingPages":
-        """Return the sample that the models of a workspace are fitted to."""
-        rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
-        sample = workspace.source.sample(DEFAULTS.training_rows, rng)
-        return cls(sample, logged_rankings(sample, workspace.target))
+def training_pages(workspace: Workspace) -> tuple[RankingLog, Rankings]:
+    """Return a sample of a log's rows, to which models are fitted, and its rankings."""
+    rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
+    sample = workspace.source.sample(DEFAULTS.training_rows, rng)
+    return sample, logged_rankings(sample, workspace.target)
 
 
-def fit_drawn(workspace: Workspace, *, competition: bool = True) -> Predictions:
+def fit_drawn(
+    workspace: Workspace, sample: RankingLog, rankings: Rankings, *, competition: bool = True
+) -> Predictions:
     """Return the click models of a log, fitted to a sample of its rows."""
-    pages = TrainingPages.of(workspace)
-    fitted = fit_pages(*pages, seed=workspace.seed, competition=competition)
-    return Predictions(**over_draws(workspace, pages, fitted))
+    n, most, seed = workspace.source.n, DEFAULTS.asked_rows, workspace.seed
+    fitted = fit_pages(sample, rankings, seed=seed, competition=competition)
+    worth, flags = amounts(fitted.models[0], sample, rankings)
+    return Predictions(
+        fitted.models,
+        fitted.shares,
+        draws=draws_for(n if n is None else min(n, most)),
+        seed=seed,
+        details={"models": fitted.described},
+        rate=1.0 if n is None else min(most / n, 1.0),
+        level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
+        worth=worth,
+        flags=flags,
+    )
 
 
-def over_draws(workspace: Workspace, pages: TrainingPages, fitted: ModelAverage) -> Json:
-    """Return the fields of `Predictions` with which fitted models are averaged over drawn rankings."""
-    sample, n, most = pages.sample, workspace.source.n, DEFAULTS.asked_rows
-    worth, flags = amounts(fitted.models[0], pages)
-    return {
-        "models": fitted.models,
-        "shares": fitted.shares,
-        "draws": draws_for(n if n is None else min(n, most)),
-        "seed": workspace.seed,
-        "details": {"models": fitted.described},
-        "rate": 1.0 if n is None else min(most / n, 1.0),
-        "level": sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
-        "worth": worth,
-        "flags": flags,
-    }
-
-
-def amounts(model: RewardModel, pages: TrainingPages) -> tuple[Floats, tuple[str, ...]]:
+def amounts(
+    model: RewardModel, sample: RankingLog, rankings: Rankings
+) -> tuple[Floats, tuple[str, ...]]:
     """Return the mean amount of a click at each position (K,), and a flag where prices are unknown.
 
     Rewards that are no amounts have neither.
     """
     if not isinstance(model, AmountModel):
         return np.zeros(0), ()
-    reward, rankings = pages.sample.reward, pages.rankings
-    fold = folds_of(pages.sample, DEFAULTS.folds)
+    reward, fold = sample.reward, folds_of(sample, DEFAULTS.folds)
     paid = (rankings.item >= 0) & (reward > 0.0)
     worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
     # Predicted as if items were new, because the target's items have hardly been clicked either.
@@ -439,14 +407,12 @@ def amounts(model: RewardModel, pages: TrainingPages) -> tuple[Floats, tuple[str
     same = between <= DEFAULTS.same_amount**2
     if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
         return worth, ()
-    text = _UNKNOWN_AMOUNT.format(told=in_percent(max(told / between, 0.0), 0))
+    text = (
+        f"item features tell {in_percent(max(told / between, 0.0), 0)} of how much items differ in "
+        "what a click earns, so that of the target's items is guessed from few clicks; give prices "
+        "as a feature of the items"
+    )
     return worth, (Message("amount-unknown", text),)
-
-
-_UNKNOWN_AMOUNT = (
-    "item features tell {told} of how much items differ in what a click earns, so that "
-    "of the target's items is guessed from few clicks; give prices as a feature of the items"
-)
 
 
 def _between(item: Ints, values: Floats) -> float:

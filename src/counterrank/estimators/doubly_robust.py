@@ -13,7 +13,7 @@ from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.crossfit import fit_drawn, predicted, trained
+from counterrank.estimators.crossfit import fit_drawn, predicted, trained, training_pages
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.messages import Message
@@ -195,7 +195,8 @@ class CascadeDR(Estimator):
 
             return model_plan(self.name, workspace, above, weights, linear.details)
         drawn = workspace.once(
-            "click models above", lambda: fit_drawn(workspace, competition=False)
+            "click models above",
+            lambda: fit_drawn(workspace, *training_pages(workspace), competition=False),
         )
 
         def average(view: View) -> tuple[Floats, Floats]:

@@ -9,19 +9,20 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.auto import auto
-from counterrank.estimators.auto.aim import (
-    Range,
+from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto.nuisances import (
     aim_sums,
     by_position,
     correction,
+    cut,
+    fit_aimed,
     log_ratios,
+    span_of,
 )
-from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.nuisances import fit_drawn
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import page_policy, paired_draws
 
-WIDE = Range(-50.0, 50.0)
+WIDE = (-50.0, 50.0)
 
 
 def enumerated(policy, K, A):
@@ -73,19 +74,19 @@ def test_log_ratios_are_those_of_whole_rankings():
 
 
 def test_rankings_of_one_policy_alone_are_cut_to_what_was_logged():
-    span = Range.of(np.array([*np.linspace(-1, 1, 201), -np.inf]))
-    assert (span.low, span.high) == pytest.approx((-0.9, 0.9))
-    assert span.cut(np.array([np.inf, -np.inf, np.nan, 0.2])).tolist() == pytest.approx(
+    span = span_of(np.array([*np.linspace(-1, 1, 201), -np.inf]))
+    assert span == pytest.approx((-0.9, 0.9))
+    assert cut(np.array([np.inf, -np.inf, np.nan, 0.2]), span).tolist() == pytest.approx(
         [0.9, -0.9, 0, 0.2]
     )
-    assert Range.of(np.array([np.inf])) == Range(0.0, 0.0)
+    assert span_of(np.array([np.inf])) == (0.0, 0.0)
 
 
 def test_independent_positions_have_exact_means():
     rng = np.random.default_rng(5)
     new, old = (rng.dirichlet(np.ones(3), size=(4, 2)) for _ in range(2))
     shown = np.array([[True, True], [True, True], [True, False], [True, True]])
-    span = Range(-0.4, 0.6)
+    span = (-0.4, 0.6)
     logged = rng.uniform(0.2, 3.0, size=(4, 2))
     h, by_logger, by_target = by_position(span, new, old, logged, shown)
     ratio = np.clip(np.log(new / old), -0.4, 0.6)
@@ -131,17 +132,16 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     log, new, _ = shrunk_world(300, 4)
     log = log.with_targets({"new": new})
     workspace = Workspace(MemorySource(log), "new")
-    nuisances = fit_drawn(workspace)
+    nuisances = fit_aimed(workspace)
     plan = AutoPlan(workspace, nuisances, (), None)
     view = View(log, "new")
     state = plan.partial(view).state
     look = nuisances.predict(view)
     e = (log.reward - look.q).sum(axis=1)
     policies = page_policy(log, "new"), page_policy(log, "propensity")
-    cut = nuisances.span.cut
-    h = cut(log_ratios(*policies, log.action[:, None]))[:, 0]
+    h = cut(log_ratios(*policies, log.action[:, None]), nuisances.span)[:, 0]
     others = paired_draws(log, policies[1], nuisances.draws, 0)
-    by_logger = cut(log_ratios(*policies, others)).mean(axis=1)
+    by_logger = cut(log_ratios(*policies, others), nuisances.span).mean(axis=1)
     t = h - by_logger
     first = len(state.sums.total) - state.aims
     assert state.aims == 3
@@ -157,7 +157,7 @@ def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
     log, new, _ = shrunk_world(300, 4)
     log = log.with_targets({"new": new})
     workspace = Workspace(MemorySource(log), "new")
-    nuisances = fit_drawn(workspace)
+    nuisances = fit_aimed(workspace)
     shares = np.full(len(nuisances.shares), 1e-4)
     shares[:2] = 0.6, 0.4 - 1e-4 * (len(shares) - 2)
     plan = AutoPlan(workspace, replace(nuisances, shares=shares), (), None)

@@ -6,7 +6,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.encoding import Scaling
 from counterrank.data.source import MemorySource
-from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.auto.nuisances import fit_aimed
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import logged_rankings, scores
 from counterrank.models import paired_draws
@@ -44,7 +44,7 @@ def _shop(price, n=N, seed=0):
 
 
 def _look(log):
-    found = fit_drawn(Workspace(MemorySource(log), "new", seed=0))
+    found = fit_aimed(Workspace(MemorySource(log), "new", seed=0))
     return found, found.predict(View(log, "new"))
 
 

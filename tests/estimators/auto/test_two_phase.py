@@ -10,8 +10,8 @@ import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace, crossfit
 from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import CheapPhase, calibration
-from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.auto.members import add_second_phase, calibration
+from counterrank.estimators.auto.nuisances import fit_aimed
 from counterrank.estimators.auto.state import summarise
 from counterrank.research.simulate import World
 
@@ -25,7 +25,7 @@ def log():
 
 @pytest.fixture(scope="module")
 def fitted(log):
-    return fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
+    return fit_aimed(Workspace(MemorySource(log, threads=1), "new"))
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_repeated_samples_scatter_around_all_rows_as_the_formula_says(log, fitte
 def test_all_rows_in_the_sample_are_the_plain_sums():
     rng = np.random.default_rng(0)
     fine, totals = rng.normal(size=(3, 3, 7)), rng.normal(size=(1 + 2 + 4, 7))
-    cheap = CheapPhase(rng.normal(size=(3, 4, 7)), rng.normal(size=(1 + 3 + 4, 7)), {})
-    last = cheap.columns[:, 3].copy(), cheap.totals[3].copy()
-    columns, sums = cheap.corrected(fine, totals, np.arange(7), 1.0)
+    columns, sums = rng.normal(size=(3, 4, 7)), rng.normal(size=(1 + 3 + 4, 7))
+    last = columns[:, 3].copy(), sums[3].copy()
+    add_second_phase(columns, sums, (fine, totals), np.arange(7), 1.0)
     np.testing.assert_allclose(columns[:, :3], fine, rtol=1e-12)
     np.testing.assert_allclose(sums[[0, 1, 2, 4, 5, 6, 7]], totals, rtol=1e-12)
     np.testing.assert_array_equal(columns[:, 3], last[0])
@@ -84,9 +84,8 @@ def test_over_all_samples_the_mean_is_that_of_all_rows():
     for drawn in product((False, True), repeat=n):
         rows = np.flatnonzero(drawn)
         chance = np.where(drawn, rate, 1 - rate).prod()
-        columns, whole = CheapPhase(cheap.copy(), sums.copy(), {}).corrected(
-            fine[:, :, rows], totals[:, rows], rows, rate
-        )
+        columns, whole = cheap.copy(), sums.copy()
+        add_second_phase(columns, whole, (fine[:, :, rows], totals[:, rows]), rows, rate)
         controls = calibration(earned, rows, rate)
         excess = np.where(drawn, 1 / rate, 0.0) - 1
         np.testing.assert_allclose(controls, [excess, excess * earned], atol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace
-from counterrank.estimators.auto.nuisances import fit_drawn
+from counterrank.estimators.auto.nuisances import fit_aimed
 from counterrank.estimators.crossfit import logged_rankings, scores, shares_of
 from counterrank.models import paired_draws, target_draws
 from counterrank.research.simulate import World, true_value
@@ -113,7 +113,7 @@ def test_models_count_as_they_predict_unseen_clicks():
     """Where users share their attention, models without competition are told apart, and left."""
     log = World(seed=8, behavior="attention", K=5, items=10).log(4000, 0)
     workspace = Workspace(MemorySource(log, threads=1), "new")
-    found = fit_drawn(workspace)
+    found = fit_aimed(workspace)
     competition = np.array([model.variant.competition for model in found.models])
     assert found.shares.sum() == pytest.approx(1.0) and found.shares[competition].sum() > 0.9
     look = found.predict(View(log.take(slice(0, 50)), "new"))
@@ -123,7 +123,7 @@ def test_models_count_as_they_predict_unseen_clicks():
 
 def test_the_change_is_between_rankings_of_both_policies(log):
     """By hand: what models expect of the shown page, and their means over two rankings of each policy."""
-    found = fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
+    found = fit_aimed(Workspace(MemorySource(log, threads=1), "new"))
     assert found.draws == 4
     logged, fold = logged_rankings(log, "new"), np.repeat(log.bucket % found.folds, 2)
     look = found.predict(View(log, "new"))
@@ -146,7 +146,7 @@ def test_a_target_like_the_logger_changes_nothing(log):
 
 def test_folds_are_compared_on_rankings_that_were_drawn(log):
     """As if rows and their draws had been taken anew, by the models that count."""
-    found = fit_drawn(Workspace(MemorySource(log, threads=1), "new"))
+    found = fit_aimed(Workspace(MemorySource(log, threads=1), "new"))
     found = replace(found, shares=np.array([0.5, 0.4995, 0.0005, 0.0]))
     view, rows = View(log, "new"), np.array([3, 4, 90, 311])
     whole = found.predict(view)
@@ -202,6 +202,6 @@ def test_units_reach_the_shares_of_the_models(monkeypatch):
     }
     for unit in (None, np.arange(200) // 4):
         part = cr.RankingLog(**parts, context=log.context, unit=unit)
-        fit_drawn(Workspace(MemorySource(part, threads=1), "new"))
+        fit_aimed(Workspace(MemorySource(part, threads=1), "new"))
     assert seen[0][2] is None and len(np.unique(seen[1][2])) <= 50
     assert (seen[1][2].reshape(50, 4) == seen[1][2].reshape(50, 4)[:, :1]).all()

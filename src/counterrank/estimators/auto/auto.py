@@ -12,7 +12,7 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     MODELS,
-    CheapPhase,
+    add_second_phase,
     calibration,
     corrected,
     covered,
@@ -20,14 +20,13 @@ from counterrank.estimators.auto.members import (
     tails_of,
     weights_of,
 )
-from counterrank.estimators.auto.nuisances import Nuisances, nuisances_for
+from counterrank.estimators.auto.nuisances import aim, nuisances_for
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
 from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
-from counterrank.estimators.crossfit import Prediction, drawn_once
+from counterrank.estimators.crossfit import Prediction, Predictions, drawn_once
 from counterrank.models import Stream
 from counterrank.policies import RowRandom
-from counterrank.weights.ratios import ratios_of
 
 
 class AutoPlan(Plan[AutoState]):
@@ -36,7 +35,7 @@ class AutoPlan(Plan[AutoState]):
     def __init__(
         self,
         workspace: Workspace,
-        nuisances: Nuisances | None,
+        nuisances: Predictions | None,
         flags: tuple[str, ...],
         allowance: float | None,
     ) -> None:
@@ -49,9 +48,7 @@ class AutoPlan(Plan[AutoState]):
         )
         #: What all rows say, where the plan is for groups of them.
         self.whole: tuple[Summary, Decision] | None = None
-        # All rows have the same kind of ratios, so the probabilities of one row are enough.
-        one = ratios_of(workspace.first.take(slice(0, 1)), workspace.target)
-        self.members = members_of(one, modelled=nuisances is not None)
+        self.members = members_of(workspace.ratios, modelled=nuisances is not None)
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
         self.own = corrected(self.members)
@@ -79,17 +76,21 @@ class AutoPlan(Plan[AutoState]):
         look = _nothing(batch) if self.nuisances is None else self.nuisances.predict(near)
         weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
         columns, totals = self._contributions(near.batch, weights, look)
-        aim = self._aim(near, look)
+        residual = (near.batch.reward - look.q) @ near.batch.position_weights
+        aims = np.empty((0, near.batch.n))
+        if self.nuisances is not None:
+            aims = aim(self.nuisances, near, residual)
         shown = near.batch.action >= 0
         sums = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
         controls = self._controls(view)
         if rows is not None:
-            cheap = self._cheap_phase(view)
-            sums |= {name: float((w**2).sum()) for name, w in cheap.other_weights.items()}
-            columns, totals = cheap.corrected(columns, totals, rows, self.rate)
+            exact = columns, totals
+            columns, totals, squares = self._cheap_phase(view)
+            sums |= squares
+            add_second_phase(columns, totals, exact, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
-            asked, aim = aim, np.zeros((len(aim), batch.n))
-            aim[:, rows] = asked / self.rate
+            asked, aims = aims, np.zeros((len(aims), batch.n))
+            aims[:, rows] = asked / self.rate
         own = weights[self.own]
         mean_weight = own.mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
@@ -98,30 +99,25 @@ class AutoPlan(Plan[AutoState]):
             if self.nuisances is None
             else self.nuisances.compared(near, some)
         )
+        tails, tail_rows = tails_of(part, self.members, self._draws(part))
         state = AutoState(
             n=batch.n,
-            aims=len(aim),
+            aims=len(aims),
             **summed(
-                np.ascontiguousarray(columns), np.concatenate([totals, aim]), controls, batch.position_weights,
+                np.ascontiguousarray(columns), np.concatenate([totals, aims]), controls, batch.position_weights,
                 batch.bucket if self.workspace.by_unit else None,
             ),
             square=np.array([sums[name] for name in self.members]),
             covered=covered(weights.get("iips"), near.ratios, self.limit) / self.rate,
-            tails=tails_of(part, self.members, self._draws(part)),
+            tails=tails,
+            tail_rows=tail_rows,
             ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
             folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
             fold_rows=len(some),
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
             volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
-        return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aim]).T)
-
-    def _aim(self, view: View, look: Prediction) -> Floats:
-        """Return the terms of the aimed step (A, n); (0, n) without models."""
-        if self.nuisances is None:
-            return np.empty((0, view.batch.n))
-        residual = (view.batch.reward - look.q) @ view.batch.position_weights
-        return self.nuisances.aim(view, residual)
+        return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aims]).T)
 
     def _asked(self, batch: RankingLog) -> Ints | None:
         """Return the rows of a batch that models are asked about, drawn by their numbers; None for all."""
@@ -130,8 +126,11 @@ class AutoPlan(Plan[AutoState]):
         draws = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
         return np.flatnonzero(draws.random(batch.n) < self.rate)
 
-    def _cheap_phase(self, view: View) -> "CheapPhase":
-        """Return the members on all rows, with the mean reward of a position as the model."""
+    def _cheap_phase(self, view: View) -> tuple[Floats, Floats, dict[str, float]]:
+        """Return the members on all rows, with the mean reward of a position as the model.
+
+        With them the sums of squared weights of the members that stay cheap.
+        """
         assert self.nuisances is not None
         batch = view.batch
         cheap = view.ratios.kind != "policy"
@@ -146,8 +145,8 @@ class AutoPlan(Plan[AutoState]):
         means = np.tile(q @ batch.position_weights, (M, 1))
         look = Prediction(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
         shown = batch.action >= 0
-        other_weights = {name: weights[name] * shown for name in self.members[2:]}
-        return CheapPhase(*self._contributions(batch, weights, look), other_weights)
+        squares = {name: float(((weights[name] * shown) ** 2).sum()) for name in self.members[2:]}
+        return *self._contributions(batch, weights, look), squares
 
     def _contributions(
         self, batch: RankingLog, weights: dict[str, Floats], look: Prediction
@@ -217,7 +216,9 @@ class AutoPlan(Plan[AutoState]):
         summary = summarise(state, self.members, modelled=models is not None, like=like)
         if models is None:
             return summary, decide(summary, self.allowance, follows=follows)
-        return summary, decide(summary, self.allowance, models.unknown, models.trusted, follows)
+        # All closed forms count in the models' disagreement.
+        trusted = models.shares >= DEFAULTS.least_share if models.draws else None
+        return summary, decide(summary, self.allowance, models.unknown, trusted, follows)
 
     def within(self, state: AutoState) -> "AutoPlan":
         """Return the plan for groups of rows: their estimates are averages to that of all rows."""

@@ -18,13 +18,11 @@ The controls (I_i / p - 1) (1, y_i) have mean zero. They remove the chance varia
 rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second term.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.log import LOGGING
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.base import View
 from counterrank.models import whole_distribution
 from counterrank.policies import Policy
@@ -102,39 +100,22 @@ def corrected(members: tuple[str, ...]) -> str:
     return next(name for name in members if name != MODELS)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tails:
-    """Sums over rows, by member (J,): expected squares of weights, and target mass without support.
+def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> tuple[Floats, int]:
+    """Return sums over rows, by member (2, J), and the number of rows; none where the policies do not say.
 
-    Since E_0[w^2] = E_pi[w], the effect of heavy weights on a variance follows from the policies, whether
-    or not such weights occurred.
+    They are the expected squares of weights, and the target's mass without support. Since
+    E_0[w^2] = E_pi[w], the effect of heavy weights on a variance follows from the policies, whether or not
+    such weights occurred: exactly from whole distributions, else from draws of the target.
     """
-
-    square: Floats
-    unsupported: Floats
-    rows: int
-
-    def __add__(self, other: "Tails") -> "Tails":
-        return Tails(
-            self.square + other.square, self.unsupported + other.unsupported, self.rows + other.rows
-        )
-
-
-def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Tails:
-    """Return the expected squares of weights: exact from whole distributions, else from draws of the target."""
-    none = Tails(np.zeros(len(members)), np.zeros(len(members)), 0)
-    if view.batch.n == 0:
-        return none
-    logging, wanted = (
-        whole_distribution(view.batch, LOGGING),
-        whole_distribution(view.batch, view.target),
-    )
-    # Ratios come last in this condition, because they may cost more than all the rest.
-    if logging is not None and wanted is not None and view.ratios.kind == "factored":
-        return _exact(view, members, logging, wanted)
-    if draws is None or not isinstance(view.batch.propensity, Policy):
-        return none
-    return _drawn(view, members, draws)
+    batch = view.batch
+    if batch.n:
+        logging, wanted = (whole_distribution(batch, name) for name in (LOGGING, view.target))
+        # Ratios come last in this condition, because they may cost more than all the rest.
+        if logging is not None and wanted is not None and view.ratios.kind == "factored":
+            return _exact(batch, members, logging, wanted), batch.n
+        if draws is not None and isinstance(batch.propensity, Policy):
+            return _drawn(view, members, draws), batch.n
+    return np.zeros((2, len(members))), 0
 
 
 def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
@@ -153,23 +134,20 @@ def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
 
 
 def _by_member(members: tuple[str, ...], orders: Ints, square: Floats) -> Floats:
-    found = {f"order-{m}": value for m, value in zip(orders, square[:-1], strict=True)} | {
-        "ips": square[-1]
-    }
-    return np.array([found.get(name, 0.0) for name in members])
+    names = [*(f"order-{m}" for m in orders), "ips"]
+    return np.array([square[names.index(name)] if name in names else 0.0 for name in members])
 
 
-def _exact(view: View, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Tails:
-    batch, K = view.batch, view.batch.K
-    orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
+def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Floats:
+    orders = np.array([m for m in (1, *ORDERS) if m < batch.K], dtype=np.int64)
     square = np.zeros(len(orders) + 1)
     kernels.exact_squares(logging, wanted, batch.lengths, orders, square)
     # Target mass on items that the logger never shows there: no member's weights reach it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
-    return Tails(_by_member(members, orders, square), np.full(len(members), missing), batch.n)
+    return np.stack([_by_member(members, orders, square), np.full(len(members), missing)])
 
 
-def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
+def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Floats:
     """Return the same from rankings of the target (n, S, K), since E_0[w^2] = E_pi[w]."""
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
@@ -192,36 +170,24 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Tails:
     # The weight of a whole ranking counts once for each position, as in the sums of other members.
     whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
     missing = ~supported[np.arange(n * S), last]
-    square, unsupported = np.zeros(len(members)), np.zeros(len(members))
-    for j, name in enumerate(members):
-        if name in ("rips", "ips"):
-            square[j] = (prefix.sum() if name == "rips" else whole.sum()) / S
-            unsupported[j] = missing.sum() / S
-    return Tails(square, unsupported, n)
+    sums = {"rips": prefix.sum(), "ips": whole.sum()}
+    found = [(sums[name], missing.sum()) if name in sums else (0.0, 0.0) for name in members]
+    return np.asarray(np.array(found).T / S)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CheapPhase:
-    """Cheap members of all rows, with a mean as the model: columns (K, 1 + J, n), totals (1 + J + M, n).
+def add_second_phase(
+    columns: Floats, totals: Floats, exact: tuple[Floats, Floats], rows: Ints, rate: float
+) -> None:
+    """Add the change that the models make on `rows`, divided by their rate, to cheap members of all rows.
 
-    `other_weights` are those of the members that stay cheap. Models would reduce their variance by a few
-    percent, but reading a part of the rows only would multiply it.
+    Columns (K, 1 + J, n) and totals (1 + J + M, n) are those with a mean as the model, `exact` those of the
+    rows and of the members that models correct. Other members stay cheap: models would reduce their
+    variance by a few percent, but reading a part of the rows only would multiply it.
     """
-
-    columns: Floats
-    totals: Floats
-    other_weights: dict[str, Floats]
-
-    def corrected(
-        self, columns: Floats, totals: Floats, rows: Ints, rate: float
-    ) -> tuple[Floats, Floats]:
-        """Return both with the change that the models make on `rows`, divided by their rate."""
-        J = self.columns.shape[1] - 1
-        kept = columns.shape[1]
-        self.columns[:, :kept, rows] += (columns - self.columns[:, :kept, rows]) / rate
-        at = np.ix_([*range(kept), *range(1 + J, len(self.totals))], rows)
-        self.totals[at] += (totals - self.totals[at]) / rate
-        return self.columns, self.totals
+    J, kept = columns.shape[1] - 1, exact[0].shape[1]
+    columns[:, :kept, rows] += (exact[0] - columns[:, :kept, rows]) / rate
+    at = np.ix_([*range(kept), *range(1 + J, len(totals))], rows)
+    totals[at] += (exact[1] - totals[at]) / rate
 
 
 def calibration(earned: Floats, rows: Ints, rate: float) -> Floats:

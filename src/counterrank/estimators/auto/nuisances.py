@@ -1,31 +1,40 @@
-"""The nuisance models of `auto`: which of the cross-fitted models a log allows, and their aimed step."""
+"""The nuisance models of `auto`: which of the cross-fitted models a log allows, and their aimed step.
 
-from dataclasses import dataclass
+The aimed step is a correction of the models in the direction of the target.
+
+Models shrink effects towards a common mean. People choose a target because it prefers items that did
+well, so shrinkage removes just what the target gains, and all models err in the same direction. That
+direction is known: h = log P_target(page) / P_logger(page). One slope of the page's residual e on h is
+fitted without shrinkage. With t = h - E_logger[h | x], which has mean zero in every context,
+
+    slope = mean(t e) / mean(t h),    correction = slope x mean(E_target[h | x] - h).
+
+This is the targeting step of targeted learning (van der Laan & Rubin 2006), with one covariate of low
+variance in place of the weight, so that its noise does not grow with the length of the ranking. h is cut
+to the range of the logged pages, because a line would extrapolate beyond it.
+
+The step needs three sums, so it works on streams. Its error follows from the covariance of the sums by
+the delta method, by unit where there are units.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.estimators.auto.aim import (
-    SUMS,
-    Range,
-    aim_sums,
-    by_position,
-    log_ratios,
-)
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.log import LOGGING
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
     Predictions,
-    TrainingPages,
     drawn_once,
     draws_for,
-    fit_pages,
+    fit_drawn,
     logger_draws,
-    over_draws,
     scores,
     shares_of,
     trained,
+    training_pages,
 )
 from counterrank.messages import Message, say
 from counterrank.models import (
@@ -40,105 +49,154 @@ from counterrank.models import (
     target_draws,
     whole_distribution,
 )
+from counterrank.policies import Policy
 from counterrank.texts import in_percent
 from counterrank.weights.ratios import ratios_of
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Nuisances(Predictions):
-    """Predictions with what the aimed step and the rule need beside them."""
-
-    #: Log ratios that were logged; None where a policy does not know its rankings' probabilities.
-    span: Range | None = None
-    #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
-    unknown: float = 0.0
-
-    @property
-    def trusted(self) -> Bools | None:
-        """The models (M,) whose disagreement counts; None for all, as in closed forms."""
-        return self.shares >= DEFAULTS.least_share if self.draws else None
-
-    def aim(self, view: View, residual: Floats) -> Floats:
-        """Return the terms of the aimed step (3, n) from the pages' residuals; (0, n) without one."""
-        batch, span = view.batch, self.span
-        if span is None:
-            return np.empty((0, batch.n))
-        if not self.draws:
-            # Positions are independent, and means exact.
-            old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
-            assert old is not None and new is not None
-            shown = batch.action >= 0
-            return aim_sums(*by_position(span, new, old, view.ratios.rho, shown), residual)
-        target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
-        if target is None or logger is None or batch.n == 0:
-            return np.empty((SUMS, batch.n))
-
-        def steps() -> list[Floats]:
-            own, drawn = batch.action[:, None, :], drawn_once(view, self.draws, self.seed)
-            others = logger_draws(view, logger, self.draws, self.seed)
-            ratios = span.cut(
-                log_ratios(target, logger, np.concatenate([own, others, drawn], axis=1))
-            )
-            parts = np.split(ratios, [1, 1 + others.shape[1]], axis=1)
-            return [part.mean(axis=1) for part in parts]
-
-        # It does not depend on rewards, so views of other rewards share it.
-        h, by_logger, by_target = view.draws_of.once(("aim", self.draws, self.seed, span), steps)
-        return aim_sums(h, by_logger, by_target, residual)
+#: Number of sums of the aimed step: mean(t e), mean(t h), mean(E_target h - h).
+SUMS = 3
+#: Variance of log ratios that is rounding: policies with probabilities alike to a millionth.
+FLAT = 1e-12
+#: Least and largest of the log ratios that were logged, without their tails.
+Span = tuple[float, float]
 
 
-def fit_drawn(workspace: Workspace) -> Nuisances:
-    """Return the click models of a log, fitted to a sample of its rows."""
-    pages = TrainingPages.of(workspace)
-    fitted = fit_pages(*pages, seed=workspace.seed)
-    lists = fitted.models[-1]
-    return Nuisances(
-        **over_draws(workspace, pages, fitted),
-        paired=True,
-        span=logged_span(pages.sample, workspace.target),
-        unknown=unknown_of(lists, pages, workspace) if isinstance(lists, RepeatedLists) else 0.0,
+def span_of(logged: Floats) -> Span:
+    """Return the range of logged log ratios; ratios of zero count as the lowest.
+
+    >>> span_of(np.arange(101.0))
+    (5.0, 95.0)
+    """
+    finite = logged[np.isfinite(logged)]
+    if not len(finite):
+        return 0.0, 0.0
+    low, high = np.quantile(finite, [DEFAULTS.tail, 1.0 - DEFAULTS.tail])
+    return float(low), float(high)
+
+
+def cut(values: Floats, span: Span) -> Floats:
+    """Return the values, cut to the range."""
+    out: Floats = np.clip(np.nan_to_num(values, nan=0.0), *span)
+    return out
+
+
+def aim_sums(h: Floats, by_logger: Floats, by_target: Floats, residual: Floats) -> Floats:
+    """Return the three sums' terms of each row (3, n) from h and its means under both policies."""
+    t = h - by_logger
+    return np.stack([t * residual, t * h, by_target - h])
+
+
+def correction(sums: Floats) -> Floats:
+    """Return the coefficients (3,) that make the correction of the sums' means.
+
+    correction = g d / v for g = mean(t e), v = mean(t h), d = mean(E_target h - h). The coefficients
+    are its derivatives, and sum to the correction itself because it is of degree one.
+
+    Log ratios that do not vary tell nothing, and there is no correction.
+
+    >>> float(correction(np.array([0.5, 2.0, 4.0])) @ [0.5, 2.0, 4.0])
+    1.0
+    """
+    g, v, d = sums
+    if not v > FLAT:
+        return np.zeros(SUMS)
+    return np.array([d / v, -g * d / v**2, g / v])
+
+
+def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
+    """Return log P_target / P_logger of whole rankings (n, S, K): (n, S).
+
+    A ranking that only one of the two shows has an infinite ratio, which the range cuts.
+    """
+    with np.errstate(invalid="ignore"):
+        both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
+        return np.subtract(*both)
+
+
+def by_position(
+    span: Span, new: Floats, old: Floats, logged: Floats, shown: Bools
+) -> tuple[Floats, Floats, Floats]:
+    """Return h and its exact means under logger and target (n,) where positions are independent.
+
+    h sums log ratios over the positions `shown` (n, K); `logged` (n, K) are those of the shown
+    items, `new` and `old` (n, 1 or K, A) the distributions.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = cut(np.log(new) - np.log(old), span)
+        h = np.where(shown, cut(np.log(logged), span), 0.0).sum(axis=1)
+    by_logger, by_target = (
+        np.where(shown, (whole * ratios).sum(axis=2), 0.0).sum(axis=1) for whole in (old, new)
     )
+    return h, by_logger, by_target
 
 
-def logged_span(sample: RankingLog, target: str) -> Range | None:
-    """Return the range of the logged rankings' log ratios; None where a policy does not know them."""
+def aim(models: Predictions, view: View, residual: Floats) -> Floats:
+    """Return the terms of the aimed step (3, n) from the pages' residuals; (0, n) without one."""
+    batch, span = view.batch, models.span
+    if span is None:
+        return np.empty((0, batch.n))
+    if not models.draws:
+        # Positions are independent, and means exact.
+        old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
+        assert old is not None and new is not None
+        shown = batch.action >= 0
+        return aim_sums(*by_position(span, new, old, view.ratios.rho, shown), residual)
+    target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
+    if target is None or logger is None or batch.n == 0:
+        return np.empty((SUMS, batch.n))
+
+    def steps() -> list[Floats]:
+        own, drawn = batch.action[:, None, :], drawn_once(view, models.draws, models.seed)
+        others = logger_draws(view, logger, models.draws, models.seed)
+        pages = np.concatenate([own, others, drawn], axis=1)
+        ratios = cut(log_ratios(target, logger, pages), span)
+        parts = np.split(ratios, [1, 1 + others.shape[1]], axis=1)
+        return [part.mean(axis=1) for part in parts]
+
+    # It does not depend on rewards, so views of other rewards share it.
+    h, by_logger, by_target = view.draws_of.once(("aim", models.draws, models.seed, span), steps)
+    return aim_sums(h, by_logger, by_target, residual)
+
+
+def fit_aimed(workspace: Workspace) -> Predictions:
+    """Return the click models of a log, with what the aimed step and the rule need beside them."""
+    (sample, rankings), target = training_pages(workspace), workspace.target
+    models, unknown, span = fit_drawn(workspace, sample, rankings), 0.0, None
     new, old = (page_policy(sample, name) for name in (target, LOGGING))
-    if new is None or old is None:
-        return None
-    return Range.of(log_ratios(new, old, sample.action[:, None, :])[:, 0])
+    if new is not None and old is not None:
+        span = span_of(log_ratios(new, old, sample.action[:, None, :])[:, 0])
+    lists = models.models[-1]
+    if isinstance(lists, RepeatedLists):
+        drawn = target_draws(sample, target, draws_for(sample.n), workspace.seed)
+        pages = rankings.others(drawn, extra=scores(sample, target, drawn))
+        unknown = lists.unknown(rankings, pages)
+    return replace(models, paired=True, span=span, unknown=unknown)
 
 
-def unknown_of(lists: RepeatedLists, pages: TrainingPages, workspace: Workspace) -> float:
-    """Return the variance of the change that the means of repeated lists leave unknown."""
-    (sample, rankings), target = pages, workspace.target
-    drawn = target_draws(sample, target, draws_for(sample.n), workspace.seed)
-    return lists.unknown(rankings, rankings.others(drawn, extra=scores(sample, target, drawn)))
-
-
-def nuisances_for(workspace: Workspace) -> tuple[Nuisances | None, tuple[str, ...]]:
+def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, ...]]:
     """Return the models that this log allows, and flags about them."""
     first, target = workspace.first, workspace.target
-    kind = ratios_of(first.take(slice(0, 1)), target).kind
+    kind = workspace.ratios.kind
     whole = has_distribution(first, target) and has_distribution(first, LOGGING)
     # The closed-form models are models of rewards by position.
     if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
-        training, within = trained(workspace), DEFAULTS.close
+        training = trained(workspace)
         close = workspace.once(
-            ("close models", target),
-            lambda: fit_close(training, seed=workspace.seed, within=within),
+            "close models",
+            lambda: fit_close(training, seed=workspace.seed, within=DEFAULTS.close),
         )
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         some = training.source.sample(DEFAULTS.training_rows, rng)
         with np.errstate(divide="ignore"):
-            span = Range.of(np.log(ratios_of(some, target).rho[some.action >= 0]))
+            span = span_of(np.log(ratios_of(some, target).rho[some.action >= 0]))
         details = close.models[0].details
-        return Nuisances(close.models, shares, details=details, span=span), ()
+        return Predictions(close.models, shares, details=details, span=span), ()
     if first.K > DEFAULTS.longest:
         long = _LONG.format(K=first.K, most=DEFAULTS.longest)
         return None, (Message("weights-only", long),)
     if can_sample(first, target) or has_distribution(first, target):
-        found = workspace.once(("click models", target), lambda: fit_drawn(workspace))
+        found = workspace.once("click models", lambda: fit_aimed(workspace))
         drawn = Message("drawn-mean", _DRAWN.format(kind=kind, draws=found.draws))
         share = in_percent(found.rate)
         sampled = Message("sampled-rows", _SAMPLED.format(share=share, n=workspace.source.n or 0))

@@ -1,14 +1,14 @@
 """The sums that `auto` takes over rows, and the means and covariances that follow from them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
-from counterrank.estimators.auto.aim import correction
-from counterrank.estimators.auto.members import AIMED, Tails, independent_squares
+from counterrank.estimators.auto.members import AIMED, independent_squares
+from counterrank.estimators.auto.nuisances import correction
 from counterrank.models import jackknife
 from counterrank.statistics import Sums, spread, sums_of
 
@@ -24,7 +24,8 @@ class AutoState:
     - mixed (K, 1+J, H): products of contributions at each position with controls
     - square (J,): sums of squared weights over positions
     - covered (2, 2): sums and numbers of cut weights, of single items and of three neighbours
-    - tails: mean squares of weights that follow from the policies
+    - tails (2, J), tail_rows: expected squares of weights, and the target's mass that weights do not
+      reach, as they follow from the policies, summed over some rows
     - ratio (K,): sums of rho_k^2, where positions are independent
     - folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows
     - mean_weight (2,): sum and sum of squares of the rows' mean weight
@@ -41,7 +42,8 @@ class AutoState:
     mixed: Floats
     square: Floats
     covered: Floats
-    tails: Tails
+    tails: Floats
+    tail_rows: int
     ratio: Floats
     folds: Floats
     fold_rows: int
@@ -147,10 +149,9 @@ def summarise(
         factor = np.sqrt(np.minimum(effect, 2.0 * n))[: 1 + J]
         at_covariance = at_covariance * np.outer(factor, factor)
     seen = state.square > 0
-    tails = state.tails
-    known = (
-        tails.square / tails.rows if tails.rows else independent_squares(members, state.ratio / n)
-    )
+    known, unsupported = state.tails / max(state.tail_rows, 1)
+    if not state.tail_rows:
+        known = independent_squares(members, state.ratio / n)
     # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
     # dominate the variance have not occurred. The factor is cut at 1e100, so that products stay finite.
     known = np.minimum(known, 1e300)
@@ -163,7 +164,6 @@ def summarise(
     if state.fold_rows and len(state.folds) > 1:
         by_fold = state.folds / state.fold_rows
         covariance[1 : 1 + J, 1 : 1 + J] += jackknife(by_fold)
-    unsupported = tails.unsupported / max(tails.rows, 1)
     alone, jointly = (_uncovered(*part) if modelled else 0.0 for part in state.covered)
     if modelled and not state.covered[0, 1]:
         alone = float(unsupported.max(initial=0.0))
@@ -204,11 +204,9 @@ def with_aim(summary: Summary, aims: int, like: Summary | None = None) -> Summar
     own[0, 0] = 1.0
     own[1, 0], own[1, J:] = 1.0, coefficients
     own[2:, 1:J] = np.eye(J - 1)
-    return Summary(
+    return replace(
+        summary,
         members=(summary.members[0], AIMED, *summary.members[1:]),
-        n=summary.n,
-        units=summary.units,
-        alpha=summary.alpha,
         value=through @ summary.value,
         covariance=through @ summary.covariance @ through.T,
         at=summary.at[:, places],
@@ -217,10 +215,7 @@ def with_aim(summary: Summary, aims: int, like: Summary | None = None) -> Summar
         # Equal log ratios tell nothing: the step is not there.
         seen=np.concatenate([summary.seen[:1], [bool(coefficients.any())], summary.seen[1:]]),
         unsupported=summary.unsupported[again],
-        alone=summary.alone,
-        jointly=summary.jointly,
         terms=own,
-        volume=summary.volume,
     )
 
 
