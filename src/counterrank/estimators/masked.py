@@ -109,7 +109,9 @@ def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "erro
     used = supported_mask(workspace.ratios, wanted, on_missing)
     kind, K = workspace.ratios.kind, len(used)
     # The first of them: for one position all are the same.
-    like = next((name for name, one in _STANDARD.items() if np.array_equal(used, mask(one[0], K))), "")
+    like = next(
+        (name for name, one in _STANDARD.items() if np.array_equal(used, mask(one[0], K))), ""
+    )
 
     def weigh(view: View) -> Floats:
         return _STANDARD[like][1](view.ratios) if like else view.ratios.masked(used)
@@ -331,24 +333,9 @@ class AIPSPairs(AIPS):
         def contributions(view: View) -> tuple[Floats, Floats]:
             return blend.contributions(view.ratios, weights.weigh(view), view.reward)
 
-<<<<<<< HEAD
-        name = estimator.name
-        plan = ContributionPlan(name, workspace, contributions, (key, name), **options)
-
-    def widened(found: Quantity) -> Quantity:
-        if doubt is None:
-            return found
-        # The larger of both standard errors, because that of pairs may be too small.
-        allowance = doubt.allowance(blend.share if blend else 0.0)
-        return replace(found.at_least(doubt.stderr), allowance=allowance)
-
-    plan.behavior_model, plan.widened = tree, widened
-    return plan
-=======
         key = (weights.key, self.name)
         plan = ContributionPlan(self.name, workspace, contributions, key, self.aggregate)
         return chosen_tree(plan, weights.tree, blend.share)
->>>>>>> 4b329d13 (Weights are one record and one plan: clip, shrink, switch, cascade DR and trees differ by a function only)
 
 
 def weights_for(
@@ -361,18 +348,9 @@ def weights_for(
     if isinstance(weights, int):
         return ordered_weights(workspace, weights, behavior)
     if isinstance(weights, str) and weights == "aips":
-<<<<<<< HEAD
-        return AIPS(
-            behavior="fit" if isinstance(behavior, str) and behavior == "S" else behavior
-        )._weights(workspace)
-    wanted = as_mask(weights, length)
-    mask = supported_mask(ratios_of(workspace.first, workspace.target), wanted, on_missing)
-    return weights_of_mask(mask), ("mask", mask.tobytes())
-=======
         plain = isinstance(behavior, str) and behavior == "S"
         return behavior_weights(workspace, "fit" if plain else behavior)
     return weights_of_mask(workspace, as_mask(weights, workspace.first.K), on_missing)
->>>>>>> 4b329d13 (Weights are one record and one plan: clip, shrink, switch, cascade DR and trees differ by a function only)
 
 
 def ordered_weights(workspace: Workspace, order: int, behavior: Any) -> Weights:
