@@ -79,7 +79,8 @@ def plackett_luce(quick: bool) -> None:
         n = rows_for(A, K, quick)
         scores = rng.normal(size=(n, A))
         policy = cp.PlackettLuce(scores)
-        drawn = cp.PlackettLuce(scores, max_states=1, rtol=1e-9, max_samples=256)
+        drawn = cp.PlackettLuce(scores)
+        drawn.max_states, drawn.rtol, drawn.max_samples = 1, 1e-9, 256
         items = policy.sample(K, rng)[:, 0]
         one = np.zeros((1, K), bool)
         one[0, [K // 2, K - 1]] = True
@@ -112,7 +113,8 @@ def programme(quick: bool) -> None:
     for A, K in [(8, 6), (12, 8), (16, 10), (20, 10), (20, 20), (100, 5)]:
         n = 3 if quick else 10
         scores = rng.normal(size=(n, A))
-        policy = cp.PlackettLuce(scores, max_states=10**8)
+        policy = cp.PlackettLuce(scores)
+        policy.max_states = 10**8
         items = policy.sample(K, rng)[:, 0]
         mask = np.zeros((1, K), bool)
         mask[0, [K // 2, K - 1]] = True

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log, learn
+from tests.policies.conftest import listed_best_of
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PolicyError
@@ -53,7 +54,7 @@ def test_lifts_are_unbiased_whatever_the_model_says():
     drawn = draw(rows, logger, nonsense, 64, (8,))
     side = Side(rows, reward.sum(axis=1), 3.0, 0.0, drawn)
     for m in (2, 8):
-        exact = BestOf(logger, lambda r, a: nonsense(r, a), m).exact(3)
+        exact = listed_best_of(BestOf(logger, lambda r, a: nonsense(r, a), m), 3)
         each = np.tile(np.arange(6)[:, None], (1, 3))
         served, old = (np.exp(policy.position_log_prob(each)) for policy in (exact, logger))
         gain = float(((served - old) * RELEVANCE[:, None] * EXAMINED).sum())

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.policies.conftest import best_of_probs, listed_best_of
 
 import counterrank as cr
 from counterrank.errors import PolicyError
@@ -17,7 +18,7 @@ from counterrank.policies import (
     UniformPermutation,
     parse_policy,
 )
-from counterrank.policies.best_of import best_of_probs, drawn_weight
+from counterrank.policies.best_of import drawn_weight
 
 
 def tie_aware(rows, rankings):
@@ -99,7 +100,7 @@ def test_draws_follow_the_listed_probabilities():
 
     rng = np.random.default_rng(5)
     policy = BestOf(PlackettLuce(rng.normal(size=(3, 4))), tie_aware, 3)
-    listed = policy.exact(3)
+    listed = listed_best_of(policy, 3)
     drawn = policy.sample(3, rng, size=6000)
     for i in range(3):
         every = listed.rankings[i]
@@ -154,8 +155,6 @@ def test_what_cannot_be_is_refused():
         )
     with pytest.raises(PolicyError, match="the score returned shape"):
         BestOf(logger, lambda rows, rankings: np.zeros(3), 2).joint_weight(np.array([[0, 1]]))
-    with pytest.raises(PolicyError, match="too many to list"):
-        BestOf(UniformPermutation(30), tie_aware, 2).exact(5)
     two = BestOf(logger, tie_aware, 2, n_rows=2)
     with pytest.raises(PolicyError, match="2 rows and the actions 3"):
         two.joint_weight(np.zeros((3, 1), int))

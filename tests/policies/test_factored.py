@@ -31,7 +31,7 @@ def test_unavailable_actions_are_never_explored():
 
 def test_softmax_keeps_tiny_probabilities_and_temperature_divides():
     policy = Softmax([[0.0, -2000.0]], temperature=2.0)
-    np.testing.assert_allclose(policy.log_prob(np.array([[1]])), [[-1000.0]])
+    np.testing.assert_allclose(policy.position_log_prob(np.array([[1]])), [[-1000.0]])
 
 
 def test_one_row_serves_all_rows_and_positions_may_differ():

@@ -1,7 +1,7 @@
 """What was shown against the policy that is said to have shown it."""
 
 import numpy as np
-import pytest
+from scipy.special import ndtr
 
 from counterrank.policies import Candidates, candidate_fit, parse_policy
 from counterrank.policies.scored import RANKS
@@ -35,22 +35,25 @@ def naive(policy, actions):
     return observed, expected, variance
 
 
+def p_value(sums):
+    """Chance of a largest |z| like this one; Bonferroni over the ranks that can vary."""
+    observed, expected, variance = sums
+    can = variance > 1e-9
+    z = (observed - expected)[can] / np.sqrt(variance[can])
+    return min(1.0, 2 * can.sum() * ndtr(-np.abs(z).max()))
+
+
 def test_counts_agree_with_a_naive_twin_and_add():
     rng = np.random.default_rng(0)
     policy = made(rng, 40, "plackett-luce:temperature=0.7")
     actions = policy.sample(4, rng)[:, 0]
-    found = candidate_fit(policy, actions)
-    for mine, twin in zip(
-        (found.observed, found.expected, found.variance), naive(policy, actions), strict=True
-    ):
-        np.testing.assert_allclose(mine, twin, atol=1e-11)
+    sums, counts = candidate_fit(policy, actions)
+    np.testing.assert_allclose(sums, naive(policy, actions), atol=1e-11)
     parts = [
-        candidate_fit(policy.take(part), actions[part], start=part.start)
-        for part in (slice(0, 7), slice(7, 40))
+        candidate_fit(policy.take(part), actions[part]) for part in (slice(0, 7), slice(7, 40))
     ]
-    both = parts[0] + parts[1]
-    np.testing.assert_allclose(both.z, found.z, atol=1e-9)
-    assert (both.rows, both.contradicted, both.outside) == (40, found.contradicted, 0)
+    np.testing.assert_allclose(parts[0][0] + parts[1][0], sums, atol=1e-9)
+    assert (parts[0][1] + parts[1][1] == counts).all()
 
 
 def test_a_true_policy_passes_and_a_wrong_temperature_fails():
@@ -58,30 +61,22 @@ def test_a_true_policy_passes_and_a_wrong_temperature_fails():
     rng = np.random.default_rng(1)
     policy = made(rng, 3000)
     actions = policy.sample(5, rng)[:, 0]
-    assert candidate_fit(policy, actions).p_value > 1e-4
+    assert p_value(candidate_fit(policy, actions)[0]) > 1e-4
     sharper = parse_policy("plackett-luce:temperature=0.7").bind(
         candidates=policy.candidates, scores=policy.scores
     )
-    wrong = candidate_fit(sharper, actions)
-    assert wrong.p_value < 1e-6
+    assert p_value(candidate_fit(sharper, actions)[0]) < 1e-6
 
 
-def test_outside_ineligible_and_contradicted_rows_are_counted():
+def test_ineligible_and_contradicted_rows_are_counted():
     sets = Candidates.from_lists([[0, 1, 2], [0, 1, 2], [0, 1, 2], [3, 1, 2]])
     scores = np.array([3.0, 2, 1, 3, 2, 1, 3, -np.inf, 1, 3, 2, 1])
     policy = parse_policy("top").bind(candidates=sets, scores=scores)
     actions = np.array([[0, 1], [1, 0], [0, 1], [3, 0]])
-    found = candidate_fit(policy, actions, start=10)
-    assert (found.rows, found.contradicted, found.ineligible) == (4, 1, 1)
-    assert (found.outside, found.first_outside) == (1, 13)
-    assert candidate_fit(policy.take(slice(0, 1)), actions[:1]).first_outside == -1
+    assert candidate_fit(policy, actions)[1].tolist() == [1, 1]
 
 
 def test_one_candidate_is_no_choice():
     sets = Candidates.from_lists([[4]])
-    found = candidate_fit(
-        parse_policy("plackett-luce").bind(candidates=sets, scores=[0.0]), np.array([[4]])
-    )
-    assert found.p_value == 1.0
-    assert found.z.tolist() == [0.0] * RANKS
-    assert found.observed.sum() == pytest.approx(0)
+    policy = parse_policy("plackett-luce").bind(candidates=sets, scores=[0.0])
+    assert not candidate_fit(policy, np.array([[4]]))[0].any()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.policies.conftest import limited
 
 from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies import (
@@ -35,13 +36,15 @@ def test_factored_ratios_are_products():
     logging, target = Softmax(rng.normal(size=(2, 3))), Uniform(3)
     masks = np.array([[True, False, True]])
     log_w, _ = SubsetRatios(logging, target, ITEMS).log_ratio(masks)
-    expected = (target.log_prob(ITEMS) - logging.log_prob(ITEMS))[:, [0, 2]].sum(axis=1)
+    expected = (target.position_log_prob(ITEMS) - logging.position_log_prob(ITEMS))[:, [0, 2]].sum(
+        axis=1
+    )
     np.testing.assert_allclose(log_w[:, 0], expected)
 
 
 def test_a_policy_against_itself_weighs_one_even_when_sampled():
     rng = np.random.default_rng(1)
-    policy = PlackettLuce(rng.normal(size=(5, 40)), max_states=1)
+    policy = limited(PlackettLuce(rng.normal(size=(5, 40))), max_states=1)
     items = policy.sample(8, rng)[:, 0]
     masks = np.zeros((1, 8), bool)
     masks[0, [3, 6]] = True
@@ -64,7 +67,7 @@ def test_sampled_denominators_are_corrected():
     masks[0, [2, 4]] = True
     # Rows that differ by a hair draw independently; rows that are equal draw alike.
     scores = base + 1e-11 * np.arange(n)[:, None] * np.arange(7)
-    logging = PlackettLuce(scores, max_states=1, max_samples=32, rtol=1e-9)
+    logging = limited(PlackettLuce(scores), max_states=1, max_samples=32, rtol=1e-9)
     target = UniformPermutation(7)
     log_w, rel_var = SubsetRatios(logging, target, items).log_ratio(masks)
     exact = np.exp(SubsetRatios(PlackettLuce(base), target, items[:1]).log_ratio(masks)[0][0, 0])
@@ -99,7 +102,7 @@ def test_masks_by_row_are_worked_on_once_a_row(monkeypatch):
     rng = np.random.default_rng(3)
     logging, target = (
         PlackettLuce(rng.normal(size=(6, 9))),
-        PlackettLuce(rng.normal(size=(6, 9)), max_states=1),
+        limited(PlackettLuce(rng.normal(size=(6, 9))), max_states=1),
     )
     items = logging.sample(4, rng)[:, 0]
     sets = rng.random((6, 5, 4)) < 0.5

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.policies.conftest import limited
 
 from counterrank.errors import PolicyError
 from counterrank.policies import (
@@ -35,7 +36,7 @@ def greedy_steps(scores, epsilon):
             probs[b, left[0]] += 1 - epsilon
         return probs
 
-    return Autoregressive(step, 1, len(scores), max_states=10**6)
+    return limited(Autoregressive(step, 1, len(scores)), max_states=10**6)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0])
@@ -167,7 +168,7 @@ def test_mixing_probabilities_is_not_mixing_ratios():
 def test_mixture_states_the_error_of_its_sampled_part():
     rng = np.random.default_rng(6)
     scores = rng.normal(size=(4, 12))
-    drawn = PlackettLuce(scores, max_states=1)
+    drawn = limited(PlackettLuce(scores), max_states=1)
     items = drawn.sample(6, rng)[:, 0]
     mask = np.array([[False, True, False, False, True, True]])
     part, other = (
@@ -247,8 +248,9 @@ def test_team_draft_goes_on_with_one_team_and_ends_with_both():
 
 def test_gaps_that_no_float_can_count_are_sampled():
     fair = Autoregressive(
-        lambda rows, prefixes: np.full((len(rows), 10), 0.1), 1, 10, replacement=True, max_samples=8
+        lambda rows, prefixes: np.full((len(rows), 10), 0.1), 1, 10, replacement=True
     )
+    fair.max_samples = 8
     last = np.zeros((1, 320), bool)
     last[0, -1] = True
     found = fair.subset_log_prob(np.zeros((1, 320), int), last)

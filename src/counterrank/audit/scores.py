@@ -49,17 +49,12 @@ def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
         sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
     if isinstance(policy, Scored) and sets.n == batch.n:
         few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
-        fit = candidate_fit(policy.take(few), batch.action[few])
-        sums |= {"choices": np.stack([fit.observed, fit.expected, fit.variance])}
+        sums["choices"], counts = candidate_fit(policy.take(few), batch.action[few])
+        sums |= {"ineligible": counts[:1], "contradicted": counts[1:]}
+        sums["fitted"] = np.array([few.stop])
         if policy.spec.kind == "plackett-luce":
             sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
             sums["likelihood"] = _likelihoods(policy.take(sample), batch.action[sample])
-        counts = {
-            "fitted": fit.rows,
-            "ineligible": fit.ineligible,
-            "contradicted": fit.contradicted,
-        }
-        sums |= {key: np.array([value]) for key, value in counts.items()}
     return Tally(sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)})
 
 

@@ -20,7 +20,7 @@ from counterrank.policies.preferences import attraction, score_table
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
 from counterrank.policies.ratios import SubsetRatios, position_matrix
 from counterrank.policies.row_random import RowRandom
-from counterrank.policies.scored import CandidateFit, Scored, candidate_fit
+from counterrank.policies.scored import Scored, candidate_fit
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import (
     PolicySpec,
@@ -47,7 +47,6 @@ __all__ = [
     "score_table",
     "cut",
     "drawn_weight",
-    "CandidateFit",
     "Candidates",
     "ClosedFormPolicy",
     "Deterministic",

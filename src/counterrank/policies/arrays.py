@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +19,9 @@ from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 
 EVERYTHING = CAPABILITIES - {"dist"}
+#: Takes rows (T,) and a mask (T, K) for each, sorted by row; returns log-probabilities and squared
+#: relative errors (T,).
+Answer = Callable[[Ints, Bools], tuple[Floats, Floats]]
 #: What a stored policy is made of: an array or a number, and policies where it mixes some.
 Field = NDArray[Any] | float | Sequence[Policy]
 
@@ -76,40 +78,29 @@ class ArrayPolicy(Policy):
                 f"cannot rank {length} positions with {self.n_actions} items without replacement"
             )
 
-    def spread(self, values: Any, rows: Ints) -> Any:
-        """Return the given rows of a row field, or its only row."""
-        return values if len(values) == 1 else values[rows]
-
 
 class ClosedFormPolicy(ArrayPolicy):
     """A policy whose subset probability is one vectorised formula."""
 
-    def prepare(self, items: Ints) -> Ints:
-        """Return what `event` gets in place of the items, worked out once for all masks."""
+    def prepare(self, items: Ints) -> Any:
+        """Return what `event` gets in place of the items (n, K), computed once for all masks."""
         return items
 
     @abstractmethod
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
-        """Return (r,) log P(items at the masked positions) for rows (r,) with items (r, K)."""
+    def event(self, items: Any, mask: Bools) -> Floats:
+        """Return (n,) log P(items at the masked positions) for items (n, K) and a mask (n, K) of shown items."""
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
         prepared = self.prepare(items)
-
-        def evaluate(rows: Ints, mask: Bools) -> Floats:
-            # An empty set is certain.
-            if not mask.any():
-                return np.zeros(len(rows))
-            with np.errstate(divide="ignore"):
-                return self.event(prepared[rows], rows, mask)
-
-        log_prob = by_mask(len(items), sets, evaluate)
+        log_prob = np.zeros((len(items), sets.shape[-2]))
+        with np.errstate(divide="ignore"):
+            for j in range(sets.shape[-2]):
+                mask = sets[..., j, :] & (items >= 0)
+                # An empty set is certain.
+                np.copyto(log_prob[:, j], self.event(prepared, mask), where=mask.any(axis=1))
         return SubsetResult(log_prob, np.zeros_like(log_prob))
-
-
-#: Takes row numbers (r,) and one mask (K,), returns log-probabilities (r,).
-Evaluate = Callable[[Ints, Bools], Floats]
 
 
 def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
@@ -132,19 +123,14 @@ def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
             f"row {i}, position {k + 1}: action {items[i, k]} is not one of "
             f"0..{policy.n_actions - 1} (-1 pads shorter rankings)"
         )
-    if not policy.factored:
-        _check_padding(items)
-    return items
-
-
-def _check_padding(items: Ints) -> None:
-    """Without replacement an unknown item in the middle has no meaning: padding must trail."""
+    # Without replacement an unknown item in the middle has no meaning: padding must trail.
     hole = (items[:, :-1] < 0) & (items[:, 1:] >= 0)
-    if hole.any():
+    if not policy.factored and hole.any():
         i, k = np.argwhere(hole)[0]
         raise PolicyError(
             f"row {i}: position {k + 1} is padding (-1) but position {k + 2} is not; pad at the end"
         )
+    return items
 
 
 def as_masks(masks: ArrayLike, items: Ints) -> Bools:
@@ -167,69 +153,23 @@ def repeated(items: Ints) -> Bools:
     return same
 
 
-def pack(masks: Bools) -> Ints:
-    """Return (..., W) integer codes of masks (..., K), 62 positions a word: equal codes, equal masks."""
-    K = masks.shape[-1]
-    words = []
-    # 62, not 64: sums of powers of two must stay below the sign bit.
-    for start in range(0, max(K, 1), 62):
-        part = masks[..., start : start + 62].astype(np.int64)
-        words.append(part @ (1 << np.arange(part.shape[-1], dtype=np.int64)))
-    return np.stack(words, axis=-1)
-
-
-def by_mask(n: int, masks: Bools, evaluate: Evaluate) -> Floats:
-    """Return (n, J) by calling `evaluate` once for each distinct mask, on all rows that need it."""
-    J, K = masks.shape[-2:]
-    out = np.empty((n, J))
-    flat, codes = masks.reshape(-1, K), pack(masks.reshape(-1, K))
-    # One word a mask: sorting plain integers is ten times faster.
-    keys = codes[:, 0] if codes.shape[1] == 1 else codes
-    _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    if masks.ndim == 2:
-        everyone = np.arange(n)
-        for u, mask in enumerate(flat[first]):
-            out[:, inverse == u] = evaluate(everyone, mask)[:, None]
-        return out
-    order = np.argsort(inverse, kind="stable")
-    bounds = np.searchsorted(inverse[order], np.arange(len(first) + 1))
-    values = out.reshape(-1)
-    for u, mask in enumerate(flat[first]):
-        cells = order[bounds[u] : bounds[u + 1]]
-        # A row may ask for one mask in several columns; it is worked out once.
-        rows, where = np.unique(cells // J, return_inverse=True)
-        values[cells] = evaluate(rows, mask)[where]
-    return out
-
-
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """Masks (T, K) to answer for rows (T,), sorted by row; `column` and `same` scatter the answers."""
-
-    rows: Ints
-    column: Ints
-    masks: Bools
-    same: Ints
-
-    def scatter(self, values: Floats, out: Floats) -> Floats:
-        """Return `out` (n, J) with the answers put in, repeated for equal masks."""
-        out[self.rows, self.column] = values
-        return np.take_along_axis(out, self.same, axis=1)
-
-
 def without_padding(items: Ints, sets: Bools) -> Bools:
     """Return (n, J, K): the masked positions that hold an item."""
     return sets & (items >= 0)[:, None, :]
 
 
-def distinct(masks: Bools, wanted: Bools) -> Tasks:
-    """Return the tasks of masks (n, J, K) that are wanted (n, J), equal masks of a row once."""
+def answered(masks: Bools, wanted: Bools, log_prob: Floats, answer: Answer) -> SubsetResult:
+    """Return `log_prob` (n, J) with answers for the masks (n, J, K) that are wanted (n, J).
+
+    Equal masks of a row are answered once.
+    """
     from counterrank.policies.kernels.rows import first_equal
 
-    same = first_equal(pack(masks))
+    same = first_equal(np.ascontiguousarray(masks))
     rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))
-    return Tasks(rows, column, masks[rows, column], same)
+    rel_var = np.zeros_like(log_prob)
+    log_prob[rows, column], rel_var[rows, column] = answer(rows, masks[rows, column])
+    return SubsetResult(*(np.take_along_axis(found, same, axis=1) for found in (log_prob, rel_var)))
 
 
 def repeats(items: Ints, masks: Bools) -> Bools:

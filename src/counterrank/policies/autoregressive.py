@@ -8,9 +8,9 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
+    answered,
     as_actions,
     as_masks,
-    distinct,
     repeats,
     without_padding,
 )
@@ -28,8 +28,8 @@ class Autoregressive(ArrayPolicy):
     Prefixes are exact. A set of positions is exact when at most `max_states` fillings of its gaps
     exist; otherwise the gaps are drawn with the asked items held back, the product of what was held
     back and what was asked is averaged over up to `max_samples` draws until its relative error is
-    `rtol`, and that error is reported. `replacement` says that an item may be shown twice. Not
-    storable: a function is not data.
+    `rtol`, and that error is reported. These limits are attributes. `replacement` says that an item
+    may be shown twice. Not storable: a function is not data.
 
     >>> fair = Autoregressive(lambda rows, prefixes: np.full((len(rows), 2), 0.5), 1, 2, replacement=True)
     >>> np.exp(fair.prefix_log_prob(np.array([[0, 1]]))).tolist()
@@ -37,27 +37,13 @@ class Autoregressive(ArrayPolicy):
     """
 
     row_fields = ("rows",)
+    max_states, rtol, max_samples, seed = 5_000, 2e-2, 4096, 0
 
     def __init__(
-        self,
-        step: Step,
-        n_rows: int,
-        n_actions: int,
-        *,
-        replacement: bool = False,
-        max_states: int = 5_000,
-        rtol: float = 2e-2,
-        max_samples: int = 4096,
-        seed: int = 0,
+        self, step: Step, n_rows: int, n_actions: int, *, replacement: bool = False
     ) -> None:
         self.step, self.n_items, self.replacement = step, int(n_actions), replacement
         self.rows: Ints = np.arange(n_rows)
-        self.max_states, self.rtol, self.max_samples, self.seed = (
-            max_states,
-            rtol,
-            max_samples,
-            seed,
-        )
 
     def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
         """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
@@ -115,49 +101,42 @@ class Autoregressive(ArrayPolicy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = without_padding(items, as_masks(masks, items))
-        never = np.zeros(sets.shape[:2], bool) if self.replacement else repeats(items, sets)
-        tasks = distinct(sets, sets.any(axis=2) & ~never)
         ids = self._ids(len(items))
-        values, errors = np.empty(len(tasks.rows)), np.zeros(len(tasks.rows))
-        for t, row in enumerate(tasks.rows):
-            mask = tasks.masks[t, : int(np.flatnonzero(tasks.masks[t])[-1]) + 1]
-            gaps = len(mask) - int(mask.sum())
-            wanted = items[row, : len(mask)]
-            # Whole numbers have no largest one: 100,000 items in 62 gaps are no float any more.
-            if int(self.n_items) ** gaps <= self.max_states:
-                values[t] = np.logaddexp.reduce(fillings(self, ids[row], wanted, mask))
-            else:
-                values[t], errors[t] = self._sample_set(ids[row], wanted, mask)
-        start = np.where(never, -np.inf, 0.0)
-        log_prob = tasks.scatter(values, start)
-        rel_var = tasks.scatter(errors, np.zeros_like(start))
-        return SubsetResult(log_prob, rel_var)
 
-    def _sample_set(self, row: int, wanted: Ints, mask: Bools) -> tuple[float, float]:
-        """Double the draws until the relative error is met; the draws depend on seed, row and event alone."""
+        def answer(rows: Ints, asked: Bools) -> tuple[Floats, Floats]:
+            found = [
+                self._set(ids[row], items[row], mask) for row, mask in zip(rows, asked, strict=True)
+            ]
+            log_prob, rel_var = np.reshape(found, (len(rows), 2)).T
+            return log_prob, rel_var
+
+        never = np.zeros(sets.shape[:2], bool) if self.replacement else repeats(items, sets)
+        start = np.where(never, -np.inf, 0.0)
+        return answered(sets, sets.any(axis=2) & ~never, start, answer)
+
+    def _set(self, row: int, items: Ints, positions: Bools) -> tuple[float, float]:
+        """Return the log-probability of items at some positions, and its squared relative error.
+
+        Draws double until the relative error is met; they depend on seed, row and event alone.
+        """
+        from counterrank.policies.kernels.plackett_luce_subsets import summary
+
+        mask = positions[: int(np.flatnonzero(positions)[-1]) + 1]
+        wanted = items[: len(mask)]
+        # Whole numbers have no largest one: 100,000 items in 62 gaps are no float any more.
+        if int(self.n_items) ** int((~mask).sum()) <= self.max_states:
+            return float(np.logaddexp.reduce(fillings(self, row, wanted, mask))), 0.0
         # The same question has the same answer in any batch, order or thread.
         key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
         rng = np.random.default_rng(key)
-        draws = np.empty(0)
-        goal = min(_FIRST, self.max_samples)
+        draws, goal = np.empty(0), min(_FIRST, self.max_samples)
         while True:
             more = fillings(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))
             draws = np.concatenate([draws, more, np.full(goal - len(draws) - len(more), -np.inf)])
-            top = draws.max()
-            if top == -np.inf:
-                if goal >= self.max_samples:
-                    return -np.inf, 0.0
-            else:
-                # Weights of draws span many orders of magnitude: relative to the largest nothing
-                # underflows.
-                scaled = np.exp(draws - top)
-                mean = scaled.mean()
-                spread = float(scaled.var(ddof=1) / (len(draws) * mean * mean))
-                rel_var = max(
-                    spread, 1 / len(draws) ** 2
-                )  # agreeing draws may have missed one that does not
-                if rel_var <= self.rtol**2 or goal >= self.max_samples:
-                    return float(top + np.log(mean)), rel_var
+            log_prob, rel_var = summary(draws)
+            exact_enough = log_prob > -np.inf and rel_var <= self.rtol**2
+            if exact_enough or goal >= self.max_samples:
+                return log_prob, rel_var
             goal = min(2 * goal, self.max_samples)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:

@@ -10,7 +10,6 @@ by random keys, which makes scores continuous.
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable
 from typing import Self
 
@@ -19,16 +18,13 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.base import Policy, Rows, SubsetResult
-from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.row_random import RowRandom
 
 #: Takes rows (b,) and rankings (b, D, K), returns the score of each ranking (b, D).
 ListScore = Callable[[Ints, Ints], Floats]
 
-#: Rows whose reference draws are made together, and kept.
+#: Rows whose reference draws are made together.
 _BLOCK = 1024
-#: Most rankings that `exact` lists for a row.
-MAX_LISTED = 20_000
 
 
 class BestOf(Policy):
@@ -38,13 +34,12 @@ class BestOf(Policy):
     the logger. Weights against the logger (`joint_weight`) rest on `draws` reference rankings a
     row, a function of `seed` and of the row's number in the whole log (`numbers`, from 0 by
     default): how a log is cut changes nothing. Probabilities of prefixes and single positions have
-    no such form: they are refused, `exact` lists them for small spaces.
+    no such form: they are refused.
 
     >>> from counterrank.policies.plackett_luce import UniformPermutation
     >>> first_item = lambda rows, rankings: -rankings[:, :, 0].astype(float)
-    >>> policy = BestOf(UniformPermutation(3), first_item, 2)
-    >>> np.exp(policy.exact(1).position_log_prob(np.array([[0], [1], [2]]))).round(4).ravel().tolist()
-    [0.5556, 0.3333, 0.1111]
+    >>> BestOf(UniformPermutation(3), first_item, 2).serve(np.array([[[2, 1], [0, 1]]])).tolist()
+    [[0, 1]]
     """
 
     capabilities = frozenset({"joint", "sample"})
@@ -68,17 +63,11 @@ class BestOf(Policy):
             raise PolicyError(
                 f"best of {m} needs at least {m - 1} reference draws per row, got {draws}"
             )
-        self.logger, self.score, self.m, self.draws, self.seed = (
-            logger,
-            score,
-            int(m),
-            int(draws),
-            int(seed),
-        )
+        self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), draws, seed
         self.rows: Ints = np.arange(logger.n_rows if n_rows is None else n_rows)
         self.numbers: Ints = self.rows if numbers is None else np.asarray(numbers, dtype=np.int64)
-        # By row number and length; shared by the policies that `take` makes.
-        self._known: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+        # By length, rows and ends of pages, for further passes; shared by the policies that `take` makes.
+        self._known: dict[tuple[int, bytes, bytes], tuple[Floats, Floats]] = {}
 
     @property
     def n_rows(self) -> int:
@@ -89,8 +78,7 @@ class BestOf(Policy):
         return self.logger.n_actions
 
     def take(self, rows: Rows) -> Self:
-        # Neither logger nor numbers are cut: reference draws are made and kept by blocks of the
-        # whole.
+        # Neither logger nor numbers are cut: the kept reference draws are of rows of the whole.
         chosen = copy.copy(self)
         chosen.rows = self.rows[rows]
         return chosen
@@ -107,9 +95,7 @@ class BestOf(Policy):
         Draws are alike, so the first of equals does.
         """
         values = self._scored(self.rows if rows is None else rows, drawn)
-        best: Ints = np.take_along_axis(drawn, np.argmax(values, axis=1)[:, None, None], axis=1)[
-            :, 0
-        ]
+        best: Ints = drawn[np.arange(len(drawn)), np.argmax(values, axis=1)]
         return best
 
     def joint_weight(self, actions: Ints) -> Floats:
@@ -124,28 +110,6 @@ class BestOf(Policy):
         ties = reference == own[:, None]
         below = ((reference < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
         return drawn_weight(below, self.draws, self.m)
-
-    def exact(self, length: int) -> Enumerated:
-        """Return the policy as a list of all its rankings, where there are few; it answers every question."""
-        A = self.n_actions
-        listed = itertools.product(range(A), repeat=length) if self.logger.factored else None
-        every = listed or itertools.permutations(range(A), length)
-        rankings = np.array(list(itertools.islice(every, MAX_LISTED + 1)), dtype=np.int64)
-        if len(rankings) > MAX_LISTED:
-            raise PolicyError(
-                f"there are more than {MAX_LISTED} rankings of {length} of {A} items: too many to "
-                "list"
-            )
-        probs = np.empty((self.n_rows, len(rankings)))
-        for i, row in enumerate(self.rows):
-            one = self.logger if self.logger.n_rows == 1 else self.logger.take(np.array([row]))
-            base = np.exp(
-                one.take(np.zeros(len(rankings), np.int64)).prefix_log_prob(rankings)[:, -1]
-            )
-            probs[i] = best_of_probs(base, self._scored(np.array([row]), rankings[None])[0], self.m)
-        return Enumerated(
-            np.broadcast_to(rankings, (self.n_rows, *rankings.shape)), probs, n_actions=A
-        )
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
         raise self.refusal("prefixes")
@@ -188,26 +152,22 @@ class BestOf(Policy):
 
         Draws end where the page of their row does, `ends` (n,).
         """
-        if (ends < length).any():
-            return self._made(self.rows, length, ends)
-        scores, keys = np.empty((self.n_rows, self.draws)), np.empty((self.n_rows, 1 + self.draws))
-        block = self.rows // _BLOCK
-        for number in np.unique(block):
-            known = (int(number), length)
-            if known not in self._known:
-                last = min((int(number) + 1) * _BLOCK, len(self.numbers))
-                self._known[known] = self._made(np.arange(int(number) * _BLOCK, last), length)
-            mine = block == number
-            at = self.rows[mine] % _BLOCK
-            scores[mine], keys[mine] = self._known[known][0][at], self._known[known][1][at]
-        return scores, keys
-
-    def _made(self, rows: Ints, length: int, ends: Ints | None = None) -> tuple[Floats, Floats]:
-        # A row's draws depend on its number alone: they are the same in any block.
-        rng = RowRandom(self.numbers[rows], [self.seed, length])
-        drawn = self._drawn(rows, length, rng, self.draws)
-        drawn = drawn if ends is None else cut(drawn, ends)
-        return self._scored(rows, drawn), rng.random((len(rows), 1 + self.draws))
+        known = length, self.rows.tobytes(), ends.tobytes()
+        if known not in self._known:
+            scores = np.empty((self.n_rows, self.draws))
+            keys = np.empty((self.n_rows, 1 + self.draws))
+            for start in range(0, self.n_rows, _BLOCK):
+                block = slice(start, start + _BLOCK)
+                rows = self.rows[block]
+                # A row's draws depend on its number alone: they are the same in any block.
+                rng = RowRandom(self.numbers[rows], [self.seed, length])
+                drawn = cut(self._drawn(rows, length, rng, self.draws), ends[block])
+                scores[block], keys[block] = (
+                    self._scored(rows, drawn),
+                    rng.random(keys[block].shape),
+                )
+            self._known[known] = scores, keys
+        return self._known[known]
 
 
 def cut(rankings: Ints, ends: Ints) -> Ints:
@@ -245,22 +205,3 @@ def drawn_weight(below: Ints, draws: int, m: int) -> Floats:
     )
     weight: Floats = m * factors.prod(axis=-1)
     return weight
-
-
-def best_of_probs(probs: Floats, scores: Floats, m: int) -> Floats:
-    """Return the probability (E,) that each of E rankings is the best of m draws; equals win in proportion.
-
-    Rankings of one score are served with (F + p)^m - F^m, F the mass below and p theirs.
-
-    >>> best_of_probs(np.array([0.5, 0.25, 0.25]), np.array([0.0, 1.0, 1.0]), 2).tolist()
-    [0.25, 0.375, 0.375]
-    """
-    levels, group = np.unique(scores, return_inverse=True)
-    mass = np.bincount(group, weights=probs, minlength=len(levels))
-    up_to = np.cumsum(mass)
-    won = up_to**m - np.concatenate([[0.0], up_to[:-1]]) ** m
-    share = np.divide(won, mass, out=np.zeros_like(won), where=mass > 0)
-    served: Floats = probs * share[group]
-    # A sum that misses 1 by a rounding misses it m times as far once it is raised to m.
-    total: Floats = served / served.sum()
-    return total

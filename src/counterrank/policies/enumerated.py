@@ -88,28 +88,21 @@ class Enumerated(ClosedFormPolicy):
         if self.group.ndim != 1 or self.group.min(initial=0) < 0 or self.group.max(initial=0) >= G:
             raise PolicyError(f"group must hold one list number 0..{G - 1} per row")
 
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
-        out = np.empty(len(rows))
-        group = np.broadcast_to(self.spread(self.group, rows), (len(rows),))
+    def event(self, items: Ints, mask: Bools) -> Floats:
+        total = np.empty(len(items))
+        group = np.broadcast_to(self.group, (len(items),))
         step = max(1, _CELLS // self.probs.shape[1])
-        asked = np.flatnonzero(mask)
-        # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
-        if len(asked) and asked[-1] >= self.rankings.shape[2]:
-            padding = np.full(
-                (*self.probs.shape, asked[-1] + 1 - self.rankings.shape[2]), -1, np.int64
-            )
-            rankings = np.concatenate([self.rankings, padding], axis=2)
-        else:
-            rankings = self.rankings
-        for start in range(0, len(rows), step):
-            block = slice(start, start + step)
-            agrees = np.ones((len(out[block]), self.probs.shape[1]), bool)
-            for k in asked:
-                wanted = items[block, k, None]
-                agrees &= (rankings[group[block], :, k] == wanted) | (wanted < 0)
-            out[block] = np.log(np.where(agrees, self.probs[group[block]], 0.0).sum(axis=1))
+        for start in range(0, len(items), step):
+            rows = slice(start, start + step)
+            agrees = np.ones((1, 1), bool)
+            for k in np.flatnonzero(mask.any(axis=0)):
+                # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
+                ends = k >= self.rankings.shape[2]
+                shown = -1 if ends else self.rankings[group[rows], :, k]
+                agrees = agrees & ((shown == items[rows, k, None]) | ~mask[rows, k, None])
+            total[rows] = np.where(agrees, self.probs[group[rows]], 0.0).sum(axis=1)
         # Probabilities may add to 1 plus a rounding.
-        return np.minimum(out, 0.0)
+        return np.minimum(np.log(total), 0.0)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         """Return log-probabilities of the masked items; rows that show the same list are worked out once."""

@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import EVERYTHING, ArrayPolicy, as_actions, as_masks
-from counterrank.policies.base import SubsetResult
+from counterrank.policies.arrays import EVERYTHING, ClosedFormPolicy, as_actions
 
 #: Largest distance from one that the sum of a row of probabilities may have.
 SUM_TOLERANCE = 1e-6
 
 
-class Factored(ArrayPolicy):
+class Factored(ClosedFormPolicy):
     """A table of probabilities (n, A), (n, K, A) or, for every row alike, (1, A) or (1, K, A).
 
     >>> policy = Factored([[0.2, 0.8], [0.5, 0.5]])
@@ -55,9 +54,8 @@ class Factored(ArrayPolicy):
                 "divide each row by its sum, or use Softmax for scores"
             )
 
-    def log_prob(self, actions: Ints) -> Floats:
+    def prepare(self, items: Ints) -> Floats:
         """Return log p_k(a_k | x), 0 where padded: (n, K)."""
-        items = as_actions(actions, self)
         n, K = items.shape
         table = self.log_table
         rows = np.zeros((n, 1), np.int64) if len(table) == 1 else np.arange(n)[:, None]
@@ -70,20 +68,15 @@ class Factored(ArrayPolicy):
         return np.where(items < 0, 0.0, values)
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        return np.cumsum(self.log_prob(actions), axis=1)
+        return np.cumsum(self.position_log_prob(actions), axis=1)
 
     def position_log_prob(self, actions: Ints) -> Floats:
-        return self.log_prob(actions)
+        return self.prepare(as_actions(actions, self))
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        single = self.log_prob(actions)
-        sets = as_masks(masks, as_actions(actions, self))
-        out = np.empty((len(single), sets.shape[-2]))
-        # A choice, not a product with the mask: 0 times -inf is NaN. One mask at a time, because
-        # (n, J, K) numbers are many more than the answer.
-        for j in range(sets.shape[-2]):
-            out[:, j] = np.where(sets[..., j, :], single, 0.0).sum(axis=1)
-        return SubsetResult(out, np.zeros_like(out))
+    def event(self, items: Floats, mask: Bools) -> Floats:
+        # A choice, not a product with the mask: 0 times -inf is NaN.
+        log_prob: Floats = np.where(mask, items, 0.0).sum(axis=1)
+        return log_prob
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.rows import categorical

@@ -32,10 +32,9 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
     ClosedFormPolicy,
-    Tasks,
+    answered,
     as_actions,
     as_masks,
-    distinct,
     repeated,
     repeats,
     without_padding,
@@ -53,8 +52,9 @@ class PlackettLuce(ArrayPolicy):
 
     Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
     single item by quadrature (1e-12); anything larger by at most `max_samples` draws, until the
-    relative error is `rtol`. The draws are a function of `seed`, the set and the row's content alone, so
-    a result does not depend on chunks or threads. A score of -inf makes an item unavailable.
+    relative error is `rtol`. These limits are attributes. The draws are a function of `seed`, the set and
+    the row's content alone, so a result does not depend on chunks or threads. A score of -inf makes an
+    item unavailable.
 
     >>> policy = PlackettLuce([[0.0, 0.0, np.log(2.0)]])
     >>> np.exp(policy.prefix_log_prob(np.array([[2, 0, 1]]))).round(4).tolist()
@@ -64,34 +64,13 @@ class PlackettLuce(ArrayPolicy):
     """
 
     row_fields = ("scores",)
-    shared_fields = ("max_states", "rtol", "max_samples", "seed")
+    max_states, rtol, max_samples, seed = 200_000, 1e-2, 4096, 0
 
-    def __init__(
-        self,
-        scores: ArrayLike,
-        temperature: float = 1.0,
-        *,
-        max_states: int = 200_000,
-        rtol: float = 1e-2,
-        max_samples: int = 4096,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, scores: ArrayLike, temperature: float = 1.0) -> None:
         self.scores: Floats = np.ascontiguousarray(as_scores(scores, temperature, ndims=(2,)))
-        self.max_states, self.rtol, self.max_samples, self.seed = (
-            max_states,
-            rtol,
-            max_samples,
-            seed,
-        )
-        self.check()
 
     def check(self) -> None:
         as_scores(self.scores, ndims=(2,))
-        if self.max_states < 1 or self.max_samples < 2 or not self.rtol > 0:
-            raise PolicyError(
-                f"max_states={self.max_states}, max_samples={self.max_samples} and "
-                f"rtol={self.rtol} must be at least 1, at least 2 and positive"
-            )
 
     @property
     def n_actions(self) -> int:
@@ -106,7 +85,24 @@ class PlackettLuce(ArrayPolicy):
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
-        return solve(self, items, as_masks(masks, items))
+        sets, scores = as_masks(masks, items), self.scores
+        (n, K), J = items.shape, sets.shape[-2]
+        log_prob, rel_var, rest = np.zeros((n, J)), np.zeros((n, J)), np.arange(n)
+        if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
+            rows = np.zeros(n, np.int64) if len(scores) == 1 else rest
+            want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
+            found = _race(scores, rows, items, np.zeros(1, np.int64), want)
+            if want[0, 0]:
+                found[:, :1] = prefix_log_probs(scores, items[:, None, :1])[:, 0]
+            log_prob = found[:, np.argmax(sets, axis=1)]
+            rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
+        step = max(1, _CELLS // max(J * K, scores.shape[1]))
+        for start in range(0, len(rest), step):
+            block = rest[start : start + step]
+            masked = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
+            part = _solve_block(self, block, items[block], masked)
+            log_prob[block], rel_var[block] = part.log_prob, part.rel_var
+        return SubsetResult(log_prob, rel_var)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.plackett_luce import sample
@@ -150,12 +146,11 @@ class UniformPermutation(ClosedFormPolicy):
         if self.n_items < 1:
             raise PolicyError(f"a policy needs at least one action, got n_actions={self.n_items}")
 
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
-        asked = (items[:, mask] >= 0).sum(axis=1)
+    def event(self, items: Ints, mask: Bools) -> Floats:
         table = log_factorials(self.n_items)
         # More asked for than there are items means one is asked for twice: impossible below.
-        value: Floats = table[np.maximum(self.n_items - asked, 0)] - table[-1]
-        return np.where(repeated(items[:, mask]), -np.inf, value)
+        value: Floats = table[np.maximum(self.n_items - mask.sum(axis=1), 0)] - table[-1]
+        return np.where(repeated(np.where(mask, items, -1)), -np.inf, value)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.plackett_luce import sample
@@ -206,83 +201,60 @@ def _prefixes(scores: Floats, items: Ints) -> Floats:
     return out
 
 
-def solve(policy: PlackettLuce, items: Ints, sets: Bools) -> SubsetResult:
-    """Return log-probabilities (n, J) of masks (J, K) or (n, J, K), a block of rows at a time."""
-    scores, (n, K) = policy.scores, items.shape
-    J = sets.shape[-2]
-    log_prob, rel_var, rest = np.zeros((n, J)), np.zeros((n, J)), np.arange(n)
-    if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
-        rows = np.zeros(n, np.int64) if len(scores) == 1 else rest
-        want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
-        found = _race(scores, rows, items, np.zeros(1, np.int64), want)
-        if want[0, 0]:
-            found[:, :1] = prefix_log_probs(scores, items[:, None, :1])[:, 0]
-        log_prob = found[:, np.argmax(sets, axis=1)]
-        rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
-    step = max(1, _CELLS // max(J * K, scores.shape[1]))
-    for start in range(0, len(rest), step):
-        block = rest[start : start + step]
-        masks = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
-        log_prob[block], rel_var[block] = _solve_block(policy, block, items[block], masks)
-    return SubsetResult(log_prob, rel_var)
-
-
 def _race(scores: Floats, rows: Ints, items: Ints, skip: Ints, want: Bools) -> Floats:
     from counterrank.policies.kernels.plackett_luce_singles import singles
 
     return singles(scores, rows, items, skip, want, clock_rules(items.shape[1]))
 
 
-def _solve_block(
-    policy: PlackettLuce, block: Ints, items: Ints, masks: Bools
-) -> tuple[Floats, Floats]:
+def _solve_block(policy: PlackettLuce, block: Ints, items: Ints, masks: Bools) -> SubsetResult:
     scores, (n, K) = policy.scores, items.shape
     rows = np.zeros(n, np.int64) if len(scores) == 1 else block
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
-    prefix = np.zeros((n, K + 1))
-    prefix[:, 1:] = prefix_log_probs(scores if len(scores) == 1 else scores[block], items[:, None])[
-        :, 0
-    ]
+    table = scores if len(scores) == 1 else scores[block]
+    prefix = np.pad(prefix_log_probs(table, items[:, None])[:, 0], ((0, 0), (1, 0)))
     log_prob = np.take_along_axis(prefix, last, axis=1)
     # As many asked positions as the last one's number: a prefix. Fewer: there is a gap.
     hard = last > size
     if not hard.any():
-        return log_prob, np.zeros_like(log_prob)
+        return SubsetResult(log_prob, np.zeros_like(log_prob))
     # An unavailable item, one item at two positions, or more positions than items.
     missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
     never = (masks & missing[:, None, :]).any(axis=2) | repeats(items, masks)
     never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
     log_prob[hard & never] = -np.inf
-    tasks = distinct(masks, hard & ~never)
-    heads = prefix[tasks.rows, np.argmin(tasks.masks, axis=1)]
-    values, errors = _answers(policy, rows[tasks.rows], items[tasks.rows], tasks, heads)
-    if np.isnan(values).any():
-        row = block[tasks.rows[np.argmax(np.isnan(values))]]
-        raise PolicyError(
-            f"row {row}: scores span more than {MAX_SPAN:.0f} nats and the items that matter make "
-            f"more than max_states={policy.max_states} states; raise max_states or the temperature"
-        )
-    return tasks.scatter(values, log_prob), tasks.scatter(errors, np.zeros_like(log_prob))
+
+    def answer(at: Ints, gapped: Bools) -> tuple[Floats, Floats]:
+        values, errors = _answers(policy, at, rows[at], items[at], gapped, prefix[at])
+        if np.isnan(values).any():
+            raise PolicyError(
+                f"row {block[at[np.argmax(np.isnan(values))]]}: scores span more than "
+                f"{MAX_SPAN:.0f} nats and the items that matter make more than "
+                f"max_states={policy.max_states} states; raise max_states or the temperature"
+            )
+        return values, errors
+
+    return answered(masks, hard & ~never, log_prob, answer)
 
 
 def _answers(
-    policy: PlackettLuce, rows: Ints, items: Ints, tasks: Tasks, heads: Floats
+    policy: PlackettLuce, task_row: Ints, rows: Ints, items: Ints, masks: Bools, prefix: Floats
 ) -> tuple[Floats, Floats]:
-    """Return log-probabilities and squared relative errors (T,) of masks with a gap, sorted by row.
+    """Return log-probabilities and squared relative errors (T,) of masks (T, K) with a gap.
 
-    `rows` of the scores, `heads` the log-probabilities of the asked items before the first gap. NaN
-    where scores are too wide apart to be sampled.
+    `task_row` are the rows of the log, `rows` those of the scores, `prefix` (T, K + 1) the
+    log-probabilities of the first items. NaN where scores are too wide apart to be sampled.
     """
     from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob, subset_log_prob
 
-    masks, K = tasks.masks, items.shape[1]
+    T, K = items.shape
     lead = np.argmin(masks, axis=1)
-    values, errors = np.full(len(rows), np.nan), np.zeros(len(rows))
+    values, errors = np.full(T, np.nan), np.zeros(T)
     lone = np.flatnonzero(masks.sum(axis=1) == lead + 1)
     if len(lone):
         # Those of one row that begin alike share a race.
-        keys = tasks.rows[lone] * (K + 1) + lead[lone]
+        keys = task_row[lone] * (K + 1) + lead[lone]
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         position = K - 1 - np.argmax(masks[lone, ::-1], axis=1)
         want = np.zeros((len(first), K), bool)
@@ -290,7 +262,7 @@ def _answers(
         one = lone[first]
         found = _race(policy.scores, rows[one], items[one], lead[one], want)
         # Luce's axiom: given the leading items, the others race as if those had never been there.
-        values[lone] = found[group, position] + heads[lone]
+        values[lone] = found[group, position] + prefix[lone, lead[lone]]
     order = np.argsort(-policy.scores, axis=1)
     wide = _spans(policy.scores)[rows] > MAX_SPAN
     for far in (False, True):

@@ -17,6 +17,7 @@ from counterrank.policies.arrays import (
     repeated,
 )
 from counterrank.policies.base import SubsetResult
+from counterrank.policies.enumerated import Enumerated
 
 
 def as_rankings(values: ArrayLike) -> Ints:
@@ -86,8 +87,8 @@ class Deterministic(RankedPolicy):
 
     deterministic = True
 
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
-        agrees = (items == np.arange(len(mask))) | (items == -1) | ~mask
+    def event(self, items: Ints, mask: Bools) -> Floats:
+        agrees = (items == np.arange(items.shape[1])) | ~mask
         return np.where(agrees.all(axis=1), 0.0, -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
@@ -122,16 +123,16 @@ class RandTopN(RankedPolicy):
         if self.top < 1:
             raise PolicyError(f"the number of shuffled places must be at least 1, got {self.top}")
 
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
-        top = np.minimum(self.spread(self.lengths, rows), self.top)[:, None]
-        position = np.arange(len(mask))
-        asked = mask & (items != -1)
-        shuffled = asked & (position < top)
-        fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~asked
-        table = log_factorials(min(self.top, int(self.lengths.max(initial=0))))
+    def event(self, items: Ints, mask: Bools) -> Floats:
+        top = np.minimum(self.lengths, self.top)[:, None]
+        position = np.arange(items.shape[1])
+        shuffled = mask & (position < top)
+        fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~mask
+        table = log_factorials(int(top.max(initial=0)))
         # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
-        value: Floats = table[np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)] - table[top[:, 0]]
-        return np.where(fits.all(axis=1) & ~repeated(items[:, mask]), value, -np.inf)
+        left = np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)
+        possible = fits.all(axis=1) & ~repeated(np.where(mask, items, -1))
+        return np.where(possible, table[left] - table[top[:, 0]], -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
@@ -190,30 +191,28 @@ class RandomSwap(RankedPolicy):
                 "one length"
             )
 
-    def event(self, items: Ints, rows: Ints, mask: Bools) -> Floats:
+    def event(self, items: Ints, mask: Bools) -> Floats:
         R = self.ranking.shape[1]
-        K = len(mask)
-        asked = mask & (items != -1)
+        n, K = items.shape
         # A swap of i and j is one event, listed once in the upper triangle.
         both = self.weights + self.weights.T
-        outside = np.ones((len(items), R))
-        outside[:, : min(K, R)] = ~asked[:, :R]
+        outside = np.ones((n, R))
+        outside[:, : min(K, R)] = ~mask[:, :R]
         untouched = np.einsum("nr,rs,ns->n", outside, self.weights, outside)
         # Swap weights may add to 1 plus a rounding.
         stay = untouched + max(1 - self.weights.sum(), 0.0)
         # `items` are places of the base: an item at its own place is where it belongs. One swap
         # moves two items, so three out of place cannot be explained.
-        wrong = asked & (items != np.arange(K))
+        wrong = mask & (items != np.arange(K))
         count = wrong.sum(axis=1)
         k = np.argmax(wrong, axis=1)
-        line = np.arange(len(items))
+        line = np.arange(n)
         j = items[line, k]
-        possible = (j >= 0) & (k < R)
-        partner_asked = (j < K) & asked[line, np.clip(j, 0, K - 1)]
-        partner_holds = items[line, np.clip(j, 0, K - 1)] == k
-        one = possible & (count == 1) & ~partner_asked
-        two = possible & (count == 2) & partner_asked & partner_holds
-        swapped = np.where(one | two, both[np.clip(k, 0, R - 1), np.clip(j, 0, R - 1)], 0.0)
+        partner = np.clip(j, 0, K - 1)
+        partner_asked = (j < K) & mask[line, partner]
+        explained = np.where(partner_asked, (count == 2) & (items[line, partner] == k), count == 1)
+        possible = explained & (j >= 0) & (k < R)
+        swapped = np.where(possible, both[np.minimum(k, R - 1), np.clip(j, 0, R - 1)], 0.0)
         return np.log(np.where(count == 0, stay, swapped))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
@@ -270,55 +269,43 @@ class TeamDraft(ArrayPolicy):
             raise PolicyError(
                 f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}"
             )
-        # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
-        coins = np.arange(1 << (K + 1) // 2)
-        share = np.empty((n, sets.shape[-2]))
-        step = max(1, _CELLS // (len(coins) * max(K, self.first.shape[1], self.second.shape[1])))
+        rounds = (K + 1) // 2
+        coins = np.arange(1 << rounds)[None, :, None] >> np.arange(rounds) & 1
+        log_prob = np.empty((n, sets.shape[-2]))
+        step = max(1, _CELLS // (coins.size * max(K, self.first.shape[1], self.second.shape[1])))
         for start in range(0, n, step):
-            rows = np.arange(start, min(start + step, n))
-            asked, shown = (sets if sets.ndim == 2 else sets[rows]), items[rows, None]
-            first, second = self.spread(self.first, rows), self.spread(self.second, rows)
-            agrees = (draft(first, second, coins[None], K) == shown) | (shown < 0)  # (r, paths, K)
-            for j in range(sets.shape[-2]):
-                fits = agrees | ~asked[..., None, j, :]
-                share[rows, j] = fits.all(axis=2).mean(axis=1)
-        with np.errstate(divide="ignore"):
-            log_prob = np.log(share)
+            rows = slice(start, start + step)
+            part = self.take(rows)
+            paths = draft(part.first, part.second, coins, K)
+            # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
+            listed = Enumerated(
+                paths, np.full(paths.shape[:2], 0.5**rounds), n_actions=self.n_items
+            )
+            asked = sets if sets.ndim == 2 else sets[rows]
+            log_prob[rows] = listed.subset_log_prob(items[rows], asked).log_prob
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        if length > 2 * MAX_LENGTH:
-            raise PolicyError(
-                f"team-draft rankings are drawn for at most {2 * MAX_LENGTH} positions, got "
-                f"{length}"
-            )
-        coins = rng.integers(0, 1 << ((length + 1) // 2), size=(self.n_rows, size))
-        return draft(self.first, self.second, coins, length)
+        coins = rng.random((self.n_rows, size, (length + 1) // 2)) < 0.5
+        return draft(self.first, self.second, coins.astype(np.int64), length)
 
 
 def draft(first: Ints, second: Ints, coins: Ints, length: int) -> Ints:
-    """Return (n, S, length) rankings of coin paths (n or 1, S); bit r lets the second team open round r.
+    """Return (n, S, length) rankings of coins (n or 1, S, rounds); 1 lets the second team open the round.
 
     A team without items passes its turns, and the other fills the page.
     """
-    teams = first[:, None], second[:, None]
     n, S = max(len(first), len(second), len(coins)), coins.shape[1]
-    left = [np.broadcast_to(team >= 0, (n, S, team.shape[2])).copy() for team in teams]
+    teams = [np.broadcast_to(team[:, None], (n, S, team.shape[1])) for team in (first, second)]
+    left = [team >= 0 for team in teams]
     out = np.full((n, S, length), -1, np.int64)
     for k in range(length):
         # The best item that each team has left, -1 where it has none.
         best = [
-            np.where(
-                free.any(axis=2),
-                np.take_along_axis(
-                    np.broadcast_to(team, free.shape), np.argmax(free, axis=2)[..., None], axis=2
-                )[..., 0],
-                -1,
-            )
+            np.where(free, team, -1)[(*np.indices((n, S)), np.argmax(free, axis=2))]
             for team, free in zip(teams, left, strict=True)
         ]
-        turn = (coins >> k // 2 & 1) ^ k % 2
-        mine, other = np.where(turn, best[1], best[0]), np.where(turn, best[0], best[1])
+        mine, other = np.where(coins[:, :, k // 2] ^ k % 2, best[::-1], best)
         out[:, :, k] = np.where(mine >= 0, mine, other)
         for team, free in zip(teams, left, strict=True):
             free &= team != out[:, :, k, None]

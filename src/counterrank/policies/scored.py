@@ -5,8 +5,7 @@ sums of one pass, for the audit.
 """
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, Self
 
 import numpy as np
@@ -68,48 +67,33 @@ class Scored(Policy):
         [False, True]
         """
         if self.spec.parts:
-            parts = [self._as(part).tied(length) for share, part in self.spec.parts if share > 0]
-            some: Bools = np.any(parts, axis=0)
-            return some
+            tied = np.zeros(self.n_rows, dtype=bool)
+            for share, part in self.spec.parts:
+                if share > 0:
+                    tied |= Scored(self.candidates, self.scores, part, partly=True).tied(length)
+            return tied
         options, kind = self.spec.options, self.spec.kind
         # Ties matter between the places `first` and `last`, from 0, and the one below each. Other kinds
         # draw between equals.
-        first, last = 0, length
-        if kind == "rand-top-n":
-            first, last = int(options["n"]) - 1, int(options["n"])
-        elif kind == "swap":
-            last = max(int(options.get("places", length)), length)
-        elif kind == "below":
-            last = min(int(options["after"]), length)
-        elif kind not in ("top", "epsilon"):
-            return np.zeros(self.n_rows, dtype=bool)
-        counts, offsets = self.candidates.counts, self.candidates.offsets
-        row = np.repeat(np.arange(self.n_rows), counts)
+        first, last = {
+            "top": (0, length),
+            "epsilon": (0, length),
+            "rand-top-n": (int(options.get("n", 0)) - 1, int(options.get("n", 0))),
+            "swap": (0, max(int(options.get("places", length)), length)),
+            "below": (0, min(int(options.get("after", length)), length)),
+        }.get(kind, (0, 0))
+        row = np.repeat(np.arange(self.n_rows), self.candidates.counts)
         ordered = self.scores[np.lexsort((-self.scores, row))]
-        place = np.arange(len(row)) - offsets[row]
-        equal = np.zeros(len(row), dtype=bool)
-        equal[:-1] = (
-            (ordered[:-1] == ordered[1:]) & (row[:-1] == row[1:]) & np.isfinite(ordered[:-1])
-        )
-        found: Bools = (
-            np.bincount(row[equal & (first <= place) & (place < last)], minlength=self.n_rows) > 0
-        )
-        return found
+        place = np.arange(len(row)) - self.candidates.offsets[row]
+        equal = (ordered[1:] == ordered[:-1]) & (row[1:] == row[:-1]) & np.isfinite(ordered[1:])
+        matters = (first <= place[:-1]) & (place[:-1] < last)
+        return np.bincount(row[:-1][equal & matters], minlength=self.n_rows) > 0
 
     @property
     def unscored(self) -> Bools:
         """In which rows (n,) some candidate has no score."""
-        missing = np.isnan(self.scores)
-        if not missing.any():
-            return np.zeros(self.n_rows, dtype=bool)
-        found: Bools = np.logical_or.reduceat(missing, self.candidates.offsets[:-1])
-        return found
-
-    def _as(self, spec: PolicySpec) -> Self:
-        """Return another kind of policy by the same scores."""
-        other = copy.copy(self)
-        other.spec = spec
-        return other
+        missing: Bools = np.logical_or.reduceat(np.isnan(self.scores), self.candidates.offsets[:-1])
+        return missing
 
     @property
     def n_rows(self) -> int:
@@ -138,103 +122,80 @@ class Scored(Policy):
         return joined
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        return self._answer(actions, lambda policy, places: policy.prefix_log_prob(places))
+        blocks = self._blocks(as_actions(actions, self))
+        return np.concatenate([policy.prefix_log_prob(places) for _, policy, places in blocks])
 
     def position_log_prob(self, actions: Ints) -> Floats:
-        return self._answer(actions, lambda policy, places: policy.position_log_prob(places))
+        blocks = self._blocks(as_actions(actions, self))
+        return np.concatenate([policy.position_log_prob(places) for _, policy, places in blocks])
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        shape = (len(items), sets.shape[-2])
-        log_prob, rel_var = np.empty(shape), np.empty(shape)
-        every = self._for(len(items))
-        for block in every.candidates.blocks():
-            part, places = every._block(block, items.shape[1], items[block])
-            found = part.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
-            log_prob[block], rel_var[block] = found.log_prob, found.rel_var
-        return SubsetResult(log_prob, rel_var)
+        found = [
+            policy.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
+            for block, policy, places in self._blocks(items)
+        ]
+        return SubsetResult(
+            np.concatenate([part.log_prob for part in found]),
+            np.concatenate([part.rel_var for part in found]),
+        )
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
         out = np.empty((self.n_rows, size, length), np.int64)
         call = rng.next_call() if isinstance(rng, RowRandom) else 0
         for block in self.candidates.blocks():
-            rows = self.candidates.take(block)
+            part = self.take(block)
             own = rng.part(block, call) if isinstance(rng, RowRandom) else rng
-            places = self._dense(block, rows, length).sample(length, own, size=size)
             # The column beyond the longest list has a score of -inf and is never drawn.
-            out[block] = rows.global_items(places)
-        return out
-
-    def candidate_probs(self) -> Floats:
-        """Return each candidate's probability at any one position (N,); factored kinds only."""
-        if not self.factored:
-            raise PolicyError(
-                f"'{self.spec.kind}' has no per-position distribution: its positions depend on "
-                "each other"
-            )
-        out = np.empty(len(self.scores))
-        for block in self.candidates.blocks():
-            rows = self.candidates.take(block)
-            table = self._dense(block, rows, 1).dist()
-            ends = self.candidates.offsets[[block.start, block.stop]]
-            out[ends[0] : ends[1]] = table[np.arange(table.shape[1]) < rows.counts[:, None]]
+            places = part._dense(length).sample(length, own, size=size)
+            out[block] = part.candidates.global_items(places)
         return out
 
     def dist(self) -> Floats:
         """Return probabilities of all items (n, A), zero for those that are no candidates."""
         if "dist" not in self.capabilities:
             return super().dist()
-        table = np.zeros((self.n_rows, self.n_actions))
-        rows = np.repeat(np.arange(self.n_rows), self.candidates.counts)
-        table[rows, self.candidates.items] = self.candidate_probs()
-        return table
-
-    def _answer(self, actions: Ints, ask: Callable[[Policy, Ints], Floats]) -> Floats:
-        items = as_actions(actions, self)
-        out = np.empty(items.shape)
-        every = self._for(len(items))
-        for block in every.candidates.blocks():
-            policy, places = every._block(block, items.shape[1], items[block])
-            out[block] = ask(policy, places)
+        out = np.zeros((self.n_rows, self.n_actions))
+        for block in self.candidates.blocks():
+            part = self.take(block)
+            table, counts = part._dense(1).dist(), part.candidates.counts
+            rows = block.start + np.repeat(np.arange(part.n_rows), counts)
+            out[rows, part.candidates.items] = table[np.arange(table.shape[1]) < counts[:, None]]
         return out
 
-    def _for(self, n: int) -> Self:
-        """Return the policy with n rows: its only row serves them all."""
-        return self if self.n_rows == n else self.take(np.zeros(n, np.int64))
+    def _blocks(self, items: Ints) -> Iterator[tuple[slice, Policy, Ints]]:
+        """Yield blocks of rows, their dense policies, and items as places in them.
 
-    def _block(self, block: slice, length: int, items: Ints) -> tuple[Policy, Ints]:
-        """Return the dense policy of a block, and items as places in it; what is no candidate has its last place."""
-        rows = self.candidates.take(block)
-        policy = self._dense(block, rows, length)
-        places = rows.locate(items)
-        return policy, np.where(places == -2, policy.n_actions - 1, places)
+        An only row serves all items; what is no candidate has the last place.
+        """
+        n, length = items.shape
+        every = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
+        for block in every.candidates.blocks():
+            part = every.take(block)
+            policy, places = part._dense(length), part.candidates.locate(items[block])
+            yield block, policy, np.where(places == -2, policy.n_actions - 1, places)
 
-    def _dense(self, block: slice, rows: Candidates, length: int) -> Policy:
-        ends = self.candidates.offsets[[block.start, block.stop]]
+    def _dense(self, length: int) -> Policy:
+        """Return the policy of all rows as a table, for rankings of `length`."""
+        rows, missing = self.candidates, np.isnan(self.scores)
+        if missing.any():
+            _refuse(rows, self.scores, self.name, missing)
         # At least as wide as the ranking, because policies refuse more positions than items; one
         # more column, of score -inf, answers for items that are no candidates.
-        width = max(int(rows.counts.max()), length) + 1
-        scores = self.scores[ends[0] : ends[1]]
-        if np.isnan(scores).any():
-            _refuse(rows, scores, self.name, np.isnan(scores))
-        table = rows.dense(scores, -np.inf, width)
-        for spec in (self.spec, *(part for _, part in self.spec.parts)):
-            if spec.kind == "swap":
-                self._check_swaps(table, length, spec)
-        return self.spec.dense(table, length)
-
-    def _check_swaps(self, table: Floats, length: int, spec: PolicySpec) -> None:
-        reach = max(int(spec.options.get("places", length)), length)
+        table = rows.dense(self.scores, -np.inf, max(int(rows.counts.max()), length) + 1)
         eligible = (table > -np.inf).sum(axis=1)
-        if (eligible < reach).any():
-            row = int(np.argmax(eligible < reach))
-            raise PolicyError(
-                f"{row_name(self.candidates.start + row)}: a swap among {reach} places needs as "
-                f"many candidates, there are {eligible[row]}",
-                remedy="list more candidates or set places=",
-            )
+        for spec in (self.spec, *(part for _, part in self.spec.parts)):
+            reach = max(int(spec.options.get("places", length)), length)
+            if spec.kind == "swap" and (eligible < reach).any():
+                row = int(np.argmax(eligible < reach))
+                raise PolicyError(
+                    f"{row_name(rows.start + row)}: a swap among {reach} places needs as "
+                    f"many candidates, there are {eligible[row]}",
+                    remedy="list more candidates or set places=",
+                )
+        return self.spec.dense(table, length)
 
 
 def _checked(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
@@ -279,76 +240,19 @@ def _refuse(candidates: Candidates, values: Floats, name: str, bad: Bools) -> No
 RANKS = 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CandidateFit:
-    """What a pass over the rows counted; two of them add.
+def candidate_fit(policy: Scored, actions: Ints) -> tuple[Floats, Ints]:
+    """Return the counts of rankings (n, K) shown by a policy over candidates; those of two batches add.
 
-    `rows`; `outside`: shown items that were no candidates, and the first such row; `ineligible`:
-    shown items of score -inf; `contradicted`: rows in which an item stands above one of a higher
-    score; `observed`, `expected` and `variance` (RANKS,): how often the item shown next had score
-    rank r among what was left, how often Plackett-Luce expects it, and the variance of that count.
-    """
-
-    rows: int
-    outside: int
-    first_outside: int
-    ineligible: int
-    contradicted: int
-    observed: Floats
-    expected: Floats
-    variance: Floats
-
-    def __add__(self, other: Self) -> Self:
-        first = [at for at in (self.first_outside, other.first_outside) if at >= 0]
-        return type(self)(
-            self.rows + other.rows,
-            self.outside + other.outside,
-            min(first, default=-1),
-            self.ineligible + other.ineligible,
-            self.contradicted + other.contradicted,
-            self.observed + other.observed,
-            self.expected + other.expected,
-            self.variance + other.variance,
-        )
-
-    @property
-    def z(self) -> Floats:
-        """Observed minus expected in standard deviations, by score rank (RANKS,); 0 where nothing is expected."""
-        # Certain choices have a variance of rounding errors only, on which no z is based.
-        sd = np.sqrt(self.variance)
-        return np.divide(self.observed - self.expected, sd, out=np.zeros_like(sd), where=sd > 1e-9)
-
-    @property
-    def p_value(self) -> float:
-        """Chance of a largest |z| like this one, were the policy true; Bonferroni over the ranks that can vary."""
-        from math import erfc, sqrt
-
-        tried = int((self.variance > 1e-9).sum())
-        return (
-            min(1.0, tried * erfc(float(np.abs(self.z).max(initial=0.0)) / sqrt(2)))
-            if tried
-            else 1.0
-        )
-
-
-def candidate_fit(policy: Scored, actions: Ints, *, start: int = 0) -> CandidateFit:
-    """Return the counts of rankings (n, K) shown by a policy over candidates.
-
-    The frequencies are those of Plackett-Luce at the spec's temperature (1 for other kinds): each
-    choice among what was left is a draw with known chances, so observed minus expected is a
-    martingale whatever the rows.
+    The sums (3, RANKS): how often the item shown next had score rank r among what was left, how often
+    Plackett-Luce expects it at the spec's temperature (1 for other kinds), and the variance of that count.
+    Each choice among what was left is a draw with known chances, so observed minus expected is a
+    martingale whatever the rows. The counts (2,): shown items of score -inf, and rows in which an item
+    stands above one of a higher score.
     """
     from counterrank.policies.kernels.rows import choices
 
     sets = policy.candidates
-    places = sets.locate(actions)
-    temperature = policy.spec.options.get("temperature", 1.0)
-    sums = np.zeros((3, RANKS))
-    counts = np.zeros(2, np.int64)
-    choices(sets.offsets, policy.scores, places, 1.0 / temperature, sums, counts)
-    outside = np.flatnonzero((places == -2).any(axis=1))
-    first = start + int(outside[0]) if len(outside) else -1
-    ineligible, contradicted = (int(count) for count in counts)
-    return CandidateFit(
-        len(places), int((places == -2).sum()), first, ineligible, contradicted, *sums
-    )
+    sums, counts = np.zeros((3, RANKS)), np.zeros(2, np.int64)
+    slope = 1.0 / policy.spec.options.get("temperature", 1.0)
+    choices(sets.offsets, policy.scores, sets.locate(actions), slope, sums, counts)
+    return sums, counts

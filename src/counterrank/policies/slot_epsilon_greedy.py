@@ -9,9 +9,9 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
+    answered,
     as_actions,
     as_masks,
-    distinct,
     repeats,
     without_padding,
 )
@@ -83,18 +83,19 @@ class SlotEpsilonGreedy(ArrayPolicy):
         sets = without_padding(items, as_masks(masks, items))
         ranks, available = self._ranks(items)
         never = repeats(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
-        tasks = distinct(sets, sets.any(axis=2) & ~never)
-        found = subset_log_prob(
-            ranks[tasks.rows], available[tasks.rows], tasks.masks, self.epsilon, MAX_STATES
-        )
-        if np.isnan(found).any():
-            t = int(np.argmax(np.isnan(found)))
-            raise PolicyError(
-                f"row {tasks.rows[t]}: positions {(np.flatnonzero(tasks.masks[t]) + 1).tolist()} "
-                f"need more than {MAX_STATES} states; ask for fewer positions, or for a prefix"
-            )
-        log_prob = tasks.scatter(found, np.where(never, -np.inf, 0.0))
-        return SubsetResult(log_prob, np.zeros_like(log_prob))
+
+        def answer(rows: Ints, masks: Bools) -> tuple[Floats, Floats]:
+            found = subset_log_prob(ranks[rows], available[rows], masks, self.epsilon, MAX_STATES)
+            if np.isnan(found).any():
+                t = int(np.argmax(np.isnan(found)))
+                raise PolicyError(
+                    f"row {rows[t]}: positions {(np.flatnonzero(masks[t]) + 1).tolist()} "
+                    f"need more than {MAX_STATES} states; ask for fewer positions, or for a prefix"
+                )
+            return found, np.zeros_like(found)
+
+        start = np.where(never, -np.inf, 0.0)
+        return answered(sets, sets.any(axis=2) & ~never, start, answer)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.slot_epsilon import sample

@@ -6,7 +6,7 @@ Uniform numbers by counting; and choices one after the other.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 
@@ -79,20 +79,20 @@ def places(items: Ints, ranking: Ints) -> Ints:
 
 
 @jit
-def first_equal(codes: Ints) -> Ints:
-    """Return (n, J): for each mask of codes (n, J, W), the number of the first equal mask in its row."""
-    n, J, W = codes.shape
+def first_equal(masks: Bools) -> Ints:
+    """Return (n, J): for each mask of masks (n, J, K), the number of the first equal mask in its row."""
+    n, J, K = masks.shape
     out = np.empty((n, J), np.int64)
     for i in range(n):
         for j in range(J):
-            out[i, j] = j
-            for m in range(j):
-                same = out[i, m] == m
-                for w in range(W):
-                    same = same and codes[i, m, w] == codes[i, j, w]
-                if same:
-                    out[i, j] = m
-                    break
+            m, k = 0, 0
+            # The mask itself, at the latest, is equal.
+            while k < K:
+                if masks[i, m, k] == masks[i, j, k]:
+                    k += 1
+                else:
+                    m, k = m + 1, 0
+            out[i, j] = m
     return out
 
 
