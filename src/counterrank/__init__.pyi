@@ -49,7 +49,6 @@ from counterrank.policies import Deterministic as Deterministic
 from counterrank.policies import Enumerated as Enumerated
 from counterrank.policies import EpsilonGreedy as EpsilonGreedy
 from counterrank.policies import Factored as Factored
-from counterrank.policies import Greedy as Greedy
 from counterrank.policies import ItemFeatures as ItemFeatures
 from counterrank.policies import Mixture as Mixture
 from counterrank.policies import PlackettLuce as PlackettLuce

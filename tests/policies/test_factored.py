@@ -7,7 +7,6 @@ from counterrank.errors import PolicyError
 from counterrank.policies import (
     EpsilonGreedy,
     Factored,
-    Greedy,
     Softmax,
     Uniform,
 )
@@ -17,7 +16,9 @@ def test_ties_share_the_greedy_mass():
     np.testing.assert_allclose(
         EpsilonGreedy([[2.0, 2.0, 0.0, 2.0]], 0.4).dist(), [[0.3, 0.3, 0.1, 0.3]]
     )
-    np.testing.assert_allclose(Greedy([[1.0, 1.0], [0.0, 3.0]]).dist(), [[0.5, 0.5], [0.0, 1.0]])
+    np.testing.assert_allclose(
+        EpsilonGreedy([[1.0, 1.0], [0.0, 3.0]], 0.0).dist(), [[0.5, 0.5], [0.0, 1.0]]
+    )
     table = EpsilonGreedy(
         np.random.default_rng(0).integers(0, 3, size=(50, 4, 7)).astype(float), 0.3
     ).dist()

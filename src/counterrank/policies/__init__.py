@@ -10,7 +10,6 @@ from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
     EpsilonGreedy,
     Factored,
-    Greedy,
     Softmax,
     Uniform,
 )
@@ -53,7 +52,6 @@ __all__ = [
     "Enumerated",
     "EpsilonGreedy",
     "Factored",
-    "Greedy",
     "ItemFeatures",
     "Mixture",
     "PlackettLuce",

@@ -71,13 +71,6 @@ class Autoregressive(ArrayPolicy):
                 )
         return probs
 
-    def first_log_prob(self) -> Floats:
-        """Return the log-probability of each item at the first position (n, A)."""
-        nothing = np.empty((self.n_rows, 0), dtype=np.int64)
-        with np.errstate(divide="ignore"):
-            found: Floats = np.log(self.next_probs(self._ids(self.n_rows), nothing))
-        return found
-
     def _ids(self, n: int) -> Ints:
         return np.broadcast_to(self.rows, (n,)) if self.n_rows == 1 else self.rows
 

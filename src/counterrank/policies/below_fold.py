@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy, as_actions, as_masks
+from counterrank.policies.arrays import ArrayPolicy, as_actions, as_masks, without_padding
 from counterrank.policies.base import SubsetResult
-from counterrank.policies.factored import as_scores
+from counterrank.policies.factored import as_scores, best_first
 from counterrank.policies.plackett_luce import PlackettLuce
 
 
@@ -28,10 +28,8 @@ class BelowFold(ArrayPolicy):
 
     def __init__(self, scores: ArrayLike, after: int, temperature: float = 1.0) -> None:
         table = as_scores(scores, temperature, ndims=(2,))
-        order = np.argsort(-table, axis=1, kind="stable")
-        eligible = np.take_along_axis(table, order, axis=1) > -np.inf
         #: The items of the first places (n, after), -1 where a row has fewer.
-        self.head: Ints = np.where(eligible, order, -1)[:, :after]
+        self.head: Ints = best_first(table)[:, :after]
         self.scores: Floats = np.array(table)
         rows, places = np.nonzero(self.head >= 0)
         self.scores[rows, self.head[rows, places]] = -np.inf
@@ -52,42 +50,33 @@ class BelowFold(ArrayPolicy):
     def n_actions(self) -> int:
         return int(self.scores.shape[1])
 
-    @property
-    def after(self) -> int:
-        """Number of places that stay as ranked."""
-        return int(self.head.shape[1])
-
-    @property
-    def _open(self) -> Bools:
-        """Rows (n,) that have items for the places below."""
-        return np.asarray((self.scores > -np.inf).any(axis=1), dtype=bool)
-
-    def _rest(self) -> PlackettLuce:
+    def _rest(self) -> tuple[Bools, PlackettLuce]:
+        """Return which rows (n,) have items for the places below, and the policy there."""
+        some: Bools = np.any(self.scores > -np.inf, axis=1)
         # A row without items below still needs a policy; what it is asked there is impossible.
-        return PlackettLuce(np.where(self._open[:, None], self.scores, 0.0))
+        return some, PlackettLuce(np.where(some[:, None], self.scores, 0.0))
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
-        sets = as_masks(masks, items)
-        sets = np.broadcast_to(sets, (len(items), *sets.shape[-2:]))
-        above, below = items[:, : self.after], items[:, self.after :]
-        head = self.head[:, : above.shape[1]]
-        stands = (above == head) | (above < 0)
-        fits = (stands[:, None, :] | ~sets[..., : self.after]).all(axis=2)
-        asked = (sets[..., self.after :] & (below >= 0)[:, None, :]).any(axis=2)
-        possible = fits & (self._open[:, None] | ~asked)
-        if not below.shape[1]:
-            log_prob = np.where(possible, 0.0, -np.inf)
-            return SubsetResult(log_prob, np.zeros_like(log_prob))
-        rest = self._rest().subset_log_prob(below, np.ascontiguousarray(sets[..., self.after :]))
-        log_prob = np.where(possible, np.where(asked, rest.log_prob, 0.0), -np.inf)
-        return SubsetResult(log_prob, np.where(possible & asked, rest.rel_var, 0.0))
+        sets = without_padding(items, as_masks(masks, items))
+        after, (some, policy) = self.head.shape[1], self._rest()
+        stands = items[:, :after] == self.head[:, : items.shape[1]]
+        fits = (stands[:, None, :] | ~sets[..., :after]).all(axis=2)
+        asked = sets[..., after:].any(axis=2)
+        log_prob = np.where(fits & (some[:, None] | ~asked), 0.0, -np.inf)
+        rel_var = np.zeros_like(log_prob)
+        if asked.any():
+            below = policy.subset_log_prob(items[:, after:], sets[..., after:])
+            possible = asked & (log_prob == 0.0)
+            np.copyto(log_prob, below.log_prob, where=possible)
+            np.copyto(rel_var, below.rel_var, where=possible)
+        return SubsetResult(log_prob, rel_var)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         self.refuse_longer(length)
         top = np.repeat(self.head[:, None, :length], size, axis=1)
-        left = length - top.shape[2]
-        if not left:
+        if top.shape[2] == length:
             return top
-        below = self._rest().sample(left, rng, size=size)
-        return np.concatenate([top, np.where(self._open[:, None, None], below, -1)], axis=2)
+        some, policy = self._rest()
+        below = policy.sample(length - top.shape[2], rng, size=size)
+        return np.concatenate([top, np.where(some[:, None, None], below, -1)], axis=2)

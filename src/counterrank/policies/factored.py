@@ -137,13 +137,6 @@ class EpsilonGreedy(Factored):
             self.log_table = np.log(epsilon * explore + (1 - epsilon) * greedy)
 
 
-class Greedy(EpsilonGreedy):
-    """Always the best action; equal best scores share the mass."""
-
-    def __init__(self, scores: ArrayLike) -> None:
-        super().__init__(scores, epsilon=0.0)
-
-
 class Uniform(Factored):
     """Every action with probability 1/A at every position, whatever the context."""
 
@@ -161,6 +154,12 @@ def not_scores(values: Floats) -> Bools:
     """Return where values are neither scores nor -inf, which stands for what is not eligible."""
     scores: Bools = (np.abs(values) <= LARGEST_SCORE) | (values == -np.inf)
     return ~scores
+
+
+def best_first(scores: Floats) -> Ints:
+    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not eligible."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
 
 
 def as_scores(

@@ -27,33 +27,28 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
     of showing the item first, which is the score of a Plackett-Luce policy less a number of its row.
     """
     if isinstance(policy, Mixture):
-        found = (attraction(part, items) for part in policy.components)
-        return next(
-            (one for one in found if one is not None and np.nanmax(np.abs(one), initial=0.0) > 0),
-            None,
-        )
+        for part in policy.components:
+            scores = attraction(part, items)
+            if scores is not None and np.nanmax(np.abs(scores), initial=0.0) > 0:
+                return scores
+        return None
     if isinstance(policy, Scored):
-        one = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
-        places, offsets = one.candidates.locate(items), one.candidates.offsets
-        values = np.append(one.scores, np.nan)[
+        own = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
+        places, offsets = own.candidates.locate(items), own.candidates.offsets
+        values = np.append(own.scores, np.nan)[
             np.where(places < 0, -1, offsets[:-1, None, None] + places)
         ]
-        known = np.isfinite(one.scores)
-        row = np.repeat(np.arange(one.n_rows), one.candidates.counts)
-        sums = np.bincount(row[known], weights=one.scores[known], minlength=one.n_rows)
-        centre = sums / np.maximum(np.bincount(row[known], minlength=one.n_rows), 1)
+        finite = np.isfinite(own.scores)
+        sums = np.add.reduceat(np.where(finite, own.scores, 0.0), offsets[:-1])
+        centre = sums / np.maximum(np.add.reduceat(finite, offsets[:-1], dtype=np.int64), 1)
     else:
         table = _opinions(policy)
         if table is None:
             return None
-        rows = np.zeros(len(items), dtype=np.int64) if len(table) == 1 else np.arange(len(items))
-        centre = table.sum(axis=1) / table.shape[1]
-        odd = np.flatnonzero(~np.isfinite(centre))
-        if len(odd):
-            known = np.isfinite(table[odd])
-            sums = np.where(known, table[odd], 0.0).sum(axis=1)
-            centre[odd] = sums / np.maximum(known.sum(axis=1), 1)
-        centre = centre[rows]
+        rows = np.arange(len(items)) % len(table)
+        finite = np.isfinite(table)
+        sums = np.where(finite, table, 0.0).sum(axis=1)
+        centre = (sums / np.maximum(finite.sum(axis=1), 1))[rows]
         values = table[rows[:, None, None], np.maximum(items, 0)]
     out = values - centre[:, None, None]
     return np.where((items >= 0) & np.isfinite(out), out, np.nan)
@@ -65,7 +60,10 @@ def _opinions(policy: Any) -> Floats | None:
     Policies of this package without scores are lists or independent positions, whose models need none.
     """
     if isinstance(policy, Autoregressive):
-        return policy.first_log_prob()
+        nothing = np.empty((policy.n_rows, 0), dtype=np.int64)
+        with np.errstate(divide="ignore"):
+            first: Floats = np.log(policy.next_probs(policy.rows, nothing))
+        return first
     if isinstance(policy, (ArrayPolicy, BestOf)) or not isinstance(policy, Policy):
         return score_table(policy)
     if "prefix" not in policy.capabilities or policy.n_actions > MOST_ASKED:
@@ -83,10 +81,9 @@ def score_table(policy: Any) -> Floats | None:
     if isinstance(policy, SlotEpsilonGreedy):
         return np.where(policy.rank >= 0, -np.log1p(np.maximum(policy.rank, 0)), -np.inf)
     if isinstance(policy, Deterministic):
-        table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(policy.ranking.shape[1]))
-        places = np.broadcast_to(
-            -np.log1p(np.arange(policy.ranking.shape[1])), policy.ranking.shape
-        )
+        length = policy.ranking.shape[1]
+        table = np.full((len(policy.ranking), policy.n_actions), -np.log1p(length))
+        places = np.broadcast_to(-np.log1p(np.arange(length)), policy.ranking.shape)
         np.put_along_axis(table, np.maximum(policy.ranking, 0), places, axis=1)
         return table
     return None

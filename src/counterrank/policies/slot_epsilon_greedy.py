@@ -60,15 +60,11 @@ class SlotEpsilonGreedy(ArrayPolicy):
     def n_actions(self) -> int:
         return int(self.rank.shape[1])
 
-    @property
-    def available(self) -> Ints:
-        """Number of items that can be shown: (n,)."""
-        counts: Ints = (self.rank >= 0).sum(axis=1)
-        return counts
-
     def _ranks(self, items: Ints) -> tuple[Ints, Ints]:
-        rows = np.zeros(len(items), np.int64) if self.n_rows == 1 else np.arange(len(items))
-        return np.where(items < 0, -1, self.rank[rows[:, None], items]), self.available[rows]
+        """Return the rank of items (n, K), and the number of items (n,) that can be shown."""
+        rows = np.arange(len(items)) % self.n_rows
+        available = (self.rank >= 0).sum(axis=1)[rows]
+        return np.where(items < 0, -1, self.rank[rows[:, None], items]), available
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
         from counterrank.policies.kernels.slot_epsilon import prefix_log_prob
@@ -101,9 +97,8 @@ class SlotEpsilonGreedy(ArrayPolicy):
         from counterrank.policies.kernels.slot_epsilon import sample
 
         self.refuse_longer(length)
-        drawn = sample(self.available, rng.random((self.n_rows, size, length, 2)), self.epsilon)
-        order = np.argsort(
-            np.where(self.rank < 0, self.n_actions, self.rank), axis=1, kind="stable"
-        )
-        items = np.take_along_axis(order, np.maximum(drawn, 0).reshape(self.n_rows, -1), axis=1)
-        return np.where(drawn < 0, -1, items.reshape(drawn.shape))
+        available = (self.rank >= 0).sum(axis=1)
+        drawn = sample(available, rng.random((self.n_rows, size, length, 2)), self.epsilon)
+        last = np.where(self.rank < 0, self.n_actions, self.rank)
+        order = np.argsort(last, axis=1, kind="stable")
+        return np.where(drawn < 0, -1, order[np.arange(self.n_rows)[:, None, None], drawn])

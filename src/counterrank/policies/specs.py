@@ -16,31 +16,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.base import Policy
 from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.candidates import Candidates
-from counterrank.policies.factored import SUM_TOLERANCE, Softmax
+from counterrank.policies.factored import SUM_TOLERANCE, Softmax, best_first
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.plackett_luce import PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A number a kind takes: its range in words and as a check, whole or not, and its default (None: required)."""
-
-    within: str
-    allowed: Callable[[float], bool]
-    whole: bool = False
-    default: float | None = None
-    optional: bool = False
+#: A number that a kind takes: its range in words and as a check, and its default (None: required).
+Option = tuple[str, Callable[[float], bool], float | None]
+#: The default of an option that may be left out.
+_LEFT_OUT = np.nan
 
 
-_TEMPERATURE = Option("a positive number", lambda t: 0 < t < np.inf, default=1.0)
-_SHARE = Option("a probability, 0 to 1", lambda p: 0 <= p <= 1)
+def _whole_from(least: int, default: float | None = None) -> Option:
+    return f"a whole number from {least}", lambda n: n >= least and n == np.rint(n), default
+
+
+_TEMPERATURE: Option = ("a positive number", lambda t: 0 < t < np.inf, 1.0)
+_SHARE: Option = ("a probability, 0 to 1", lambda p: 0 <= p <= 1, None)
 
 #: The kinds of policy that scores can become, and the options of each.
 KINDS: dict[str, dict[str, Option]] = {
@@ -48,17 +46,14 @@ KINDS: dict[str, dict[str, Option]] = {
     "top": {},
     "softmax": {"temperature": _TEMPERATURE},
     "epsilon": {"epsilon": _SHARE},
-    "rand-top-n": {"n": Option("a whole number from 1", lambda n: n >= 1, whole=True)},
+    "rand-top-n": {"n": _whole_from(1)},
     "swap": {
         "probability": _SHARE,
-        "places": Option("a whole number from 2", lambda n: n >= 2, whole=True, optional=True),
-        "first": Option("a whole number from 1", lambda n: n >= 1, whole=True, optional=True),
+        "places": _whole_from(2, _LEFT_OUT),
+        "first": _whole_from(1, _LEFT_OUT),
     },
     "shuffle": {},
-    "below": {
-        "after": Option("a whole number from 1", lambda n: n >= 1, whole=True),
-        "temperature": _TEMPERATURE,
-    },
+    "below": {"after": _whole_from(1), "temperature": _TEMPERATURE},
 }
 
 #: Kinds whose positions are independent given the scores: an item may be shown twice.
@@ -159,14 +154,17 @@ class PolicySpec:
             return Softmax(scores, self.options["temperature"])
         if self.kind == "epsilon":
             return SlotEpsilonGreedy(scores, self.options["epsilon"])
-        ranking, C = by_score(scores), scores.shape[1]
+        ranking, C = best_first(scores), scores.shape[1]
         if self.kind == "top":
             return Deterministic(ranking, C)
         if self.kind == "rand-top-n":
             return RandTopN(ranking, int(self.options["n"]), C)
         places, first = int(self.options.get("places", length)), int(self.options.get("first", 1))
         reach = max(places, length)
-        chances = _swaps(reach, places, self.options["probability"], first)
+        # One pair of the places `first` to `places`, all equally likely.
+        place = np.arange(1, reach + 1)
+        weights = np.triu(np.outer(place >= first, place <= places), 1)
+        chances = weights * (self.options["probability"] / max(weights.sum(), 1))
         return RandomSwap(ranking[:, :reach], chances, C)
 
 
@@ -177,30 +175,6 @@ def _digits(value: float) -> str:
     ('0.1', '2')
     """
     return repr(float(value)).removesuffix(".0")
-
-
-def by_score(scores: Floats) -> Ints:
-    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not eligible."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
-
-
-def _swaps(reach: int, places: int, probability: float, first: int = 1) -> Floats:
-    """Return swap weights (reach, reach): one pair of the places `first` to `places`, all equally likely.
-
-    >>> _swaps(1, 1, 0.5)
-    array([[0.]])
-    >>> np.argwhere(_swaps(4, 4, 0.5, first=3)).tolist()
-    [[2, 3]]
-    """
-    weights = np.zeros((reach, reach))
-    if places - first < 1:
-        return weights
-    weights[first - 1 : places, first - 1 : places] = np.triu(
-        np.ones((places - first + 1, places - first + 1)), 1
-    )
-    chances: Floats = weights * (probability / weights.sum())
-    return chances
 
 
 def parse_policy(text: str) -> PolicySpec:
@@ -310,13 +284,11 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
         raise ConfigError(
             f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file'
         )
-    if kind.endswith(_FILES):
-        if given:
-            raise ConfigError(
-                f"{where}: a policy file takes no options, got {', '.join(map(str, given))}"
-            )
-        return PolicySpec(FILE, path=kind)
-    if (":" in kind or "*" in kind) and not given:
+    if kind.endswith(_FILES) and given:
+        raise ConfigError(
+            f"{where}: a policy file takes no options, got {', '.join(map(str, given))}"
+        )
+    if not given and (kind.endswith(_FILES) or ":" in kind or "*" in kind):
         return parse_policy(kind)
     return _spec(kind, given, where)
 
@@ -333,34 +305,27 @@ def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise ConfigError(f"{where}: '{kind}' has no option '{name}'; {takes}")
     options: dict[str, float] = {}
-    for name, option in known.items():
-        if name in given:
-            options[name] = _number(given[name], option, name, where)
-        elif option.default is not None:
-            options[name] = option.default
-        elif not option.optional:
-            raise ConfigError(
-                f"{where}: '{kind}' needs {name} ({option.within}); write {_usage(kind)}"
-            )
+    for name, (within, allowed, default) in known.items():
+        value = given.get(name, default)
+        if value is None:
+            raise ConfigError(f"{where}: '{kind}' needs {name} ({within}); write {_usage(kind)}")
+        # TOML's true would pass as 1.
+        try:
+            number = float(value) if not isinstance(value, bool) else np.nan
+        except (TypeError, ValueError):
+            number = np.nan
+        if name in given and not allowed(number):
+            raise ConfigError(f"{where}: {name} must be {within}, got '{value}'")
+        if not np.isnan(number):
+            options[name] = number
     return PolicySpec(kind, options)
-
-
-def _number(value: Any, option: Option, name: str, where: str) -> float:
-    # TOML's true would pass as 1.
-    try:
-        number = float(value) if not isinstance(value, bool) else np.nan
-    except (TypeError, ValueError):
-        number = np.nan
-    if not option.allowed(number) or (option.whole and number != np.rint(number)):
-        raise ConfigError(f"{where}: {name} must be {option.within}, got '{value}'")
-    return number
 
 
 def _usage(kind: str) -> str:
     options = KINDS.get(kind, {"option": _SHARE})
     shown = [
-        f"{name}={'2' if option.whole else '0.5'}"
-        for name, option in options.items()
-        if not option.optional
+        f"{name}={'2' if 'whole' in within else '0.5'}"
+        for name, (within, _, default) in options.items()
+        if default is not _LEFT_OUT
     ]
     return f"{kind}:{','.join(shown)}" if shown else kind

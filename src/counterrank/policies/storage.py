@@ -7,7 +7,6 @@ import json
 import os
 import zipfile
 import zlib
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,13 @@ from counterrank.atomic import replacing
 from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy
+from counterrank.policies.below_fold import BelowFold
+from counterrank.policies.enumerated import Enumerated
+from counterrank.policies.factored import EpsilonGreedy, Factored, Softmax, Uniform
 from counterrank.policies.mixture import Mixture
+from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
+from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
+from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_policy
 from counterrank.records import Json
 from counterrank.texts import first_line
@@ -37,34 +42,14 @@ _NUMBERS = tuple(np.dtype(kind) for kind in (np.float64, np.int64, np.bool_))
 _MOST_RATIO = 400
 _HARMLESS = 1 << 30
 
-#: Kinds that are data, and where they live. A new policy adds one line.
-REGISTRY = {
-    "Factored": "factored",
-    "Softmax": "factored",
-    "EpsilonGreedy": "factored",
-    "Greedy": "factored",
-    "Uniform": "factored",
-    "PlackettLuce": "plackett_luce",
-    "BelowFold": "below_fold",
-    "UniformPermutation": "plackett_luce",
-    "Mixture": "mixture",
-    "SlotEpsilonGreedy": "slot_epsilon_greedy",
-    "RandTopN": "ranked",
-    "RandomSwap": "ranked",
-    "TeamDraft": "ranked",
-    "Enumerated": "enumerated",
-    "Deterministic": "ranked",
-}
-
-
-def policy_class(kind: str) -> type[ArrayPolicy]:
-    """Return the class registered under `kind`."""
-    if kind not in REGISTRY:
-        return _from_plugin(kind)
-    found: type[ArrayPolicy] = getattr(
-        import_module(f"counterrank.policies.{REGISTRY[kind]}"), kind
+#: Kinds that are data. A new policy adds its class.
+REGISTRY: dict[str, type[ArrayPolicy]] = {
+    kind.__name__: kind
+    for kind in (
+        Factored, Softmax, EpsilonGreedy, Uniform, PlackettLuce, BelowFold, UniformPermutation, Mixture,
+        SlotEpsilonGreedy, RandTopN, RandomSwap, TeamDraft, Enumerated, Deterministic,
     )
-    return found
+}  # fmt: skip
 
 
 def kinds() -> list[str]:
@@ -72,17 +57,23 @@ def kinds() -> list[str]:
     return [*REGISTRY, *plugins.found(plugins.POLICIES, taken=REGISTRY)]
 
 
-def _from_plugin(kind: str) -> type[ArrayPolicy]:
+def policy_class(kind: str) -> type[ArrayPolicy]:
+    """Return the class stored under `kind`, of this package or a plug-in."""
+    if kind in REGISTRY:
+        return REGISTRY[kind]
     others = plugins.found(plugins.POLICIES, taken=REGISTRY)
     if kind not in others:
-        raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join([*REGISTRY, *others])}")
-    found = plugins.load(others[kind], PolicyError)
-    if not (isinstance(found, type) and issubclass(found, ArrayPolicy)) or found.__name__ != kind:
+        raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(kinds())}")
+    loaded = plugins.load(others[kind], PolicyError)
+    if (
+        not (isinstance(loaded, type) and issubclass(loaded, ArrayPolicy))
+        or loaded.__name__ != kind
+    ):
         raise PolicyError(
             f"{plugins.described(others[kind])} is no ArrayPolicy called '{kind}', and cannot be "
             "stored"
         )
-    return found
+    return loaded
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
@@ -144,7 +135,7 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
     'best-of'
     """
     if os.fspath(path).lower().endswith(".json"):
-        return _from_json(path)
+        return _from_json(path, _json(path))
     try:
         source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
         _refuse_bomb(path, source)
@@ -174,36 +165,25 @@ def _json(path: str | os.PathLike[str]) -> Any:
         raise PolicyError(f"{path} is no policy file: {problem}") from problem
 
 
-def _from_json(path: str | os.PathLike[str]) -> Any:
-    """Return the policy of a JSON file, by the format that its schema names.
-
-    An exploration, a learned policy, or a plug-in's.
-    """
-    data = _json(path)
+def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
+    """Return the policy of a JSON file: an exploration, a learned policy, or a plug-in's, by its schema."""
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == EXPLORATION:
-        return _exploration(data, path)
     formats = plugins.found(plugins.POLICY_FILES)
-    if not isinstance(schema, str) or schema not in formats:
-        raise PolicyError(
-            f"{path} is no policy file: schema {schema!r}, known are "
-            f"{', '.join([EXPLORATION, *formats])}"
-        )
     try:
-        return plugins.load(formats[schema], PolicyError).from_dict(data)
-    except PolicyError as problem:
+        if schema == EXPLORATION:
+            text = data.get("policy")
+            spec = parse_policy(text) if isinstance(text, str) else None
+            if spec is None or spec.path is not None:
+                raise PolicyError(f"'policy' must say how scores become a ranking; got {text!r}")
+            return spec
+        if isinstance(schema, str) and schema in formats:
+            return plugins.load(formats[schema], PolicyError).from_dict(data)
+    except (ConfigError, PolicyError) as problem:
         raise PolicyError(f"{path}: {problem}") from problem
-
-
-def _exploration(data: Json, path: str | os.PathLike[str]) -> PolicySpec:
-    text = data.get("policy")
-    try:
-        spec = parse_policy(text) if isinstance(text, str) else None
-    except ConfigError as problem:
-        raise PolicyError(f"{path}: {problem}") from problem
-    if spec is None or spec.path is not None:
-        raise PolicyError(f"{path}: 'policy' must say how scores become a ranking; got {text!r}")
-    return spec
+    raise PolicyError(
+        f"{path} is no policy file: schema {schema!r}, known are "
+        f"{', '.join([EXPLORATION, *formats])}"
+    )
 
 
 def spec_in_file(spec: PolicySpec) -> PolicySpec:
@@ -214,8 +194,8 @@ def spec_in_file(spec: PolicySpec) -> PolicySpec:
     if spec.path is None or not spec.path.lower().endswith(".json"):
         return spec
     data = _json(spec.path)
-    known = isinstance(data, dict) and data.get("schema") == EXPLORATION
-    return _exploration(data, spec.path) if known else spec
+    explores = isinstance(data, dict) and data.get("schema") == EXPLORATION
+    return _from_json(spec.path, data) if explores else spec
 
 
 def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
@@ -224,8 +204,8 @@ def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
     >>> json.loads(exploration_file(parse_policy("0.9*top+0.1*shuffle")))["policy"]
     '0.9*top+0.1*shuffle'
     """
-    told = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    content = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
