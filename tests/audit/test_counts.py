@@ -58,7 +58,7 @@ def test_the_distribution_s_entry_of_what_was_shown(alike: bool) -> None:
 
 def test_cells_are_those_of_the_batch_at_hand() -> None:
     log = padded(3)
-    subject = Subject(log, seen=[])
+    subject = Subject(log, seen={})
     for batch in (log, log.take(slice(10, 30)), log, log.take(slice(30, 50))):
         expected = [[k < length for k in range(4)] for length in batch.lengths.tolist()]
         assert subject.used(batch).tolist() == expected

@@ -173,8 +173,9 @@ def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
     # A click counts 1 and a purchase 100: a few sizes are meant.
     if (table.sum(axis=0) > 0).sum() < 6:
         return
+    shapes = _distances(table), _above_median(table)
     for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
-        if _second_peak(_distances(table), lag) or _second_peak(_above_median(table), lag):
+        if any(_second_peak(one, lag) for one in shapes):
             text = f"amounts of the same items come in two sizes, about {factor} times apart"
             yield _other_units(text, MAGNITUDE)
             return
@@ -189,10 +190,8 @@ def _distances(table: Floats) -> Floats:
 
     Sharp where an item has one price, however rarely it is bought.
     """
-    size = table.shape[1]
-    return np.array(
-        [float((table[:, : size - lag] * table[:, lag:]).sum()) for lag in range(_LAGS)]
-    )
+    products = table.T @ table
+    return np.array([np.trace(products, offset=lag) for lag in range(_LAGS)])
 
 
 def _above_median(table: Floats) -> Floats:

@@ -105,7 +105,7 @@ class Auditor:
         if batch.weight is not None:
             # Rows kept with one probability look like the whole log, whatever the others depended on.
             batch, pages = batch.evenly_kept(), None
-        subject = replace(self.subject, lent=lent or {}, pages=pages, seen=[])
+        subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.

@@ -41,6 +41,10 @@ BLOCKS, STRETCH = 16, 4096
 HEAD_ROWS = 512
 
 
+Name = TypeVar("Name")
+Value = TypeVar("Value")
+
+
 class Lent(Protocol):
     """What a pass has formed of a batch and a target, which the checks need not form again."""
 
@@ -72,8 +76,8 @@ class Subject:
     lent: Mapping[str, Lent] = field(default_factory=dict)
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: "NDArray[np.uint64] | None" = None
-    #: What `used` found for the batches at hand, where checks take turns on the same ones.
-    seen: "list[tuple[RankingLog, np.ndarray[Any, np.dtype[np.bool_]]]] | None" = None
+    #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
+    seen: dict[tuple[str, int], tuple[RankingLog, Any]] | None = None
 
     @property
     def kind(self) -> str:
@@ -133,13 +137,32 @@ class Subject:
 
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""
-        for known, cells in self.seen or ():
-            if known is batch:
-                return cells
-        cells = np.arange(batch.K) < batch.lengths[:, None]
-        if self.seen is not None:
-            self.seen.append((batch, cells))
-        return cells
+        return self._once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
+
+    def rewarded(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Return which cells (n, K) hold an item with a reward."""
+        return self._once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """About how often each position is rewarded (K,), from the first rows; never 0."""
+        return self._once("rates", self.first, self._rates)
+
+    def _rates(self) -> NDArray[np.float64]:
+        hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
+        common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
+        # Ten rankings' worth of the common rate, so that no position has none.
+        rates: NDArray[np.float64] = (hits + 10 * common) / (shown + 10)
+        return rates
+
+    def _once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
+        if self.seen is None:
+            return make()
+        # With the batch itself, so that no other one can have its id.
+        if (name, id(batch)) not in self.seen:
+            self.seen[name, id(batch)] = batch, make()
+        found: Value = self.seen[name, id(batch)][1]
+        return found
 
     def stretches(self, batch: RankingLog) -> tuple[list[str], NDArray[np.int64]]:
         """Return the numbers of the stretches of consecutive rows in a batch.
@@ -202,10 +225,14 @@ def complete(batch: RankingLog) -> bool:
     return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
+def whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which values are whole numbers; a remainder takes NumPy ten times as long."""
+    found: NDArray[np.bool_] = np.floor(values) == values
+    return found
+
+
 #: A part of the rows: what is summed, for which target, by which column, in which group.
 GroupKey = tuple[str, ...]
-Name = TypeVar("Name")
-Value = TypeVar("Value")
 #: Example rows kept for each disease.
 KEPT = 3
 
@@ -340,6 +367,8 @@ def _first_true(bad: NDArray[np.bool_]) -> Iterator[int]:
 def _joined(
     left: Mapping[Name, Value], right: Mapping[Name, Value], merge: Callable[[Value, Value], Value]
 ) -> dict[Name, Value]:
+    if not (left and right):
+        return {**left, **right}
     joined = dict(left)
     for key, value in right.items():
         joined[key] = merge(joined[key], value) if key in joined else value

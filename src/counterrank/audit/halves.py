@@ -8,7 +8,6 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete, design_effect
 from counterrank.audit.groups import coded, formed_weights
-from counterrank.audit.rewards import position_rates
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import PASSED, WARNED, Finding
@@ -36,7 +35,7 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     earned = batch.reward @ alpha
     first = subject.first.reward
     typical = float(np.abs(first).sum()) / max(float((first != 0).sum()), 1.0)
-    off = batch.reward - position_rates(subject.first) * typical
+    off = batch.reward - subject.rates * typical
     parts: dict[tuple[str, ...], Floats] = {}
     for name in subject.targets:
         w = formed_weights(batch, name, subject)

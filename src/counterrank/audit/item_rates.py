@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
-from counterrank.audit.rewards import position_rates
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, whole
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
@@ -37,10 +36,10 @@ NONE_IS_ONE, SEVERAL = 1e-6, 20
 def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum expected and observed rewards by item and by category, each by group of scores."""
     used = subject.used(batch)
-    hit = (batch.reward != 0) & used
-    expected = np.broadcast_to(position_rates(subject.first), hit.shape)
+    hit = subject.rewarded(batch)
+    expected = np.broadcast_to(subject.rates, hit.shape)
     score = _score_groups(batch, subject)
-    at = np.where(used, batch.action, 0) % BINS
+    at = np.where(used, batch.action, 0) & (BINS - 1)
     sums = {"items": _by(at, score, expected, hit, used, BINS)}
     names = batch.item_feature_names
     labels = batch.categories_of_items
@@ -53,13 +52,10 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
             sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
     paid = hit & (batch.reward > 0)
     values, items = batch.reward[paid], at[paid]
-    for name, rows in (
-        ("positive", values > 0),
-        ("ones", values == 1),
-        ("even", values % 2 == 0),
-    ):
+    sums["positive"] = np.bincount(items, minlength=BINS).astype(float)
+    for name, rows in (("ones", values == 1), ("even", whole(values / 2))):
         sums[name] = np.bincount(items[rows], minlength=BINS).astype(float)
-    sums["whole"] = np.array([(values % 1 == 0).sum(), len(values)], dtype=float)
+    sums["whole"] = np.array([whole(values).sum(), len(values)], dtype=float)
     return Tally(sums=sums)
 
 
@@ -99,9 +95,14 @@ def _score_groups(batch: RankingLog, subject: Subject) -> Ints:
 
 def _by(code: Ints, score: Ints, expected: Floats, hit: Bools, used: Bools, size: int) -> Floats:
     """Return expected and observed rewards by code and group of scores (2, size, DECILES)."""
-    cells = (code * DECILES + score)[used]
-    parts = [np.bincount(cells, values[used], size * DECILES) for values in (expected, hit)]
-    return np.stack(parts).astype(float).reshape(2, size, DECILES)
+    cells = code * DECILES + score
+    seen, hits = (expected.ravel(), hit.ravel()) if used.all() else (expected[used], hit[used])
+    cells = cells.ravel() if used.all() else cells[used]
+    parts = [
+        np.bincount(cells, seen, size * DECILES),
+        np.bincount(cells[hits], minlength=size * DECILES),
+    ]
+    return np.stack(parts).reshape(2, size, DECILES)
 
 
 def _by_score(items: Floats) -> Floats:

@@ -16,6 +16,7 @@ from counterrank.audit.findings import (
     Check,
     Subject,
     Tally,
+    complete,
     listed,
 )
 from counterrank.data.log import RankingLog
@@ -40,20 +41,27 @@ EXCESS = 5.0
 
 def _count_lost_rewards(batch: RankingLog, subject: Subject) -> Tally:
     """Count items and rewarded ones by position, stretch, item, and item of the slot above."""
-    used = subject.used(batch)
-    rewarded = (batch.reward != 0) & used
-    last = np.arange(batch.K) == batch.lengths[:, None] - 1
-    rate = position_rates(subject.first)
+    # Position by position (K, n): sums over short rows take NumPy several times as long.
+    used, rewarded = (np.ascontiguousarray(f(batch).T) for f in (subject.used, subject.rewarded))
+    last = np.arange(batch.K)[:, None] == batch.lengths - 1
+    bins = np.ascontiguousarray(batch.action.T) & (ITEM_BINS - 1)
+    full = rewarded if complete(batch) else rewarded[:, batch.lengths == batch.K]
+    expected = used * subject.rates[:, None]
     return Tally(
         sums={
-            "position": np.stack([used.sum(axis=0), rewarded.sum(axis=0)]).astype(float),
+            "position": np.stack([used.sum(axis=1), rewarded.sum(axis=1)]).astype(float),
             "early": np.array([float((rewarded & ~last).sum())]),
-            "items": _by_item(batch.action, rewarded, used, rate),
-            "neighbours": _by_neighbour(batch.action, rewarded, used, rate),
-            "pages": _pages(rewarded, batch.lengths),
-            "beside": _beside(rewarded[batch.lengths == batch.K]),
+            "items": np.stack(
+                [
+                    np.bincount(np.where(used, bins, 0).ravel(), expected.ravel(), ITEM_BINS),
+                    np.bincount(bins[rewarded], minlength=ITEM_BINS),
+                ]
+            ),
+            "neighbours": _by_neighbour(bins, rewarded - expected, used),
+            "pages": np.bincount(full.sum(axis=0), minlength=batch.K + 1).astype(float),
+            "beside": _beside(full),
         }
-    )  # fmt: skip
+    )
 
 
 def _judge_lost_rewards(tally: Tally, subject: Subject) -> list[Finding]:
@@ -93,59 +101,33 @@ def _lost(check: str, found: str, cause: str, remedy: str) -> Finding:
     return Finding(check, FAILED, found, (remedy,), cause=cause)
 
 
-def position_rates(first: RankingLog) -> Floats:
-    """Return about how often each position is rewarded (K,), from the first rows; never 0."""
-    used = np.arange(first.K) < first.lengths[:, None]
-    hits, shown = ((first.reward != 0) & used).sum(axis=0), used.sum(axis=0)
-    common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
-    # Ten rankings' worth of the common rate, so that no position has none.
-    rates: Floats = (hits + 10 * common) / (shown + 10)
-    return rates
-
-
-def _by_item(
-    action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
-) -> Floats:
-    """Return rewards expected by position alone, and rewards, of each bin of items (2, bins)."""
-    bins = np.where(used, action, 0) % ITEM_BINS
-    expected = np.bincount(bins.ravel(), (used * rate).ravel(), ITEM_BINS)
-    return np.stack([expected, np.bincount(bins[rewarded], minlength=ITEM_BINS)])
-
-
-def _by_neighbour(
-    action: Ints, rewarded: NDArray[np.bool_], used: NDArray[np.bool_], rate: Floats
-) -> Floats:
-    """Return sums (3, 3, bins) of reward residuals by bins of an item.
+def _by_neighbour(bins: Ints, off: Floats, used: NDArray[np.bool_]) -> Floats:
+    """Return sums (3, 3, bins) of reward residuals (K, n) by bins of an item (K, n).
 
     The item is the one at the own slot, above it, or below it; the sums are the count of cells,
     reward - rate, and its square.
     """
-    off = np.where(used, rewarded - rate, 0.0)
-    table = np.zeros((3, 3, ITEM_BINS))
     # Only slots that have both neighbours, so that all three see the same rewards.
-    inner = used[:, 1:-1] & used[:, 2:]
-    residual = off[:, 1:-1][inner]
-    K = action.shape[1]
-    for index, shift in enumerate((0, -1, 1)):
-        bins = action[:, 1 + shift : K - 1 + shift][inner] % ITEM_BINS
-        for row, values in enumerate((np.ones(len(residual)), residual, residual**2)):
-            table[index, row] = np.bincount(bins, values, ITEM_BINS)
+    inner = used[1:-1] & used[2:]
+    every = bool(inner.all())
+    residual = off[1:-1].ravel() if every else off[1:-1][inner]
+    square, K = residual**2, len(bins)
+    table = np.zeros((3, 3, ITEM_BINS))
+    for sums, shift in zip(table, (0, -1, 1), strict=True):
+        part = bins[1 + shift : K - 1 + shift]
+        at = part.ravel() if every else part[inner]
+        sums[0] = np.bincount(at, minlength=ITEM_BINS)
+        sums[1], sums[2] = (np.bincount(at, one, ITEM_BINS) for one in (residual, square))
     return table
 
 
-def _pages(rewarded: NDArray[np.bool_], lengths: Ints) -> Floats:
-    """Return full pages by the number of their rewards (K + 1,)."""
-    K = rewarded.shape[1]
-    return np.bincount(rewarded[lengths == K].sum(axis=1), minlength=K + 1).astype(float)
-
-
 def _beside(rewarded: NDArray[np.bool_]) -> Floats:
-    """Return, of pages with a reward above a position and below it: pages, and rewards there (4, K)."""
-    count: Ints = np.cumsum(rewarded, axis=1)
-    above: NDArray[np.bool_] = np.greater(count - rewarded, 0)
-    below: NDArray[np.bool_] = np.greater(count[:, -1:] - count, 0)
+    """Return, of pages (K, n) with a reward above a position and below it: pages, and rewards there (4, K)."""
+    above, below = np.zeros_like(rewarded), np.zeros_like(rewarded)
+    np.logical_or.accumulate(rewarded[:-1], axis=0, out=above[1:])
+    np.logical_or.accumulate(rewarded[:0:-1], axis=0, out=below[-2::-1])
     parts = [above, above & rewarded, below, below & rewarded]
-    return np.stack([part.sum(axis=0) for part in parts]).astype(float)
+    return np.stack([part.sum(axis=1) for part in parts]).astype(float)
 
 
 def _stops(sums: Floats) -> float:

@@ -9,6 +9,7 @@ from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Rows
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.texts import in_percent
@@ -30,13 +31,12 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     """Sum the normal equations of the regressions, and what goes with rewards at all."""
     if batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
         return Tally()
-    used = subject.used(batch)
-    hit = (batch.reward != 0) & used
+    used, hit = subject.used(batch), subject.rewarded(batch)
     off = (hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1)) * used
     # Effects of items are of the other half of the visitors, or of every second pair of rows.
     side = np.arange(batch.n) // 2 % 2
-    row = np.arange(batch.n - 1)
-    pairs = [("row below", row, row + 1), ("row above", row + 1, row)]
+    above, below = slice(0, batch.n - 1), slice(1, batch.n)
+    pairs: list[tuple[str, Rows, Rows]] = [("row below", above, below), ("row above", below, above)]
     if batch.unit is not None:
         unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
         side = unit % 2
@@ -46,7 +46,7 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
         name = "page of the same visitor"
         pairs = [(f"later {name}", earlier, later), (f"earlier {name}", later, earlier), *pairs]
     # Each item in a bin of its side.
-    at = np.ascontiguousarray(batch.action) % BINS + BINS * side[:, None]
+    at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
     means = _effects(at, off, used)
     parts: dict[tuple[str, ...], Floats] = {
         ("pair", name): _sums(at, off, used, means, rows, others) for name, rows, others in pairs
@@ -72,11 +72,11 @@ def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
     return np.roll(total / (count + 5.0), BINS)
 
 
-def _sums(at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints) -> Floats:
+def _sums(at: Ints, off: Floats, used: Bools, means: Floats, rows: Rows, others: Rows) -> Floats:
     """Return the sums of both regressions for rows and their other pages."""
     mine, theirs, y = at[rows], at[others], off[rows]
     # The other page's items, on the side of the row.
-    theirs = theirs % BINS + mine - mine % BINS
+    theirs = (theirs & (BINS - 1)) + (mine & ~(BINS - 1))
     both = used[rows] & used[others] & (mine != theirs)
     other = means[theirs]
     rest = (other.sum(axis=1, keepdims=True) - other) / max(at.shape[1] - 1, 1)
@@ -87,7 +87,7 @@ def _sums(at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others:
     y = (y * both).reshape(-1)
     gram, moments = x @ x.T, x @ y
     return np.concatenate(
-        [gram[:3, :3].reshape(-1), moments[:3], [y @ y, both.sum(), gram[3, 3], moments[3], len(rows)]]
+        [gram[:3, :3].reshape(-1), moments[:3], [y @ y, both.sum(), gram[3, 3], moments[3], len(mine)]]
     )  # fmt: skip
 
 

@@ -149,7 +149,11 @@ def absorb(
                 _one_form(words.view(np.float64), clean[:size])
                 words = clean[:size].view(np.uint64)
             _absorb_words(words, keys[a, 0], keys[a, 1], room[2], room[3], first, second)
+        shortest = width
         for i in range(used):
+            shortest = min(shortest, valid[top + i])
+        # Most logs have no padding at all.
+        for i in range(used if shortest < width else 0):
             for k in range(valid[top + i], width):
                 first[i * width + k], second[i * width + k] = _ZERO, _ZERO
         for lane in range(2):

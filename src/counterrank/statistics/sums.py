@@ -130,9 +130,10 @@ def sums_of(
     # Weights too large for a number are reported by the estimator they belong to.
     with np.errstate(over="ignore", invalid="ignore"):
         table = None if bucket is None else unit_sums(rows, bucket, weight=weight)
-        absolute = np.abs(rows).sum(axis=1)
+        total, gram = rows.sum(axis=1), rows @ rows.T
+        absolute = np.abs(rows, out=rows).sum(axis=1)
         size = None if weight is None else float(weight.sum())
-        return Sums(rows.shape[1], rows.sum(axis=1), rows @ rows.T, table, absolute, size)
+        return Sums(rows.shape[1], total, gram, table, absolute, size)
 
 
 def unit_sums(

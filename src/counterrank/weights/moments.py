@@ -188,8 +188,9 @@ class StandardMoments:
 
     def has(self, kinds: Iterable[str], *, full: bool) -> bool:
         """Whether moments of all these kinds are here, with the Gram matrix where it is wanted."""
-        whole = not full or self.by_kind["joint"][0].gram is not None
-        return whole and all(kind in self.by_kind for kind in kinds)
+        if full and ("joint" not in self.by_kind or self.by_kind["joint"][0].gram is None):
+            return False
+        return all(kind in self.by_kind for kind in kinds)
 
 
 def moments_of_ratios(
