@@ -8,8 +8,10 @@ A package offers an estimator, a policy, a format of log files or a command in i
 Listing names loads nothing, so a broken plug-in harms nobody who does not use it.
 """
 
+import sys
 import warnings
 from collections.abc import Collection
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -29,7 +31,7 @@ POLICY_FILES = "counterrank.policy_files"
 def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
     """Return the plug-ins of a group by name; a name that is taken is left out, with a warning."""
     points: dict[str, EntryPoint] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+    for point in _points(group, tuple(sys.path)):
         if point.name in taken or point.name in points:
             warnings.warn(
                 f"{described(point)} is not used: the name '{point.name}' is taken",
@@ -39,6 +41,12 @@ def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
             continue
         points[point.name] = point
     return points
+
+
+@cache
+def _points(group: str, path: tuple[str, ...]) -> list[EntryPoint]:
+    """Return the entry points of a group in order; each look goes through all installed packages of `path`."""
+    return sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
 
 
 def described(point: EntryPoint) -> str:

@@ -203,7 +203,7 @@ def test_users_who_stop_after_a_click_lose_no_pages(seed):
     goes_on = rng.random((n, shown)) < np.where(liked, 0.2, 0.95)
     looks = np.cumprod(np.column_stack([np.ones(n), goes_on[:, :-1]]), axis=1) > 0
     clicks = liked & looks
-    stops = rewards._stops(rewards._beside(clicks))
-    free = rewards._stops(rewards._beside(liked[liked.any(axis=1) | (rng.random(n) < 0.5)]))
+    stops = rewards._stops(rewards._beside(clicks.T))
+    free = rewards._stops(rewards._beside(liked[liked.any(axis=1) | (rng.random(n) < 0.5)].T))
     # Of independent positions the ratio is 1 within 0.05 (three standard errors), lost pages or not.
     assert stops < 0.9 and abs(free - 1.0) < 0.05

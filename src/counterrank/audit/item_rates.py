@@ -102,7 +102,7 @@ def _by(code: Ints, score: Ints, expected: Floats, hit: Bools, used: Bools, size
         np.bincount(cells, seen, size * DECILES),
         np.bincount(cells[hits], minlength=size * DECILES),
     ]
-    return np.stack(parts).reshape(2, size, DECILES)
+    return np.stack(parts).astype(float).reshape(2, size, DECILES)
 
 
 def _by_score(items: Floats) -> Floats:

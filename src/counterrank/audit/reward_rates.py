@@ -122,7 +122,8 @@ def _levels(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str
 
 def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
     if size == 1:
-        return rows.sum(axis=1, keepdims=True)
+        total: Floats = rows.sum(axis=1, keepdims=True)
+        return total
     return np.stack([np.bincount(codes, values, size) for values in rows])
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from counterrank.errors import ConfigError
 
@@ -96,6 +97,7 @@ ONCE = Looks()
 _HALVINGS = 44
 
 
+@lru_cache(4096)
 def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
     """Return cv(b), the `level` quantile of |N(b, 1)|, b = bias in standard errors (Armstrong & Kolesar 2018, 2021).
 
@@ -111,11 +113,12 @@ def bias_aware_value(bias: float, level: float, df: float = math.inf) -> float:
 
     # cv(b) lies between b (the distribution's centre) and b + z (a bias and a two-sided error at
     # once).
-    low, high = abs(bias), abs(bias) + critical_value(level)
-    excess = 0.0 if math.isinf(df) else critical_value(level, df) - critical_value(level)
+    plain = critical_value(level)
+    low, high = abs(bias), abs(bias) + plain
+    excess = 0.0 if math.isinf(df) else critical_value(level, df) - plain
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if ndtr(middle - abs(bias)) - ndtr(-middle - abs(bias)) < check_level(level):
+        if ndtr(middle - abs(bias)) - ndtr(-middle - abs(bias)) < level:
             low = middle
         else:
             high = middle
