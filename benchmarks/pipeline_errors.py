@@ -334,6 +334,37 @@ def doubled(world: World, cells: np.ndarray) -> World:
     return world.changed(reward=np.where(cells, 2.0, 1.0) * world.columns["reward"])
 
 
+def leaking(world: World, rng: np.random.Generator) -> World:
+    """Features of the target were computed after the clicks, and count them."""
+    clicked = np.where(world.columns["reward"] > 0, world.columns["action"], -1)
+    return replace(
+        world,
+        new=world.new + 0.25 * (world.items[:, :, None] == clicked[:, None, :]).any(axis=2),
+    )
+
+
+def slot_lower(world: World, rng: np.random.Generator, share: float = 0.3) -> World:
+    """Clicks stand one slot too low in some rows."""
+    rows = rng.random(len(world.items)) < share
+    reward = world.columns["reward"].copy()
+    reward[rows] = np.roll(reward[rows], 1, axis=1)
+    reward[rows, 0] = 0.0
+    return world.changed(reward=reward)
+
+
+def autoplay(world: World, rng: np.random.Generator) -> World:
+    """The first item of mobile pages counts as clicked."""
+    reward = world.columns["reward"].copy()
+    reward[_mobile(world), 0] = 1.0
+    return world.changed(reward=reward)
+
+
+def two_scales(world: World, rng: np.random.Generator) -> World:
+    """A third of the target's scores are probabilities, the others logits."""
+    rows = rng.random((len(world.items), 1)) < 0.35
+    return replace(world, new=np.where(rows, 1 / (1 + np.exp(-world.new)), world.new))
+
+
 Error = Callable[[World, np.random.Generator], World]
 ERRORS: dict[str, Error] = {
     "clicks of the previous request, all": lambda w, r: previous_request(w, r),
@@ -360,6 +391,10 @@ ERRORS: dict[str, Error] = {
     "half of the other candidates lost": lambda w, r: fewer_candidates(w, r),
     "scores logged times 1.3": lambda w, r: replace(w, scores=1.3 * w.scores),
     "other scores on one day": lambda w, r: bad_day(w, r),
+    "new scores know the clicks": leaking,
+    "clicks one slot too low, 30 %": slot_lower,
+    "first item of mobile pages always clicked": autoplay,
+    "new scores on two scales": two_scales,
 }  # fmt: skip
 #: Errors that need a shop of their own.
 SHOPS: dict[str, Shop] = {"tastes drift towards the target": Shop(trend=0.8)}

@@ -8,11 +8,12 @@ import pytest
 import counterrank as cr
 from counterrank.audit.amounts import AMOUNTS
 from counterrank.audit.auditor import audit
+from counterrank.audit.item_rates import ITEM_RATES
 from counterrank.audit.reward_rates import REWARD_RATES
-from counterrank.audit.rewards import LOST_REWARDS
+from counterrank.audit.visits import OTHER_PAGE
 from counterrank.data.source import MemorySource
 
-CHECKS = (LOST_REWARDS, REWARD_RATES, AMOUNTS)
+CHECKS = (REWARD_RATES, ITEM_RATES, AMOUNTS, OTHER_PAGE)
 
 
 def made(seed, n=6000, K=5, A=30, rate=0.15, spread=1.0, amounts=None):
@@ -158,7 +159,7 @@ def test_batches_of_any_size_count_the_same():
 
     subject = Subject(log.take(slice(0, 1000)), n=log.n)
     pairs = []
-    for check in (LOST_REWARDS, REWARD_RATES):
+    for check in (ITEM_RATES, REWARD_RATES):
         whole = check.partial(log, subject)
         pieces = [check.partial(part, subject) for part in log.chunks(700)]
         joined = sum(pieces[1:], pieces[0])

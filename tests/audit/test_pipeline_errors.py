@@ -43,6 +43,10 @@ def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
         ("cents in 20 % of the rows", "rewards-in-other-units"),
         ("cents for 20 % of the items", "rewards-in-other-units"),
         ("tenfold in 20 % of the rows", "rewards-in-other-units"),
+        ("new scores know the clicks", "scores-by-target"),
+        ("clicks one slot too low, 30 %", "rewards-by-neighbour"),
+        ("first item of mobile pages always clicked", "rewards-by-position"),
+        ("new scores on two scales", "target-scores"),
     ],
 )
 def test_an_error_that_the_log_shows_limits_the_verdict(name, code):
@@ -195,7 +199,8 @@ def test_copies_are_told_from_rows_that_are_alike_by_nature():
 @pytest.mark.parametrize("seed", range(3))
 def test_users_who_stop_after_a_click_lose_no_pages(seed):
     """A search page that is read downwards has few pages without clicks, and all of them are there."""
-    from counterrank.audit import rewards
+    from counterrank.audit.reward_rates import beside
+    from counterrank.audit.reward_rates import stops as stops_of
 
     rng = np.random.default_rng(seed)
     n, shown = 4000, 5
@@ -203,7 +208,7 @@ def test_users_who_stop_after_a_click_lose_no_pages(seed):
     goes_on = rng.random((n, shown)) < np.where(liked, 0.2, 0.95)
     looks = np.cumprod(np.column_stack([np.ones(n), goes_on[:, :-1]]), axis=1) > 0
     clicks = liked & looks
-    stops = rewards._stops(rewards._beside(clicks.T))
-    free = rewards._stops(rewards._beside(liked[liked.any(axis=1) | (rng.random(n) < 0.5)].T))
+    stops = stops_of(beside(clicks.T))
+    free = stops_of(beside(liked[liked.any(axis=1) | (rng.random(n) < 0.5)].T))
     # Of independent positions the ratio is 1 within 0.05 (three standard errors), lost pages or not.
     assert stops < 0.9 and abs(free - 1.0) < 0.05

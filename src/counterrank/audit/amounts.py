@@ -6,7 +6,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
-from counterrank.audit.rewards import EXPECTED
+from counterrank.audit.item_rates import EXPECTED
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.texts import in_percent

@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from counterrank.audit import (
     amounts,
+    draws,
     groups,
     halves,
     item_rates,
     propensities,
     reward_rates,
-    rewards,
     rows,
-    score_groups,
     scores,
     target_scores,
     visitors,
@@ -30,18 +29,16 @@ from counterrank.findings import SKIPPED, Finding
 
 #: Checks of one reward; what they find speaks of that reward, all else of the log.
 OF_REWARDS: tuple[Check, ...] = (
-    rewards.LOST_REWARDS,
     reward_rates.REWARD_RATES,
     item_rates.ITEM_RATES,
     amounts.AMOUNTS,
     visits.OTHER_PAGE,
 )
 REWARD_FINDINGS = (
-    *rewards.FINDINGS,
     *reward_rates.FINDINGS,
     *item_rates.FINDINGS,
     *amounts.FINDINGS,
-    visits.OTHER_PAGE.name,
+    *visits.FINDINGS,
 )
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
@@ -50,7 +47,7 @@ VITAL: tuple[Check, ...] = (
     propensities.MEANING,
     propensities.REPLACEMENT,
     scores.SCORES,
-    score_groups.SCORE_GROUPS,
+    draws.DRAWS,
     groups.WEIGHTS,
     groups.GROUP_WEIGHTS,
     rows.ROBOTS,

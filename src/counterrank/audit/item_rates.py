@@ -15,13 +15,22 @@ from counterrank.policies import Scored
 from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
-FINDINGS = KIND, POPULAR, TWICE = (
+FINDINGS = KIND, POPULAR, TWICE, ITEM = (
     "rewards-by-category",
     "rewards-by-popularity",
     "rewards-counted-twice",
+    "rewards-by-item",
 )
-#: Items are counted in so many bins; shown scores fall into so many groups.
-BINS, DECILES = 4096, 10
+#: Rewards that are expected where there are hardly any: fewer may be missing by chance.
+EXPECTED = 30.0
+#: Items are counted in so many bins, by number; a few in one bin only blur each other. Shown scores fall
+#: into so many groups.
+BINS, DECILES = 16_384, 10
+#: Rewards expected of an item that is looked at, and of all items without any.
+EXPECTED_OF_ITEM, EXPECTED_OF_ITEMS = 20.0, 200.0
+#: Items without any reward, for each that has one to three. Where rates are merely spread, even by a
+#: gamma law of shape 0.1, there are no more than about five.
+EXCESS = 5.0
 #: False alarms per log, Bonferroni over what is tested.
 CHANCE = 1e-4
 #: A category is apart at this factor from others that are alike within the second one.
@@ -40,7 +49,7 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     expected = np.broadcast_to(subject.rates, hit.shape)
     score = _score_groups(batch, subject)
     at = np.where(used, batch.action, 0) & (BINS - 1)
-    sums = {"items": _by(at, score, expected, hit, used, BINS)}
+    sums = {"items": _by(at, score, expected, hit, used, BINS), "early": early(batch, subject)}
     names = batch.item_feature_names
     labels = batch.categories_of_items
     if labels:
@@ -61,10 +70,10 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
     """Return a finding of each kind."""
-    if REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward:
+    if one_per_page(tally, subject):
         return ITEM_RATES.skipped("there is one reward per page")
     factor = _by_score(tally.sums["items"])
-    found = list(_counted_twice(tally))
+    found = [*_counted_twice(tally), *_without_any(*tally.sums["items"].sum(axis=2))]
     # Without scores nobody knows what should be liked: in search, all results of a query that
     # everyone asks are shown often, and one is wanted.
     if isinstance(subject.first.propensity, Scored):
@@ -81,6 +90,18 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
 #: Expected rewards are those of the position and, where the logger ranks by scores, of its score: a
 #: logger that knows what is liked explains most of how items differ.
 ITEM_RATES = Check(KIND, _count_item_rates, _judge_item_rates, most=SAMPLED_ROWS)
+
+
+def early(batch: RankingLog, subject: Subject) -> Floats:
+    """Return how many rewards stand above the last item of their page (1,)."""
+    above = np.arange(batch.K) < batch.lengths[:, None] - 1
+    return np.array([float((subject.rewarded(batch) & above).sum())])
+
+
+def one_per_page(tally: Tally, subject: Subject) -> bool:
+    """Return whether there is one reward per page, which stands at its last item: the others have none by nature."""
+    told = REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward
+    return told or not tally.count("early")
 
 
 def _score_groups(batch: RankingLog, subject: Subject) -> Ints:
@@ -145,6 +166,25 @@ def _categories(
                 cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
             )  # fmt: skip
             return
+
+
+def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
+    """Yield where many items that are shown often have no reward at all, and few have some."""
+    expected = expected * rewarded.sum() / max(expected.sum(), 1e-300)
+    tested = expected >= EXPECTED_OF_ITEM
+    none, few = tested & (rewarded == 0), tested & (rewarded > 0) & (rewarded <= 3)
+    lost = float(expected[none].sum())
+    material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
+    # Two items that nobody wants may be shown often.
+    if material and none.sum() > EXCESS * max(few.sum(), 0.5):
+        yield Finding(
+            ITEM,
+            FAILED,
+            f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
+            f"only {int(few.sum()):,} have one to three",
+            ("check the join of rewards with rankings; leave out what was not joined",),
+            cause="items are called differently where rewards come from, or part of the catalogue was not joined",
+        )  # fmt: skip
 
 
 def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:

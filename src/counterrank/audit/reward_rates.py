@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import without, without_both
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
     Subject,
     Tally,
+    complete,
     design_effect,
     listed,
     stretch_names,
@@ -23,24 +24,30 @@ from counterrank.audit.findings import (
     whole,
 )
 from counterrank.audit.groups import BLOCK, coded
-from counterrank.audit.item_rates import TWICE
-from counterrank.audit.rewards import EXPECTED, HARDLY_ANY_AT, POSITION
+from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
-FINDINGS = LEVEL, DAY, BOTH, STRETCH = (
+FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED = (
     "rewards-by-level",
     "rewards-by-day",
     "rewards-by-level-and-day",
     "rewards-by-stretch",
+    "rewards-by-position",
+    "rewards-by-page",
 )
 #: False alarms per log of each test, Bonferroni over all that is tested.
 CHANCE = 1e-4
-#: A group with fewer than this share of the rewards of the others has hardly any.
-HARDLY_ANY = 0.1
+#: A group with fewer than this share of the rewards of the others has hardly any; at a position, with fewer
+#: than the second one. Rewards that fall so much from a position to the next were lost.
+HARDLY_ANY, HARDLY_ANY_AT = 0.1, 0.02
+#: Pages without rewards as a share of those expected, and the distance of both ratios in standard errors.
+FEWER, THINNED_AT = 0.65, 3.5
+#: Below this ratio of rewards after a reward, positions are not independent.
+STOPPING = 0.95
 #: A level is apart where its rate is this many times another one's: of two levels, and of several that
 #: are alike among themselves within the last factor.
 APART_OF_TWO, APART, ALIKE = 1.9, 1.65, 1.3
@@ -78,25 +85,39 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
         for at in np.flatnonzero(both[0]):
             level, on = divmod(int(at), len(days))
             parts[column, labels[level], days[on]] = both[:, at]
-    return Tally(sums={"units": unit_sums(batch, hits)}, parts=parts)
+    full = hit if complete(batch) else hit[:, batch.lengths == batch.K]
+    sums = {
+        "units": unit_sums(batch, hits),
+        "early": early(batch, subject),
+        "pages": np.bincount(full.sum(axis=0), minlength=batch.K + 1).astype(float),
+        "beside": beside(full),
+    }
+    return Tally(sums=sums, parts=parts)
 
 
 def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     """Return a finding of each kind."""
-    total = tally.sums["units"]
-    if total[1].sum() < FEWEST or subject.first.page_reward:
+    units = tally.sums["units"]
+    if units[1].sum() < FEWEST or subject.first.page_reward:
         return REWARD_RATES.skipped("too few rewards to compare groups of rows")
-    design = design_effect(total)
+    design = design_effect(units)
     columns: dict[str, dict[str, dict[str, Floats]]] = {}
     for (column, label, day), sums in tally.parts.items():
         columns.setdefault(column, {}).setdefault(label, {})[day] = sums
-    days = {day: sums[:3] for day, sums in columns.pop("")[""].items()}
     levels = {
         column: {label: np.sum([*by_day.values()], axis=0) for label, by_day in groups.items()}
         for column, groups in columns.items()
     }
+    days = {day: sums[:3] for day, sums in columns.pop("")[""].items()}
+    shown, hits = levels.pop("")[""][COUNTS:].reshape(2, -1)
+    found = []
+    if not one_per_page(tally, subject):
+        found += [
+            *_position(shown, hits),
+            *_thinned(tally.sums["pages"], hits / np.maximum(shown, 1.0), tally.sums["beside"]),
+        ]
     columns.pop(BLOCK)
-    found = [
+    found += [
         *_in_stretches(levels.pop(BLOCK)),
         *_apart(levels, subject, design),
         *_at_positions(levels, subject),
@@ -104,7 +125,7 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
         *_on_a_day(days, subject, design),
         *_since_a_day(columns, sorted(days), subject, design),
     ]
-    return found or [Finding(LEVEL, PASSED, "no group of rows and no day lost its rewards")]
+    return found or [Finding(LEVEL, PASSED, "no group of rows, position or day lost its rewards")]
 
 
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
@@ -178,24 +199,113 @@ def _labelled(column: str, subject: Subject) -> bool:
 
 
 def _at_positions(levels: Levels, subject: Subject) -> Iterator[Finding]:
-    """Yield the level that has hardly any reward at positions at which others have many."""
-    K = subject.first.K
+    """Yield the level with hardly any item that is rewarded at a position, or not rewarded, where others have many."""
     for column, groups in levels.items():
         total = np.sum([*groups.values()], axis=0)
         for label, own in groups.items():
-            shown, hits = own[COUNTS : COUNTS + K], own[COUNTS + K :]
-            rest, rest_hits = (total - own)[COUNTS : COUNTS + K], (total - own)[COUNTS + K :]
-            expected = shown * rest_hits / np.maximum(rest, 1.0)
-            # Where a level has fewer rewards everywhere, `_apart` tells it.
-            expected = expected * min(
-                1.0, float((hits / np.maximum(expected, 1.0)).max(initial=0.0))
-            )
-            bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY_AT * expected))
-            if len(bad):
-                where = without(column, [label], subject)
-                text = f"position {listed((bad + 1).tolist())} has hardly any reward where {column} is {label}"
-                yield _lost(POSITION, f"{text}, and many elsewhere", where, fails=True)
-                break
+            shown, hits = own[COUNTS:].reshape(2, -1)
+            rest, rest_hits = (total - own)[COUNTS:].reshape(2, -1)
+            for counts, others, what in (
+                (hits, rest_hits, "a reward"),
+                (shown - hits, rest - rest_hits, "an item without a reward"),
+            ):
+                expected = shown * others / np.maximum(rest, 1.0)
+                # Where a level has fewer everywhere, `_apart` tells it.
+                scale = float((counts / np.maximum(expected, 1.0)).max(initial=0.0))
+                few = counts < HARDLY_ANY_AT * min(1.0, scale) * expected
+                bad = np.flatnonzero(few & (min(1.0, scale) * expected >= EXPECTED))
+                if len(bad):
+                    yield _lost(
+                        POSITION,
+                        f"position {listed((bad + 1).tolist())} has hardly {what} where {column} is {label}, "
+                        "and many elsewhere",
+                        without(column, [label], subject),
+                        fails=True,
+                    )
+                    return
+
+
+def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
+    """Yield positions without rewards above one that has many, or below; and one that is always rewarded.
+
+    Clicks fall with the position, or rise where a page is read otherwise. They are not absent above a
+    position that has many, and attention does not fade to a fiftieth from a position to the next.
+    """
+    rate = hits / np.maximum(shown, 1.0)
+    best_below = np.append(np.maximum.accumulate(rate[::-1])[::-1][1:], 0.0)
+    expected = best_below * shown
+    bad = (expected >= EXPECTED) & (hits < HARDLY_ANY_AT * expected)
+    drops = (hits[:-1] >= 10 * EXPECTED) & (rate[1:] < HARDLY_ANY_AT * rate[:-1])
+    always = (shown[:-1] >= FEWEST) & (rate[:-1] > 1 - HARDLY_ANY_AT) & (rate[1:] < 0.5)
+    cases = (
+        (bad, 0, "hardly any reward", "that position were not joined, or all stand one slot too low"),
+        (drops, 1, "hardly any reward", "lower positions were not tracked or not joined"),
+        (always, 0, "hardly an item without a reward", "that position count what nobody chose"),
+    )  # fmt: skip
+    for which, shift, what, cause in cases:
+        at = np.flatnonzero(which) + shift
+        if len(at):
+            yield Finding(
+                POSITION,
+                FAILED,
+                f"position {listed((at + 1).tolist())} has {what} ({int(hits[at[0]]):,} in {int(shown[at[0]]):,}), "
+                f"others have {int(hits.sum() - hits[at].sum()):,}",
+                ("check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
+                 "positions whose rewards are not known",),
+                cause=f"rewards of {cause}",
+            )  # fmt: skip
+            return
+
+
+def beside(rewarded: Bools) -> Floats:
+    """Return, of pages (K, n) with a reward above a position and below it: pages, and rewards there (4, K)."""
+    above, below = np.zeros_like(rewarded), np.zeros_like(rewarded)
+    np.logical_or.accumulate(rewarded[:-1], axis=0, out=above[1:])
+    np.logical_or.accumulate(rewarded[:0:-1], axis=0, out=below[-2::-1])
+    parts = [above, above & rewarded, below, below & rewarded]
+    return np.stack([part.sum(axis=1) for part in parts]).astype(float)
+
+
+def stops(sums: Floats) -> float:
+    """Return rewards after a reward, relative to as many rewards before one let expect.
+
+    Pages with a reward at another position are all kept, whatever became of pages without any. Of
+    independent positions the ratio is 1, however users differ; users who stop after a click lower it.
+    """
+    pages_above, after, pages_below, before = sums[:, 1:-1]
+    rate = (after + before) / np.maximum(pages_above + pages_below, 1.0)
+    expected = float((rate * pages_above).sum())
+    return float(after.sum()) / expected if expected > 0 else 1.0
+
+
+def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]:
+    """Yield where pages without rewards are fewer than those with one, two and three let expect.
+
+    Of independent positions with odds o, pages with m rewards are as the elementary symmetric
+    polynomials e_m(o): n0 n2 / n1^2 is e0 e2 / e1^2, and n1 n3 / n2^2 is e1 e3 / e2^2. Users who differ
+    raise both; lost pages without rewards lower the first alone. Users who stop after a click lower it
+    too, and then nothing can be told.
+    """
+    if len(counts) < 4 or counts[1:4].min() < EXPECTED or stops(beside) < STOPPING:
+        return
+    odds = rates / np.maximum(1 - rates, 1e-9)
+    e = np.poly(-odds)[:4]
+    first, second = (
+        float(np.log(counts[m] * counts[m + 2] / counts[m + 1] ** 2 * e[m + 1] ** 2 / (e[m] * e[m + 2])))
+        for m in (0, 1)
+    )  # fmt: skip
+    error = math.sqrt(1 / counts[0] + 5 / counts[1] + 5 / counts[2] + 1 / counts[3])
+    # Many pages with exactly one reward lower the first by twice what they raise the second.
+    lost = first < math.log(FEWER) and math.log(0.8) < second < -first / 4
+    if lost and second - first >= THINNED_AT * error:
+        yield Finding(
+            THINNED,
+            FAILED,
+            f"there are about {100 * math.exp(first):.0f} % of the pages without any reward that those with one, "
+            "two and three let expect",
+            ("log all pages, or say how many were kept with a weight for each row",),
+            cause="pages without rewards were thinned or lost on their way into the log",
+        )  # fmt: skip
 
 
 def _counted_twice(levels: Levels, subject: Subject) -> Iterator[Finding]:

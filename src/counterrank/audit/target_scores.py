@@ -25,6 +25,9 @@ NOTHING, RANDOM_ROWS = 3.0, 2000
 NARROW = 3.0
 #: Scores that equal one value, as a share of all, and so many times as many as the next value has.
 EQUAL, TIMES = 0.01, 10.0
+#: Groups of rows whose scores spread differently: their least share, how far apart (log2), and what is
+#: between them as a part of the smaller one.
+OF_ROWS, APART, BETWEEN = 0.05, 1.5, 0.25
 #: Rows of a batch that are looked at.
 LOOKED = 4096
 
@@ -40,6 +43,7 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
         parts |= _equal_values(name, target)
         if isinstance(logger, Scored) and logger.candidates.n == batch.n:
             parts["rows", name] = _correlations(target, logger)
+            parts["spreads", name] = _spreads(target, logger)
     return Tally(parts=parts)
 
 
@@ -48,7 +52,11 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
     found: list[Finding] = []
     names = {key[1] for key in tally.parts}
     for name in sorted(names):
-        found += [*_filled(name, tally), *_of_other_rows(name, tally)]
+        found += [
+            *_filled(name, tally),
+            *_of_other_rows(name, tally),
+            *_of_two_scales(name, tally.parts.get(("spreads", name))),
+        ]
     if not names:
         return []
     return found or [Finding(TARGET_SCORES.name, PASSED, "scores of targets go with their rows")]
@@ -186,6 +194,47 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
         return
     if share > SHARE and share > BEYOND * error:
         yield _of_others(name, min(share, 1.0))
+
+
+def _spreads(target: Scored, logger: Scored) -> Floats:
+    """Return rows by log2 of how much wider the target's scores spread than the logger's (BINS,)."""
+    sets = target.candidates
+    counts = np.maximum(sets.counts, 1)
+    inside = np.arange(int(counts.max())) < sets.counts[:, None]
+    logs = []
+    for one in (target, logger):
+        finite = np.where(np.isfinite(one.scores), one.scores, 0.0)
+        logs.append(
+            np.log2(np.maximum((_centred(sets.dense(finite, 0.0), inside) ** 2).sum(axis=1), 1e-12))
+            / 2
+        )
+    usable = (sets.counts >= FEWEST) & (logs[0] > -15) & (logs[1] > -15)
+    at = ((logs[0] - logs[1])[usable] + 2 * REACH) * BINS / (4 * REACH)
+    return np.bincount(np.clip(at, 0, BINS - 1).astype(np.int64), minlength=BINS).astype(float)
+
+
+def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
+    """Yield where rows fall into two groups by how much the target's scores spread."""
+    if counts is None or counts.sum() < 200:
+        return
+    smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
+    peak = np.minimum(np.maximum.accumulate(smooth), np.maximum.accumulate(smooth[::-1])[::-1])
+    # The lowest place between two peaks; outside of them there is none.
+    depth = np.divide(smooth, peak, out=np.ones(BINS), where=peak > 0)
+    valley = max(int(depth.argmin()), 1)
+    fewer = min(counts[:valley].sum(), counts[valley:].sum()) / counts.sum()
+    bins = valley + int(smooth[valley:].argmax()) - int(smooth[:valley].argmax())
+    apart = bins * 4 * REACH / BINS
+    if fewer >= OF_ROWS and apart >= APART and depth[valley] < BETWEEN:
+        yield Finding(
+            TARGET_SCORES.name,
+            WARNED,
+            f"in {in_percent(fewer, 0)} of the rows the scores of '{name}' spread about {2**apart:.2g} times as much "
+            "as in the others, or as little",
+            ("score all rows by one model in one unit; if two models are meant, evaluate their rows one by one",),
+            cause="logits in some rows and probabilities in others, or scores of two models",
+            target=name,
+        )  # fmt: skip
 
 
 def _of_others(name: str, share: float) -> Finding:

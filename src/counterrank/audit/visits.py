@@ -6,12 +6,12 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.audit.item_rates import early, one_per_page
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Rows
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.messages import REWARD_PER_RANKING
 from counterrank.texts import in_percent
 
 #: Standard errors of the part that another page explains (1e-4 on one side), and the least part that
@@ -21,42 +21,50 @@ BEYOND, LEAST = 3.7, 0.1
 ALL_BEYOND = 6.0
 #: Items are counted in so many bins.
 BINS = 4096
-#: Pairs of pages from which something can be seen.
-PAIRS = 300
+#: Pairs of pages, and rewards, from which something can be seen.
+PAIRS, SOME = 300, 200
+#: By how many positions the item above or below a slot is moved to stand at it.
+SLOTS = {"above": 1, "below": -1}
+FINDINGS = PAGE, NEIGHBOUR = "rewards-by-visit", "rewards-by-neighbour"
 #: Rewards from which something must explain them, and standard errors that are an explanation.
 REWARDS, EXPLAINED = 1000, 3.0
 
 
 def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     """Sum the normal equations of the regressions, and what goes with rewards at all."""
-    if batch.K < 2 or REWARD_PER_RANKING in subject.first.notes:
+    if batch.K < 2:
         return Tally()
     used, hit = subject.used(batch), subject.rewarded(batch)
     off = (hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1)) * used
     # Effects of items are of the other half of the visitors, or of every second pair of rows.
     side = np.arange(batch.n) // 2 % 2
-    above, below = slice(0, batch.n - 1), slice(1, batch.n)
-    pairs: list[tuple[str, Rows, Rows]] = [("row below", above, below), ("row above", below, above)]
+    every, above, below = slice(None), slice(0, batch.n - 1), slice(1, batch.n)
+    pairs: list[tuple[str, Rows, Rows, int]] = [
+        (f"item {where} it", every, every, shift) for where, shift in SLOTS.items()
+    ]
+    pairs += [("row below", above, below, 0), ("row above", below, above, 0)]
+    earlier: Rows = above
+    later: Rows = below
     if batch.unit is not None:
         unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
         side = unit % 2
         order = np.argsort(unit, kind="stable")
         same = unit[order[1:]] == unit[order[:-1]]
-        earlier, later = order[:-1][same], order[1:][same]
-        name = "page of the same visitor"
-        pairs = [(f"later {name}", earlier, later), (f"earlier {name}", later, earlier), *pairs]
+        name, earlier, later = "page of the same visitor", order[:-1][same], order[1:][same]
+        pairs += [(f"later {name}", earlier, later, 0), (f"earlier {name}", later, earlier, 0)]
     # Each item in a bin of its side.
     at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
     means = _effects(at, off, used)
     parts: dict[tuple[str, ...], Floats] = {
-        ("pair", name): _sums(at, off, used, means, rows, others) for name, rows, others in pairs
+        (name,): _sums(at, off, used, means, rows, others, shift)
+        for name, rows, others, shift in pairs
     }
     counts = np.stack([used.sum(axis=0), hit.sum(axis=0), hit.sum(axis=0)]).astype(float)
     page = off.sum(axis=1)
-    with_visitors = page[pairs[0][1]] * page[pairs[0][2]]
+    with_visitors = page[earlier] * page[later]
     going = _going_with(batch, subject, off, used)
     going |= {"items": _moments(means[at] * off), "visitors": _moments(with_visitors)}
-    return Tally(sums={**going, "positions": counts}, parts=parts)
+    return Tally(sums={**going, "positions": counts, "early": early(batch, subject)}, parts=parts)
 
 
 def _moments(values: Floats) -> Floats:
@@ -72,12 +80,18 @@ def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
     return np.roll(total / (count + 5.0), BINS)
 
 
-def _sums(at: Ints, off: Floats, used: Bools, means: Floats, rows: Rows, others: Rows) -> Floats:
-    """Return the sums of both regressions for rows and their other pages."""
-    mine, theirs, y = at[rows], at[others], off[rows]
+def _sums(
+    at: Ints, off: Floats, used: Bools, means: Floats, rows: Rows, others: Rows, shift: int
+) -> Floats:
+    """Return the sums of both regressions for rows and their other pages, or the slot above or below."""
+    mine, y = at[rows], off[rows]
     # The other page's items, on the side of the row.
-    theirs = (theirs & (BINS - 1)) + (mine & ~(BINS - 1))
-    both = used[rows] & used[others] & (mine != theirs)
+    theirs, shown = at[others] & (BINS - 1), used[others]
+    if shift:
+        theirs, shown = np.roll(theirs, shift, axis=1), np.roll(shown, shift, axis=1)
+        shown[:, 0 if shift > 0 else -1] = False
+    theirs = theirs + (mine & ~(BINS - 1))
+    both = used[rows] & shown & (mine != theirs)
     other = means[theirs]
     rest = (other.sum(axis=1, keepdims=True) - other) / max(at.shape[1] - 1, 1)
     # Where all rewards stand at another page, none tells of its own items: effects are those
@@ -109,21 +123,29 @@ def _going_with(batch: RankingLog, subject: Subject, off: Floats, used: Bools) -
 
 def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail where another page explains a part of the rewards beyond chance, warn where nothing does."""
-    if not tally.parts or tally.parts["pair", "row below"][-1] < PAIRS:
-        return OTHER_PAGE.skipped("too few pages to compare")
-    for (_, name), sums in tally.parts.items():
+    if not tally.parts or tally.sums["positions"][1].sum() < SOME or one_per_page(tally, subject):
+        return OTHER_PAGE.skipped("too few rewards, or one per page, to compare pages")
+    for (name,), sums in tally.parts.items():
         part, z = _explained(sums[:14])
         own, other = _alone(sums)
         if other > ALL_BEYOND and own < other / 3:
             part, z = 1.0, other
         if sums[-1] >= PAIRS and z > BEYOND and part > LEAST:
-            return OTHER_PAGE.finds(
-                FAILED,
-                f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} "
-                f"(z = {z:.1f}), not with the page they stand at",
-                cause="clicks were joined to another request of the same user, or are some rows off",
-                remedy="join rewards by the id of the request, not by the user, the time or the row",
-            )
+            slot = name.startswith("item ")
+            return [
+                Finding(
+                    NEIGHBOUR if slot else PAGE,
+                    FAILED,
+                    f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} "
+                    f"(z = {z:.1f}), not with the {'one' if slot else 'page'} they stand at",
+                    ("check how positions are counted, from 0 or from 1, on both sides of the join",)
+                    if slot
+                    else ("join rewards by the id of the request, not by the user, the time or the row",),
+                    cause="rewards stand one slot too high or too low"
+                    if slot
+                    else "clicks were joined to another request of the same user, or are some rows off",
+                )
+            ]  # fmt: skip
     if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
         return OTHER_PAGE.finds(
             WARNED,
@@ -140,7 +162,7 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
 #: rate of its position, is regressed on the effect of its own item, on that of the item at the same
 #: position of the other page, and on the mean effect of that page's other positions, which
 #: stands for what visitors have in common with all their pages.
-OTHER_PAGE = Check("rewards-by-visit", _count_other_page, _judge_other_page, most=SAMPLED_ROWS // 2)
+OTHER_PAGE = Check(PAGE, _count_other_page, _judge_other_page, most=SAMPLED_ROWS // 2)
 
 
 def _explanations(tally: Tally) -> Iterator[bool]:

@@ -1,10 +1,14 @@
-"""The logger's scores in every group of rows: a day on which another policy ran, or scores of another model."""
+"""Whether shown items are draws by the logger's scores: in every group of rows, and whatever else is known of them.
+
+Under a softmax of the scores, a number of the item that is shown, less its mean over the candidates'
+probabilities, has mean zero and a known variance. No weight enters, so that heavy weights hide nothing.
+"""
 
 import math
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Bools, Floats
 from counterrank.audit.conditions import without
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, listed, stretch_names
 from counterrank.audit.groups import BLOCK, row_groups
@@ -22,36 +26,50 @@ FEWEST, LEAST = 50, 0.2
 NAMED = 3
 
 
-def _count_score_groups(batch: RankingLog, subject: Subject) -> Tally:
-    """Sum rows, distances and variances by group."""
+def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
+    """Sum rows, distances of the shown items' scores and their variances by group, and of other numbers in all."""
     logger = batch.propensity
-    # The first item of both is drawn by the softmax of the scores.
     if not isinstance(logger, Scored) or logger.spec.kind not in ("plackett-luce", "softmax"):
         return Tally()
     sets = logger.candidates
     if sets.n != batch.n or subject.estimated_propensities or subject.without_propensities:
         return Tally()
     scores = sets.dense(logger.scores / float(logger.spec.options["temperature"]), -np.inf)
-    place = sets.locate(batch.action[:, :1])[:, 0]
-    fine = (place >= 0) & np.isfinite(scores).any(axis=1)
-    place = np.where(fine, place, 0)
-    chance = np.exp(scores - np.where(fine, scores.max(axis=1), 0.0)[:, None])
-    chance /= np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
-    known = np.where(np.isfinite(scores), scores, 0.0)
-    mean = (chance * known).sum(axis=1)
-    variance = np.maximum((chance * known**2).sum(axis=1) - mean**2, 0.0)
-    away = known[np.arange(batch.n), place] - mean
-    rows = np.stack([fine, np.where(fine, away, 0.0), np.where(fine, variance, 0.0)])
+    place = sets.locate(batch.action)
+    # Rankings that are short or show items from elsewhere are told of by other checks.
+    fine: Bools = np.asarray((place >= 0).all(axis=1) & np.isfinite(scores).any(axis=1))
+    place = np.where(fine[:, None], place, 0)
+    numbers = [np.where(np.isfinite(scores), scores, 0.0)]
+    names = []
+    for name in subject.targets:
+        target = batch.targets.get(name)
+        if isinstance(target, Scored) and target.candidates.n == batch.n:
+            # Ranks: their sums are normal, whatever the scores are.
+            table = sets.dense(target.scores, np.inf)
+            numbers.append(table.argsort(axis=1).argsort(axis=1).astype(float))
+            names.append(name)
+    odds = np.exp(scores - np.where(fine, scores.max(axis=1), 0.0)[:, None])
+    sums = np.zeros((len(numbers), 2, batch.n))
+    each = np.arange(batch.n)
+    for shown in place.T:
+        chance = odds / np.maximum(odds.sum(axis=1, keepdims=True), 1e-300)
+        for values, (away, variance) in zip(numbers, sums, strict=True):
+            mean = np.einsum("nc,nc->n", chance, values)
+            away += values[each, shown] - mean
+            variance += np.einsum("nc,nc,nc->n", chance, values, values) - mean**2
+        if logger.spec.kind == "plackett-luce":
+            odds[each, shown] = 0.0
+    sums = np.maximum(sums, [[[-np.inf], [0.0]]]) * fine
     parts: dict[tuple[str, ...], Floats] = {}
+    rows = np.stack([fine, *sums[0]])
     for kind, labels, codes in row_groups(batch, subject):
         table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
-        for label, sums in zip(labels, table.T, strict=True):
-            if sums[0]:
-                parts[kind, label] = sums
-    return Tally(parts=parts)
+        parts |= {(kind, label): one for label, one in zip(labels, table.T, strict=True) if one[0]}
+    others = {name: one.sum(axis=1) for name, one in zip(names, sums[1:], strict=True)}
+    return Tally(sums=others, parts=parts)
 
 
-def _judge_score_groups(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail where a minority of rows follows its scores otherwise than the others do."""
     kinds: dict[str, dict[str, Floats]] = {}
     for (kind, label), sums in tally.parts.items():
@@ -66,15 +84,27 @@ def _judge_score_groups(tally: Tally, subject: Subject) -> list[Finding]:
     found += [
         one for kind, groups in kinds.items() for one in _otherwise(kind, groups, tests, subject)
     ]
-    return found or [Finding(SCORE_GROUPS.name, PASSED, "scores are followed alike in every group")]
+    for name, (away, variance) in tally.sums.items():
+        if two_sided(away, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
+            found.append(_of_target(name, float(away) > 0))
+    return found or [Finding(DRAWS.name, PASSED, "scores are followed alike in every group")]
 
 
-#: The first item of a page follows the logger's scores in every group alike.
-#:
-#: Under Plackett-Luce the score of the first item, less its mean over the candidates' probabilities, has
-#: mean zero and a known variance v. Sums of both give a slope, 0 where scores are those that were drawn
-#: by; no weight enters, so that heavy weights hide nothing.
-SCORE_GROUPS = Check("scores-by-group", _count_score_groups, _judge_score_groups, most=SAMPLED_ROWS)
+#: Shown items follow the logger's scores in every group alike, and nothing else.
+DRAWS = Check("scores-by-group", _count_draws, _judge_draws, most=SAMPLED_ROWS)
+
+
+def _of_target(name: str, more: bool) -> Finding:
+    return Finding(
+        "scores-by-target",
+        FAILED,
+        f"'{name}' scores items that were shown {'higher' if more else 'lower'} than the logger's probabilities "
+        "let expect",
+        ("score the target with what was known before the page was shown, and log every page",),
+        cause="the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
+        "logger ranked by more than its scores",
+        target=name,
+    )  # fmt: skip
 
 
 def _of_all(sums: Floats) -> list[Finding]:
