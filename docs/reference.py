@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import click
 
 from counterrank.cli.calls import TableCommand
-from counterrank.cli.main import main
+from counterrank.cli.main import RESEARCH, main
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
 from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, TITLES, Finding, Keys
@@ -27,6 +27,14 @@ _COMMAND_LINE = """\
 `counterrank COMMAND --help` shows the common options, `--help-all` all of them. Exit codes: 0 done; 1 done, but
 `--require` was not met, or nothing could be certified; 2 bad usage, bad input or a failed check, with one message and
 no partial files."""
+
+_RESEARCH = """
+## Research and maintenance
+
+`counterrank COMMAND --help` lists the options of these commands.
+
+| command | |
+|---|---|"""
 
 _JOB_FILE = """
 ## Job files
@@ -45,21 +53,25 @@ command line give them as `--config KEY=VALUE`:
 
 def command_line() -> str:
     """Return the page of the command line."""
-    lines = [_COMMAND_LINE]
+    lines, research = [_COMMAND_LINE], []
     context = click.Context(main, info_name="counterrank")
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         inside = click.Context(command, info_name=name, parent=context)
-        usage = " ".join(command.collect_usage_pieces(inside))
+        usage = " ".join([f"counterrank {name}", *command.collect_usage_pieces(inside)])
         first = (command.help or "").strip().split("\n\n")[0].replace("\n", " ")
-        lines += ["", f"## `{name}`", "", " ".join(first.split()), "", "```text"]
-        lines += [f"counterrank {name} {usage}", "```"]
+        first = " ".join(first.split())
+        if name in RESEARCH:
+            research.append(f"| `{usage}` | {first} |")
+            continue
+        lines += ["", f"## `{name}`", "", f"`{usage}`", "", first]
         table = isinstance(command, TableCommand)
         rows, same = _of_table(command) if table else (_of_click(command, inside), [])
         if rows:
             lines += ["", "| option | |", "|---|---|", *rows]
         if same:
             lines += ["", f"As for `evaluate`: {', '.join(same)}."]
+    lines += [_RESEARCH, *research]
     return "\n".join([*lines, *job_file()]) + "\n"
 
 

@@ -41,7 +41,7 @@ _COMMANDS = {
     "estimators": ("tools", "List the estimators and what each does."),
 }
 #: Listed below the others.
-_RESEARCH = ("curve", "estimators", "simulate", "reproduce", "warmup")
+RESEARCH = ("curve", "estimators", "simulate", "reproduce", "warmup")
 
 
 class LazyGroup(click.Group):
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         listed = [*ours, *((name, self.summary(name)) for name in self.others)]
         for title, research in (("Commands", False), ("Research and maintenance", True)):
             with formatter.section(title):
-                formatter.write_dl([row for row in listed if (row[0] in _RESEARCH) is research])
+                formatter.write_dl([row for row in listed if (row[0] in RESEARCH) is research])
 
     def summary(self, name: str) -> str:
         """Return a line about a plug-in's command; a broken one is listed with what is wrong."""
