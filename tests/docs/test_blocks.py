@@ -32,10 +32,17 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capfd):
     name = f"docs/{page}"
     found = [(line, "python", code) for line, code in tools.blocks(name, "python")]
     found += [(line, "bash", code) for line, code in tools.blocks(name, "bash")]
+    # A page of the tutorials shows what its last command printed.
+    if page.startswith("tutorials/"):
+        found += [(line, "text", code) for line, code in tools.blocks(name, "text")]
     names: dict[str, object] = {}
     for line, language, code in sorted(found):
         if language == "python":
             tools.run_python(name, code, line, names)
+            continue
+        if language == "text":
+            shown = capfd.readouterr()
+            assert " ".join(code.split()) in " ".join((shown.out + shown.err).split()), f"{name}:{line}"
             continue
         for command in code.strip().splitlines():
             words = shlex.split(command)

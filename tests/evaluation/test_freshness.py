@@ -176,7 +176,7 @@ def test_a_policy_learned_from_these_rows_is_known_by_its_fingerprint(gentle):
         for result in (first, again)
     ]
     assert [row["status"] for row in rows] == ["pass", "warn"]
-    assert "learned from this very log" in rows[1]["reason"]
+    assert "learned from this log" in rows[1]["reason"]
     other = cr.evaluate(log.where(np.arange(log.n) < 3000), ["mine"], **options)
     assert {row["check"]: row["status"] for row in other.verdict["reasons"]}[
         "fresh-target"

@@ -333,9 +333,7 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
         (alone,) = blamed
         findings = [replace(one, target=alone) if one.blamed else one for one in findings]
     missing = (
-        "no context, time column or segment to look at"
-        if subject.targets
-        else "no target to look at"
+        "no context, time column or segment to check" if subject.targets else "no target to check"
     )
     return findings or [
         Finding(

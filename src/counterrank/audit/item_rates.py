@@ -162,7 +162,7 @@ def _categories(
                 WARNED,
                 f"items of {name.removeprefix('kind ')} {labels[at]} have {in_percent(math.exp(off), 0)} of the "
                 "rewards of others at their positions and scores",
-                ("check how rewards of these items are tracked; if they are right, all is well",),
+                ("check how rewards of these items are tracked; if they are right, ignore this",),
                 cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
             )  # fmt: skip
             return

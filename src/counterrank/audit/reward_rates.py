@@ -411,8 +411,8 @@ def _since_a_day(
         )
         yield _lost(
             BOTH,
-            f"{when}, rankings where {column} is {label} have {_times(math.exp(change))} the rewards that "
-            "the change of the others lets expect",
+            f"{when}, rankings where {column} is {label} have {_times(math.exp(change))} the rewards "
+            "expected from the change of the others",
             without_both(column, label, days[start], subject, onwards=end == len(days)),
             fails=True,
         )

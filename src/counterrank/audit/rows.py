@@ -490,8 +490,8 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
     if isinstance(subject.first.propensity, Scored):
         found = "the log has scores of the logger, but no propensities"
         remedy = (
-            f"say how it ranks by them, {say('--logger', 'plackett-luce:temperature=1')} say, or "
-            f"let {say('--estimate-propensity', 'plackett-luce')} learn it"
+            f"say how it ranks by them, for example {say('--logger', 'plackett-luce:temperature=1')}, or "
+            f"estimate it: {say('--estimate-propensity', 'plackett-luce')}"
         )
     lists = tally.lists.get("list")
     if lists is not None:

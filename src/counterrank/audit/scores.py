@@ -130,7 +130,7 @@ def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
         cause="the export holds shown items only; then every probability of the logger is too "
         "large, and the target's too",
         remedy="export the others too, with their scores (in a table of one row per candidate: "
-        "without a position); if pages always show all there is, all is well",
+        "without a position); if pages always show all candidates, ignore this",
     )
 
 

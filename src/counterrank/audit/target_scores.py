@@ -59,7 +59,7 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
         ]
     if not names:
         return []
-    return found or [Finding(TARGET_SCORES.name, PASSED, "scores of targets go with their rows")]
+    return found or [Finding(TARGET_SCORES.name, PASSED, "scores of targets fit their rows")]
 
 
 #: A target's scores belong to the candidates they stand at, and are scores.
@@ -241,8 +241,8 @@ def _of_others(name: str, share: float) -> Finding:
     return Finding(
         TARGET_SCORES.name,
         FAILED,
-        f"in about {in_percent(share, 0)} of the rows the scores of '{name}' go no better with their "
-        "candidates than with those of another row",
+        f"in about {in_percent(share, 0)} of the rows the scores of '{name}' fit the candidates of "
+        "another row as well as their own",
         ("join the target's scores by the id of the request and of the item",),
         cause="scores of another request, or in another order of the candidates",
         target=name,

@@ -136,12 +136,12 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
                 Finding(
                     NEIGHBOUR if slot else PAGE,
                     FAILED,
-                    f"about {in_percent(min(part, 1.0), 0)} of the rewards go with the {name} "
-                    f"(z = {z:.1f}), not with the {'one' if slot else 'page'} they stand at",
+                    f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
+                    f"(z = {z:.1f}), not on the {'item' if slot else 'page'} at which they are recorded",
                     ("check how positions are counted, from 0 or from 1, on both sides of the join",)
                     if slot
                     else ("join rewards by the id of the request, not by the user, the time or the row",),
-                    cause="rewards stand one slot too high or too low"
+                    cause="rewards are recorded one position too high or too low"
                     if slot
                     else "clicks were joined to another request of the same user, or are some rows off",
                 )
@@ -149,11 +149,11 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
     if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
         return OTHER_PAGE.finds(
             WARNED,
-            "nothing in the log goes with the rewards: neither items nor scores, visitors or the context",
-            cause="rewards stand at other rows than their own, or are chance",
+            "rewards depend on nothing in the log: not on items, scores, visitors or the context",
+            cause="rewards are recorded in the wrong rows, or are random",
             remedy="join rewards by the id of the request",
         )
-    return OTHER_PAGE.passed("rewards go with the page they stand at")
+    return OTHER_PAGE.passed("rewards depend on the page at which they are recorded")
 
 
 #: Rewards go with the page they stand at, not with the visitor's page before or after it or another row.

@@ -18,7 +18,7 @@ usage or bad input.
 
 @command("abtest", _ABTEST)
 def abtest(call: Call) -> None:
-    """Read an A/B test with its log: every row tells about every ranker that could have shown it."""
+    """Read an A/B test with its log: each row is used for every ranker that could have shown it."""
     from counterrank import evaluation
 
     with showing_progress(enabled=not call.quiet):

@@ -21,7 +21,7 @@ seed_option = click.option(
     default=SEED,
     show_default=True,
     type=click.IntRange(min=0),
-    help="Seed of everything random.",
+    help="Seed of all random numbers.",
 )
 
 

@@ -28,7 +28,7 @@ Exit codes: 0 done; 1 done, but --require was not met; 2 bad usage or bad input;
 
 @command("evaluate", _EVALUATE)
 def evaluate(call: Call) -> None:
-    """Estimate what each target policy would earn, how sure that is, and what would make it surer.
+    """Estimate what each target policy would earn, with an interval, a verdict and a decision.
 
     LOG is a file, a folder or a quoted pattern of Parquet, Arrow, CSV or JSON Lines files: one row
     per ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
@@ -111,7 +111,7 @@ def _candidates(call: Call) -> list[str]:
 
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
-        return ["Name a target with --target, or give the lists of one with --target-lists."]
+        return ["Name a target with --target, or give its lists with --config target_lists=FILE."]
     table = sample_of(call.log)
     known = {
         role: one

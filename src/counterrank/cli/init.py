@@ -28,7 +28,7 @@ QUESTIONS = {
 @click.option(
     "--out", type=click.Path(), default="job.toml", show_default=True, help="The job to write."
 )
-@click.option("--columns", default="", help="What is known already: ROLE=COLUMN,...")
+@click.option("--columns", default="", help="Roles that you know: ROLE=COLUMN,...")
 def init(log: str, events: str | None, out: str, columns: str) -> None:
     """Look at LOG and write a job file for `counterrank run`.
 

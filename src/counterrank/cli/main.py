@@ -24,20 +24,23 @@ from counterrank.plugins import COMMANDS, found, load
 #: when its command is used, so that --help stays quick.
 _COMMANDS = {
     "evaluate": ("evaluate", "Estimate what target policies would earn, from a log."),
-    "init": ("init", "Look at your tables and write a job file that runs."),
+    "init": ("init", "Look at your tables and write a job file."),
     "check": ("evaluate", "Audit a log and its propensities."),
-    "abtest": ("abtest", "Read an A/B test with its log: a sharper lift from the same traffic."),
-    "plan": ("plan", "Say what to randomise so that next rankers can be evaluated."),
+    "abtest": (
+        "abtest",
+        "Read an A/B test with its log: a shorter interval from the same traffic.",
+    ),
+    "plan": ("plan", "Recommend what to randomise so that future rankers can be evaluated."),
     "learn": ("learn", "Learn a better policy from a log, with a certificate."),
     "run": ("run", "Run what a job file describes: an evaluation, a test, learning, or a plan."),
     "validate": (
         "evaluate",
         "Predict each arm of a past A/B test, and compare with what it earned.",
     ),
-    "explain": ("tools", "Say in ten lines what a result says and does not say."),
+    "explain": ("tools", "Explain a result in at most ten lines."),
     "history": ("tools", "Write pages of past results, predictions beside outcomes."),
     "outcome": ("tools", "Record what a policy earned once it was shown."),
-    "curve": ("evaluate", "Write how often each position is looked at, for training rankers."),
+    "curve": ("evaluate", "Estimate how often users look at each position."),
     "estimators": ("tools", "List the estimators and what each does."),
 }
 #: Listed below the others.

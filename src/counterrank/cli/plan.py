@@ -17,7 +17,7 @@ LOG has the scores of all candidates (`propensity_scores`); its ranker may be de
 
 @command("plan", _EPILOG)
 def plan(call: Call) -> None:
-    """Say what to randomise so that next rankers can be evaluated, and what it costs."""
+    """Recommend what to randomise so that future rankers can be evaluated, and what it costs."""
     from counterrank import exploration
 
     out = call.json_file("out")

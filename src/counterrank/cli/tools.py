@@ -68,11 +68,11 @@ def history(directory: str, out: str) -> None:
 @click.option(
     "--repro",
     is_flag=True,
-    help="Instead, what a report of a fault needs: versions, options, shapes and codes of findings; no "
+    help="Print what a bug report needs: versions, options, shapes and codes of findings; no "
     "names, paths or values of the log.",
 )
 def explain(result: str, repro: bool) -> None:
-    """Say in at most ten lines what RESULT, a JSON file of any command, says and does not say."""
+    """Print in at most ten lines what RESULT, a JSON file of any command, says and does not say."""
     import json
 
     from counterrank.report import explaining, loading

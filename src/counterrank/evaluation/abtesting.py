@@ -158,10 +158,10 @@ _CONTRADICT = (
     "more than the ranking"
 )
 _NOT_TOP_DOWN = (
-    "what stands below a place does change its reward: read so, the lift is further than three "
-    "standard errors from that of whole pages, which is used instead"
+    "items further down do change a reward: the top-down lift is more than three standard errors from "
+    "that of whole pages, which is used instead"
 )
 _ALONE = (
-    "both rankers could have shown the page in {share} of the rows: their rows say nothing of each "
-    "other, and only context and models can help"
+    "both rankers could have shown the page in only {share} of the rows, so rows of one ranker say "
+    "little about the other; only context and models make the interval shorter"
 )

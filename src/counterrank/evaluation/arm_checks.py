@@ -58,8 +58,8 @@ def checks_of(test: PooledTest, planned: Mapping[str, float]) -> Iterator[Findin
         yield Finding(
             "units-in-several-arms",
             WARNED,
-            f"{strata.shared_units:,} units ({share}) have rows in more than one arm: what one "
-            "ranker taught them the other earns; errors count units all the same",
+            f"{strata.shared_units:,} units ({share}) have rows in more than one arm, so "
+            "effects of one ranker may carry over to the other; standard errors are by unit",
         )
     elif log.unit is not None:
         yield from _visits(test)
@@ -67,8 +67,8 @@ def checks_of(test: PooledTest, planned: Mapping[str, float]) -> Iterator[Findin
         yield Finding(
             "weights-only",
             WARNED,
-            "no pages of the arms can be drawn from what the log holds of them, so that no "
-            "reward model helps; with their scores (NAME_scores and --policy NAME=KIND) it may",
+            "the log has no scores of the arms, so no reward model can make the interval shorter; log "
+            "them (NAME_scores) and give --policy NAME=KIND",
         )
 
 
@@ -121,8 +121,8 @@ def sample_ratio(test: PooledTest, planned: Mapping[str, float]) -> Iterator[Fin
                 if p * tests <= MISMATCH:
                     yield _invalid(
                         "sample-ratio",
-                        f"'{names[0]}' has {left:,} {what} and '{names[1]}' {right:,}: chance does not "
-                        f"divide them so (p = {p:.1g})",
+                        f"'{names[0]}' has {left:,} {what} and '{names[1]}' {right:,}, which is "
+                        f"unlikely by chance (p = {p:.1g})",
                         "" if planned else f"; if other shares were planned, say so: {plan}",
                     )
                     return
@@ -170,8 +170,8 @@ def sample_ratio_by_group(test: PooledTest) -> Iterator[Finding]:
                     yield _invalid(
                         "sample-ratio-by-group",
                         f"where {cut.column} is {label}, '{name}' has {in_percent(share)} of the "
-                        f"rankings and {in_percent(float(np.mean(arm == index)))} of all: chance does "
-                        f"not divide them so (p = {p:.1g})",
+                        f"rankings and {in_percent(float(np.mean(arm == index)))} of all, which is "
+                        f"unlikely by chance (p = {p:.1g})",
                     )
                     return
 

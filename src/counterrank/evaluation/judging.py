@@ -133,11 +133,11 @@ def units(e: TargetEvidence) -> Found:
     )
     doubt = ""
     if not e.clustered:
-        doubt = f"{e.units:,} rows are taken as independent, but nothing says whose they are"
+        doubt = f"{e.units:,} rows are treated as independent, but the log has no users or sessions"
     elif e.shared_contexts is not None:
         doubt = (
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
-            "rows of one visitor seem to count as many"
+            "rows of one visitor seem to count as rows of many"
         )
         owner += ", not the row"
     if doubt and not e.independent:
@@ -404,7 +404,7 @@ def fresh_target(e: TargetEvidence) -> Found:
         "only"
     )
     if e.learned_here:
-        yield _found(WARNED, f"'{name}' was learned from this very log", (f"a later log; {split}",))
+        yield _found(WARNED, f"'{name}' was learned from this log", (f"a later log; {split}",))
     elif e.trained_until is not None:
         yield _found(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
     elif e.fresh:
@@ -412,7 +412,7 @@ def fresh_target(e: TargetEvidence) -> Found:
     else:
         yield _found(
             WARNED,
-            f"'{name}' may have been trained on this very log, whose noise would look like a lift",
+            f"'{name}' may have been trained on this log; its noise would then look like a lift",
             (
                 f"if '{name}' was not trained on this log: "
                 f"{say('--target-is-fresh', python='target_is_fresh=True')}; if it was: {split}",

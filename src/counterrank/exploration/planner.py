@@ -533,17 +533,17 @@ def _notes(log: RankingLog, logger: Scored, inputs: PlanInputs) -> tuple[str, ..
     notes = []
     if inputs.families:
         notes.append(
-            f"Future rankers add noise to production's scores until {shares} of the shown places hold "
-            "another item; they stand for rankers that nobody has trained yet."
+            f"Future rankers add noise to production's scores until {shares} of the shown positions have "
+            "another item; they represent rankers that do not exist yet."
         )
     notes.append(
-        "A lift is detectable when its interval leaves zero out in four of five logs. It holds an "
-        "allowance for bias: rewards of pages that the option never shows, and what weights of single "
-        "places (`iips`) miss by looking at one item; no number of rows takes that away."
+        "A lift is detectable if its interval excludes zero in four of five logs. The interval includes an "
+        "allowance for bias, which more rows do not reduce: rewards of pages that the option never shows, "
+        "and effects between items, which weights of single positions (`iips`) ignore."
     )
     if logger.deterministic:
         notes.append(
-            "The log was written by a deterministic ranker: costs and errors rest on models of users, "
-            "and their intervals reach from no loss to twice the expected one."
+            "The log is from a deterministic ranker: costs and errors are predicted by models of users, "
+            "with intervals from no loss to twice the expected one."
         )
     return tuple(notes)

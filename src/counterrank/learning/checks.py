@@ -89,8 +89,8 @@ def refuse_failed_audit(log: RankingLog) -> None:
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(
-            f"the audit of this log failed ({told}); a certificate on a wrong log is worth "
-            f"nothing. Mend it, or say {say('--despite-audit', python='despite_audit=True')} to go on "
+            f"the audit of this log failed ({told}); a certificate from a wrong log is not "
+            f"valid. Repair it, or say {say('--despite-audit', python='despite_audit=True')} to go on "
             "all the same"
         )
 

@@ -35,7 +35,7 @@ def sentences(test: ABTest) -> list[str]:
     for one in test.lifts:
         lines += [_answer(test, one), *([_saving(one)] if test.valid else [])]
     if test.top_down:
-        lines.append("As declared, what stands below a place does not change its reward.")
+        lines.append("As declared, items further down do not change a reward.")
     if test.sequential:
         lines.append("The intervals are valid at every look at the growing test.")
     notes = [note for one in test.lifts for note in one.notes]
@@ -47,7 +47,7 @@ def _answer(test: ABTest, one: ArmLift) -> str:
     to, source, lift = one.to, one.source, one.lift
     value, low, high, error = lift.value, lift.low, lift.high, lift.stderr
     if not (known(value) and known(low) and known(high)):
-        return f"Nothing can be said of {to} against {source}."
+        return f"{to} and {source} cannot be compared."
     earned = next((arm.earned for arm in test.arms if arm.name == source), 0.0)
     share = f"{percent(value / earned, sign=True)}, " if earned > 0 else ""
     reach = f"({share}{percent(test.level, digits=0)} interval {span(low, high, error, sign=True)})"

@@ -64,8 +64,8 @@ def document(found: Certificate) -> Document:
     """Return the certificate, how it came about, and what it does not promise."""
     title = "A better policy, with a certificate" if found.certified else "Nothing to ship yet"
     rows = (
-        f"{count(found.rows.get('learn'))} rows taught and chose the policy; the certificate rests on "
-        f"{count(found.rows.get('certify'))} other rows, which played no part in choosing it."
+        f"The policy was learned and chosen on {count(found.rows.get('learn'))} rows, and certified on "
+        f"{count(found.rows.get('certify'))} other rows."
     )
     blocks: list[Block] = [
         Scorecard([_card(found)], detail=BRIEF),
@@ -140,9 +140,9 @@ def sentence(found: Certificate) -> str:
     seems = f"{found.name} seems to earn {estimate} per ranking"
     if not found.declared and (found.more_rows is not None or found.low >= 0):
         return (
-            f"Not certified: {seems}, but nothing says whose the "
-            f"{sum(found.rows[side] for side in ('learn', 'certify')):,} rows are, and rows of one visitor "
-            "repeat each other. Name the column of users or sessions (--unit), or say "
+            f"Not certified: {seems}, but the log has no users or "
+            f"sessions, and the {sum(found.rows[side] for side in ('learn', 'certify')):,} rows may not be "
+            "independent. Name the column of users or sessions (--unit), or say "
             f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows."
         )
     return _not_yet(

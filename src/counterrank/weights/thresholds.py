@@ -37,8 +37,7 @@ THRESHOLDS = {
     "units": Threshold(
         "independent rows, or buckets of users when clustered",
         500, 100, more_is_better=True,
-        why="a standard error from m pieces is itself uncertain by about 1/sqrt(2m): 3 % at 500, 7 % "
-        "at 100",
+        why="the relative error of a standard error is about 1/sqrt(2m): 3 % at 500, 7 % at 100",
     ),
     "ess": Threshold(
         "effective rows of the weights, (sum w)^2 / sum w^2",
@@ -60,7 +59,7 @@ THRESHOLDS = {
     "concentration": Threshold(
         "largest share of the weight on one row",
         0.1, 0.33, more_is_better=False,
-        why="the interval cannot know what one row will do next time",
+        why="the interval then depends on one row",
     ),
     "mean-weight": Threshold(
         "distance of the mean weight from 1 where it is significant (1 %)",
@@ -73,22 +72,22 @@ THRESHOLDS = {
         why="a group of 1 in 20 rows that is off by 40 % may move the value by 2 %",
     ),
     "support": Threshold(
-        "target's probability of items shown with under 1/1000 and under a tenth of it",
+        "target's probability of items that the logger shows with less than 1/1000 and less than a tenth "
+        "of it",
         0.01, 0.05, more_is_better=False,
-        why="what was never shown cannot be weighed: that share of the value is unknown",
+        why="that share of the value is unknown",
     ),
     "agreement": Threshold(
         "distance to estimators with fewer assumptions, in half-widths of the interval; in both, "
         "less the bias that the interval allows for",
         0.5, 1.0, more_is_better=False,
         why="a bias of half the half-width lowers the coverage of a 95 % interval to 83 %, one of a "
-        "whole to 50 %; only distances significant at 1 % count",
+        "whole half-width to 50 %; only distances significant at 1 % count",
     ),
     "precision": Threshold(
         "half-width of the lift's interval relative to the logger's value",
         0.05, 0.25, more_is_better=False,
-        why="a lift of 5 % is a common size; half as wide as the lift itself is as good, for gains "
-        "and losses alike",
+        why="a lift of 5 % is a common size",
     ),
 }  # fmt: skip
 #: Positions with fewer effective rows than this are named.

@@ -76,3 +76,14 @@ def test_run_prints_the_truth_and_writes_the_reports(tmp_path: Path) -> None:
     told = at_least(lift["low"], lift["stderr"])
     assert f"at least {told} more" in text and f"at least +{told} was promised" in text
     assert learned["certified"] and cr.load_policy(tmp_path / "policy.json").m == learned["m"]
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    shown = readme.split("The demo prints:")[1].split("```")[1].removeprefix("text\n")
+    stream = io.StringIO()
+    run(tmp_path, console=Console(file=stream, width=110))
+    printed = " ".join(stream.getvalue().split())
+    for line in filter(None, shown.splitlines()):
+        assert " ".join(line.split()) in printed, line
