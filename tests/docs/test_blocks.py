@@ -42,7 +42,9 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capfd):
             continue
         if language == "text":
             shown = capfd.readouterr()
-            assert " ".join(code.split()) in " ".join((shown.out + shown.err).split()), f"{name}:{line}"
+            assert " ".join(code.split()) in " ".join((shown.out + shown.err).split()), (
+                f"{name}:{line}"
+            )
             continue
         for command in code.strip().splitlines():
             words = shlex.split(command)

@@ -238,7 +238,7 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
     drops = (hits[:-1] >= 10 * EXPECTED) & (rate[1:] < HARDLY_ANY_AT * rate[:-1])
     always = (shown[:-1] >= FEWEST) & (rate[:-1] > 1 - HARDLY_ANY_AT) & (rate[1:] < 0.5)
     cases = (
-        (bad, 0, "hardly any reward", "that position were not joined, or all stand one slot too low"),
+        (bad, 0, "hardly any reward", "that position were not joined, or all are recorded one position too low"),
         (drops, 1, "hardly any reward", "lower positions were not tracked or not joined"),
         (always, 0, "hardly an item without a reward", "that position count what nobody chose"),
     )  # fmt: skip
