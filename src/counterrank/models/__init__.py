@@ -26,15 +26,10 @@ from counterrank.models.draws import (
     target_draws,
 )
 from counterrank.models.learners import fit_learner
-from counterrank.models.linear import (
-    LinearModel,
-    Training,
-    fit_linear,
-    fits_in_memory,
-    train,
-)
+from counterrank.models.linear import LinearModel, fit_linear, fits_in_memory, train
 from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
+from counterrank.models.ridge import Training
 from counterrank.models.visibility import VisibilityModel
 
 __all__ = [

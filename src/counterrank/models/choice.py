@@ -9,8 +9,9 @@ from counterrank.arrays import Floats, Ints
 from counterrank.models import settings
 from counterrank.models.base import squared_loss
 from counterrank.models.draws import Stream, stream
-from counterrank.models.linear import LinearModel, Training, fit_linear
+from counterrank.models.linear import LinearModel, fit_linear
 from counterrank.models.rankings import rankings_of
+from counterrank.models.ridge import Training
 from counterrank.models.visibility import Rows, VisibilityModel, columns, fit_visibility
 
 Chosen: TypeAlias = LinearModel | VisibilityModel

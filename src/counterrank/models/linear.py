@@ -33,8 +33,8 @@ from counterrank.models.rankings import Rankings, rankings_of
 from counterrank.models.ridge import (
     Design,
     Grams,
-    Prepared,
     Ridge,
+    Training,
     fit_ridge,
     grams_of,
     others,
@@ -257,35 +257,6 @@ def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:
     return MemorySource(source.sample(rows, rng))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Training:
-    """The layout and Grams of the training rows, shared by every model of one log."""
-
-    prepared: Prepared
-    source: Source
-    #: Rows of the whole log, where known.
-    rows: int | None = None
-
-    @property
-    def layout(self) -> Layout:
-        """The columns."""
-        return self.prepared.layout
-
-    @property
-    def grams(self) -> Grams:
-        """The sums."""
-        return self.prepared.grams
-
-    @property
-    def binary(self) -> bool:
-        """Whether all rewards are 0 or 1."""
-        # r^2 = r for such rewards: the sums rule out most other logs before any row is read again.
-        alike = np.isclose(
-            self.grams.cover[..., 0].sum(), self.grams.square.sum(), rtol=1e-9, atol=0.0
-        )
-        return bool(alike) and not self.source.reduce(_not_binary, label="rewards")
-
-
 def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
     first = source.first
@@ -313,7 +284,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
-    return Training(Prepared(grams, layout, pairs), training, source.n)
+    return Training(grams, layout, pairs, training, source.n)
 
 
 def fits_in_memory(first: RankingLog) -> bool:
@@ -327,7 +298,7 @@ def fits_in_memory(first: RankingLog) -> bool:
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    ridge = fit_ridge(training.prepared)
+    ridge = fit_ridge(training)
     details: Json = {
         "model": "ridge",
         "folds": training.layout.F,
@@ -353,7 +324,13 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
         return model
     coef = fit_logistic(training, model.seed)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
-    error = training.source.reduce(lambda batch: _squared_errors(batch, curved), label="logistic")
+
+    def squared_errors(batch: RankingLog) -> Floats:
+        q = curved.expected(rankings_of(batch), batch.bucket % curved.folds)
+        out: Floats = np.where(batch.action >= 0, (batch.reward - q) ** 2, 0.0).sum(axis=0)
+        return out
+
+    error = training.source.reduce(squared_errors, label="logistic")
     # Compared by squared error: the variance of a corrected estimate depends on it.
     better = error < ridge.loss
     if not better.any():
@@ -373,43 +350,36 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
 
 def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
-    slim = _slim(training)
-    return _widened(_fit(slim, seed), training.layout)
-
-
-def _slim(training: Training) -> Training:
-    """Return the training with indicator columns only, which Newton steps use."""
-    layout, kept = training.layout.plain
-    full = training.grams
-    grams = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
-    return Training(
-        Prepared(grams, layout, training.prepared.pairs), training.source, rows=training.rows
-    )
-
-
-def _widened(coef: Floats, full: Layout) -> Floats:
-    out = np.zeros((*coef.shape[:-1], full.width))
-    out[..., full.plain[1]] = coef
-    return out
-
-
-def _fit(training: Training, seed: int) -> Floats:
-    layout, grams = training.layout, training.grams
-    chosen = [_logit_design(training, k) for k in range(layout.K)]
-    start = _intercepts(grams)  # (K, A)
+    # Newton steps use indicator columns only.
+    full, (layout, kept) = training.grams, training.layout.plain
+    slim = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
+    indicators_only = replace(training, grams=slim, layout=layout)
+    chosen = [_logit_design(indicators_only, k) for k in range(layout.K)]
+    # Half a click and half a miss more (Anscombe 1956) give cells without clicks a finite logit.
+    rate = slim.cover[..., 0].sum(axis=0) + 0.5
+    rate /= slim.gram[..., 0, 0].sum(axis=0) + 1.0
+    start = np.log(rate / (1 - rate))  # (K, A)
     fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
+
+    def raw(values: list[Floats]) -> Floats:
+        """Return the coefficients in the columns of the layout, by position."""
+        return np.stack([one @ d.map.T for one, d in zip(values, chosen, strict=True)], axis=-3)
+
+    def sums(source: Source) -> Grams:
+        return _weighted(source, layout, np.repeat(raw(fitted)[None], layout.F, axis=0))
+
     long = (training.rows or 0) > settings.LONG_LOG
     most = settings.NEWTON_ROWS_LONG if long else settings.NEWTON_ROWS
     few = at_most(training.source, most, stream(seed, Stream.NEWTON_ROWS))
     # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
     for _ in range(settings.NEWTON_STEPS):
-        state = _weighted(few, training, _raw(fitted, chosen, layout.F))
+        state = sums(few)
         for k, design in enumerate(chosen):
             gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
             fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
-    state = _weighted(training.source, training, _raw(fitted, chosen, layout.F))
+    state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.
     by_fold = [
@@ -418,27 +388,19 @@ def _fit(training: Training, seed: int) -> Floats:
         )
         for k, design in enumerate(chosen)
     ]
-    return np.stack([values @ d.map.T for values, d in zip(by_fold, chosen, strict=True)], axis=1)
+    out = np.zeros(full.cover.shape)
+    out[..., kept] = raw(by_fold)
+    return out
 
 
 def _logit_design(training: Training, k: int) -> Design:
     layout, rows = training.layout, training.grams.rows.sum()
-    found = {d.name: d for d in training.prepared.candidates[k]}
-    wide = found.get("P/1")
+    found = {d.name: d for d in training.candidates[k]}
+    wide = found.get("P/1", found["T/1"])
     # Eight training rows for each coefficient, where the ridge has three: a 0/1 reward says less, and
     # cells without any click have no finite optimum.
-    enough = (
-        wide is not None and 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
-    )
-    return wide if wide is not None and enough else found["T/1"]
-
-
-def _intercepts(grams: Grams) -> Floats:
-    count = grams.gram[..., 0, 0].sum(axis=0)
-    # Half a click and half a miss more (Anscombe 1956) give cells without clicks a finite logit.
-    rate = (grams.cover[..., 0].sum(axis=0) + 0.5) / (count + 1.0)
-    out: Floats = np.log(rate / (1 - rate))
-    return out
+    enough = 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
+    return wide if enough else found["T/1"]
 
 
 def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
@@ -455,33 +417,14 @@ def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Des
     return moved
 
 
-def _raw(fitted: list[Floats], chosen: list[Design], folds: int) -> Floats:
-    one = np.stack(
-        [values @ d.map.T for values, d in zip(fitted, chosen, strict=True)]
-    )  # (K, A, D)
-    return np.repeat(one[None], folds, axis=0)
-
-
-def _weighted(source: Source, training: Training, coef: Floats) -> Grams:
+def _weighted(source: Source, layout: Layout, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
-        given = training.layout.arrays(batch)
-        chance = expit(logged_values(training.layout, given, coef))
+        given = layout.arrays(batch)
+        chance = expit(logged_values(layout, given, coef))
         weight = np.maximum(chance * (1 - chance), settings.LEAST_VARIANCE)
         # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
         # raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
-        return grams_of(batch, training.layout, weight=weight, given=given, reward=working)
+        return grams_of(batch, layout, weight=weight, given=given, reward=working)
 
     return source.reduce(partial, label="logistic")
-
-
-def _not_binary(batch: RankingLog) -> int:
-    """Return how many rewards are neither 0 nor 1."""
-    return int((~np.isin(batch.reward[batch.action >= 0], (0.0, 1.0))).sum())
-
-
-def _squared_errors(batch: RankingLog, model: LinearModel) -> Floats:
-    """Return the sums of squared out-of-fold errors by position (K,)."""
-    q = model.expected(rankings_of(batch), batch.bucket % model.folds)
-    out: Floats = np.where(batch.action >= 0, (batch.reward - q) ** 2, 0.0).sum(axis=0)
-    return out

@@ -7,17 +7,19 @@ departure of each position and own action from it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
+from counterrank.data.source import Source
 from counterrank.models import settings
 from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Grams:
+class Grams(Summed):
     """Sums over the rows of fold f with a_k = u.
 
     gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; rows (F,).
@@ -27,14 +29,6 @@ class Grams:
     cover: Floats
     square: Floats
     rows: Floats
-
-    def __add__(self, other: "Grams") -> "Grams":
-        return Grams(
-            self.gram + other.gram,
-            self.cover + other.cover,
-            self.square + other.square,
-            self.rows + other.rows,
-        )
 
 
 def grams_of(
@@ -96,21 +90,25 @@ def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
     "0": context only; "T": + centred counts above and below; "P": + each other position's centred
     indicators (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
     """
-    context = _context(layout)
+    starts, every = layout.starts, np.eye(layout.width)
+    # Context, context x counts and products of counts are already centred.
+    context, cross, squares = (
+        every[:, slice(*ends)] for ends in ((0, starts[0]), starts[1:3], starts[2:4])
+    )
     found = [_design("0", [context], layout, 0.0)]
     groups = {"T": [_counts(layout, k)]}
     if pairs:
         groups["P"] = [_pairs(layout, k)]
     for name, group in list(groups.items()):
         if layout.cross and (name == "T" or layout.A <= settings.FEW_ACTIONS):
-            groups[f"{name}X"] = [*group, _span(layout, 1, 2)]
+            groups[f"{name}X"] = [*group, cross]
     if layout.squares:
         # Counts of K - 1 items spread like sqrt(K - 1), their products like K - 1: divided by the
         # root they spread like counts, and one penalty serves both.
         scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
-        groups["TU"] = [_counts(layout, k), _span(layout, 2, 3) * scale]
+        groups["TU"] = [*groups["T"], squares * scale]
         if layout.cross:
-            groups["TXU"] = [*groups["TX"], _span(layout, 2, 3) * scale]
+            groups["TXU"] = [*groups["TX"], squares * scale]
     for name, group in groups.items():
         found.extend(
             _design(name, [context, *group], layout, penalty) for penalty in settings.PENALTIES
@@ -124,16 +122,6 @@ def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> D
     # The context is standardised: a penalty of one row hardly shrinks and keeps the solution unique.
     weights[: layout.d + 1] = 1.0
     return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
-
-
-def _context(layout: Layout) -> Floats:
-    return np.eye(layout.width)[:, : layout.d + 1]
-
-
-def _span(layout: Layout, first: int, last: int) -> Floats:
-    """Return the columns of a dense group, which are already centred."""
-    starts = layout.starts
-    return np.eye(layout.width)[:, starts[first] : starts[last]]
 
 
 def _pairs(layout: Layout, k: int) -> Floats:
@@ -182,20 +170,39 @@ def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
     return np.asarray(np.linalg.solve(full, right), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """Grams of each fold's training rows in the columns of each position's candidate designs."""
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The training rows of one log, shared by all its models: sums, columns and each position's designs.
+
+    `pairs` says whether each other position has indicators of its own; `rows` is the number of rows of
+    the whole log, where known.
+    """
 
     grams: Grams
     layout: Layout
     pairs: bool
-    candidates: list[list[Design]] = field(init=False)
-    _rest: dict[int, Floats] = field(default_factory=dict)
-    _mapped: dict[tuple[int, str], Floats] = field(default_factory=dict)
+    source: Source
+    rows: int | None = None
+    _rest: dict[int, Floats] = field(init=False, default_factory=dict)
+    _mapped: dict[tuple[int, str], Floats] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        found = [designs(self.layout, k, pairs=self.pairs) for k in range(self.layout.K)]
-        object.__setattr__(self, "candidates", found)
+    @cached_property
+    def candidates(self) -> list[list[Design]]:
+        """The designs that are tried at each position."""
+        return [designs(self.layout, k, pairs=self.pairs) for k in range(self.layout.K)]
+
+    @cached_property
+    def binary(self) -> bool:
+        """Whether all rewards are 0 or 1."""
+        # r^2 = r for such rewards: the sums rule out most other logs before any row is read again.
+        total, squares = self.grams.cover[..., 0].sum(), self.grams.square.sum()
+        if not np.isclose(total, squares, rtol=1e-9, atol=0.0):
+            return False
+
+        def others_than_0_and_1(batch: RankingLog) -> int:
+            return int((~np.isin(batch.reward[batch.action >= 0], (0.0, 1.0))).sum())
+
+        return not self.source.reduce(others_than_0_and_1, label="rewards")
 
     def rest(self, k: int) -> Floats:
         """Return the training Grams (F, A, D, D) at position k."""
@@ -231,23 +238,23 @@ class Ridge:
     size: Floats
 
 
-def fit_ridge(prepared: Prepared) -> Ridge:
+def fit_ridge(training: Training) -> Ridge:
     """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
 
     A start is one fit for all own actions of a position, or one for all positions of an own action.
     Each own action and position then has a ridge on the residuals of the start.
     """
-    grams, K = prepared.grams, prepared.layout.K
+    grams, K = training.grams, training.layout.K
     coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
-    tied, tied_name = _best_tied(prepared)
+    tied, tied_name = _best_tied(training)
     names = ("pooled", tied_name)
     for k in range(K):
-        starts = np.stack([_pooled(prepared, k), tied[:, k]], axis=-1)  # (F, A, D, S)
+        starts = np.stack([_pooled(training, k), tied[:, k]], axis=-1)  # (F, A, D, S)
         # A ridge on the residuals of a start shrinks towards the start instead of towards zero: rare
         # own actions borrow from all others.
-        left = others(grams.cover[:, k])[..., None] - prepared.rest(k) @ starts
-        for design in (None, *prepared.candidates[k]):
-            fitted = starts if design is None else starts + prepared.solved(k, design, left)
+        left = others(grams.cover[:, k])[..., None] - training.rest(k) @ starts
+        for design in (None, *training.candidates[k]):
+            fitted = starts if design is None else starts + training.solved(k, design, left)
             for s, name in enumerate(names):
                 loss = out_of_fold(grams, k, fitted[..., s])
                 # Strictly less: of equal designs the first, which is the smaller one, stays.
@@ -264,24 +271,24 @@ def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
     return float(grams.square[:, k].sum() + (coef * through).sum())
 
 
-def _best_tied(prepared: Prepared) -> tuple[Floats, str]:
+def _best_tied(training: Training) -> tuple[Floats, str]:
     """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name."""
-    grams, K = prepared.grams, prepared.layout.K
+    grams, K = training.grams, training.layout.K
     best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
-    for j, design in enumerate(prepared.candidates[0]):
+    for j, design in enumerate(training.candidates[0]):
         if design.columns[0] == "T":
-            fitted = tied_fit(prepared, j)
+            fitted = tied_fit(training, j)
             loss = sum(out_of_fold(grams, k, fitted[:, k]) for k in range(K))
             if loss < least:
                 best, least, best_name = fitted, loss, f"tied-{design.name}"
     return best, best_name
 
 
-def tied_fit(prepared: Prepared, j: int) -> Floats:
+def tied_fit(training: Training, j: int) -> Floats:
     """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D)."""
-    used = [found[j] for found in prepared.candidates]
-    cover = others(prepared.grams.cover)
-    mapped = np.stack([prepared.mapped(k, design) for k, design in enumerate(used)], axis=2)
+    used = [found[j] for found in training.candidates]
+    cover = others(training.grams.cover)
+    mapped = np.stack([training.mapped(k, design) for k, design in enumerate(used)], axis=2)
     right = np.stack([cover[:, k] @ design.map for k, design in enumerate(used)], axis=2)
     shared, own = _bordered(mapped, right, used[0].penalty)
     out = np.stack([shared @ design.map.T for design in used], axis=1)
@@ -289,12 +296,12 @@ def tied_fit(prepared: Prepared, j: int) -> Floats:
     return out
 
 
-def _pooled(prepared: Prepared, k: int) -> Floats:
+def _pooled(training: Training, k: int) -> Floats:
     """Return one ridge for all own actions, with an intercept for each: (F, A, D)."""
-    layout, wanted = prepared.layout, "P" if prepared.pairs else "T"
+    layout, wanted = training.layout, "P" if training.pairs else "T"
     # Each position's own indicators where there are enough rows for them, else counts.
-    design = next(one for one in prepared.candidates[k] if one.columns == wanted)
-    mapped, cover = prepared.mapped(k, design), others(prepared.grams.cover[:, k])
+    design = next(one for one in training.candidates[k] if one.columns == wanted)
+    mapped, cover = training.mapped(k, design), others(training.grams.cover[:, k])
     penalty = np.full((layout.F, len(design.penalty)), settings.POOLED)
     rows = mapped[:, :, 0, 0].sum(axis=1, keepdims=True)
     # In proportion to the rows: very small at any size, but not zero, because column 0 and the A own
