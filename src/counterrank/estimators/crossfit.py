@@ -204,21 +204,21 @@ class Predictions(ModelAverage):
         some = ModelAverage(self.models, self.shares)
         some = some.counted() if self.draws and fold is not None else some
         logged = self._logged(view)
-        q, errors = np.empty((2, len(some.models), n, K))
+        q, errors, mean = np.zeros((3, len(some.models), n, K))
         volume = np.zeros((n, K)) if len(self.worth) else None
         # Closed-form models read whole batches: they encode a batch once.
         for rows, part in logged.parts() if self.draws else [(slice(0, n), logged)]:
             for j, model in enumerate(some.models):
                 past = model.history(part, batch.reward[rows], own[rows], alpha)
                 q[j, rows], errors[j, rows] = past.q, past.delta
-        if not self.draws:
-            mean = np.stack([model.mean_under(batch, view.target, own) for model in some.models])
-        else:
+        for j, model in enumerate(() if self.draws else some.models):
+            mean[j] = model.mean_under(batch, view.target, own)
+        if self.draws:
             pages = self._pages(view, self.draws if fold is None else self.fold_draws)
             paired = len(pages) == 2
             if volume is not None and not paired:
                 volume -= self._clicks(some, logged, own)
-            mean = q.copy() if paired else np.zeros_like(q)
+            mean = q.copy() if paired else mean
             for sign, drawn in pages:
                 each = max(drawn.m // max(n, 1), 1)
                 folds = np.repeat(own, each)

@@ -20,11 +20,10 @@ from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
     RewardModel,
-    can_sample,
+    can_average,
     fit_best,
     fit_learner,
     fit_linear,
-    has_distribution,
 )
 from counterrank.records import Json
 from counterrank.weights.moments import Moments
@@ -33,7 +32,7 @@ from counterrank.weights.moments import Moments
 def need_mean(workspace: Workspace, name: str) -> None:
     """Raise unless the target's mean of a model can be formed, exactly or by drawing rankings."""
     first, target = workspace.first, workspace.target
-    if has_distribution(first, target) or can_sample(first, target):
+    if can_average(first, target):
         return
     raise EstimatorError(
         f"'{name}' averages a reward model over what '{target}' would show, which needs its whole "
@@ -186,7 +185,7 @@ class CascadeDR(Estimator):
                 f"propensities are '{ratios.kind}'. Use dr-iips or dr-ips"
             )
         weights = weights_for(workspace, "rips")
-        if ratios.kind == "factored" and has_distribution(workspace.first, workspace.target):
+        if ratios.kind == "factored" and workspace.first.distribution(workspace.target) is not None:
             linear = reward_model(workspace, "linear")
             assert isinstance(linear, LinearModel)
 

@@ -24,14 +24,13 @@ from counterrank.models import (
     Stream,
     Variant,
     fit_list_models,
-    jackknife,
     policy_draws,
     rankings_of,
     stream,
 )
 from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
-from counterrank.statistics import Quantity
+from counterrank.statistics import Quantity, jackknife
 from counterrank.weights.moments import Moments
 from counterrank.weights.ratios import refuse_impossible
 

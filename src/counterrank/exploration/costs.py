@@ -19,9 +19,8 @@ from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
 from counterrank.exploration.result import Cost
 from counterrank.exploration.rewards import PageRewards
-from counterrank.models import jackknife
 from counterrank.policies import PolicySpec, Scored, cut
-from counterrank.statistics import bias_aware_half
+from counterrank.statistics import bias_aware_half, jackknife
 
 NAME = "exploration"
 

@@ -6,7 +6,6 @@ from counterrank.models.base import (
     ListModel,
     RewardModel,
     by_row,
-    jackknife,
     squared_loss,
 )
 from counterrank.models.choice import fit_best, fit_close
@@ -16,7 +15,7 @@ from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.likelihood import Family
 from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
 from counterrank.models.clicks.parameters import Parameters
-from counterrank.models.columns import can_sample, has_distribution, whole_distribution
+from counterrank.models.columns import can_average, whole_distribution
 from counterrank.models.draws import (
     Stream,
     page_policy,
@@ -53,7 +52,7 @@ __all__ = [
     "Training",
     "Variant",
     "by_row",
-    "can_sample",
+    "can_average",
     "fit_best",
     "fit_close",
     "fit_history",
@@ -62,8 +61,6 @@ __all__ = [
     "fit_list_models",
     "fit_lists",
     "fits_in_memory",
-    "has_distribution",
-    "jackknife",
     "page_policy",
     "paired_draws",
     "policy_draws",

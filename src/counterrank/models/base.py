@@ -118,15 +118,3 @@ def squared_loss(
     q = model.expected(rankings, fold)
     out: Floats = np.where(rankings.item >= 0, (reward - q) ** 2, 0.0).sum(axis=1)
     return out
-
-
-def jackknife(values: Floats) -> Floats:
-    """Return the covariance of estimates from their values (F, ...) by fits that left a fold out each.
-
-    Fits share most of their rows, hence the factor on the sum of squares.
-
-    >>> float(jackknife(np.array([1.0, 3.0])))
-    1.0
-    """
-    away, F = values - values.mean(axis=0), len(values)
-    return np.asarray((F - 1) / F * away.T @ away)

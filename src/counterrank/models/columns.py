@@ -256,13 +256,10 @@ def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
     return np.ascontiguousarray(table if table.ndim == 3 else table[:, None, :])
 
 
-def has_distribution(batch: RankingLog, target: str) -> bool:
-    """Return whether the target's mean of a model can be formed exactly: its whole distribution is known."""
-    return batch.distribution(target) is not None
-
-
-def can_sample(batch: RankingLog, target: str) -> bool:
-    """Return whether rankings of the target can be drawn."""
+def can_average(batch: RankingLog, target: str) -> bool:
+    """Return whether a model's mean under the target can be formed: from its distribution, or from draws."""
+    if batch.distribution(target) is not None:
+        return True
     policy = batch.targets.get(target)
     return isinstance(policy, Policy) and "sample" in policy.capabilities
 

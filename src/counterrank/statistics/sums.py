@@ -185,3 +185,15 @@ def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
 def both(one: Floats | None, other: Floats | None) -> Floats | None:
     """Return what both parts have, added; half a Gram matrix would pass for a whole one."""
     return None if one is None or other is None else one + other
+
+
+def jackknife(values: Floats) -> Floats:
+    """Return the covariance of estimates from their values (F, ...) by fits that left a fold out each.
+
+    Fits share most of their rows, hence the factor on the sum of squares.
+
+    >>> float(jackknife(np.array([1.0, 3.0])))
+    1.0
+    """
+    away, F = values - values.mean(axis=0), len(values)
+    return np.asarray((F - 1) / F * away.T @ away)

@@ -147,12 +147,11 @@ def ratios_of(
     `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may
     be costly.
     """
-    policy = batch.target(target)
     kind, logging, wanted = common_numbers(batch, target) if known is None else known
     rho = np.empty(batch.action.shape[::-1])  # (K, n)
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
     weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
-    return Ratios(kind, rho.T, batch, policy)
+    return Ratios(kind, rho.T, batch, batch.target(target))
 
 
 _PAGE = (

@@ -206,11 +206,6 @@ class AutoPlan(Plan[AutoState]):
 
     def decision(self, state: AutoState) -> tuple[Summary, Decision]:
         """Return means and covariances, and the decision of the rule."""
-        if not (np.isfinite(state.sums.products).all() and np.isfinite(state.second).all()):
-            raise EstimatorError(
-                "'auto' overflows: squares of its contributions are no numbers any more. Look for "
-                "logging propensities near zero or rewards of enormous size"
-            )
         like, follows = self.whole or (None, None)
         models = self.nuisances
         summary = summarise(state, self.members, modelled=models is not None, like=like)

@@ -40,10 +40,9 @@ from counterrank.messages import Message, say
 from counterrank.models import (
     RepeatedLists,
     Stream,
-    can_sample,
+    can_average,
     fit_close,
     fits_in_memory,
-    has_distribution,
     page_policy,
     stream,
     target_draws,
@@ -177,14 +176,11 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, 
     """Return the models that this log allows, and flags about them."""
     first, target = workspace.first, workspace.target
     kind = workspace.ratios.kind
-    whole = has_distribution(first, target) and has_distribution(first, LOGGING)
+    whole = all(first.distribution(name) is not None for name in (target, LOGGING))
     # The closed-form models are models of rewards by position.
     if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
         training = trained(workspace)
-        close = workspace.once(
-            "close models",
-            lambda: fit_close(training, seed=workspace.seed, within=DEFAULTS.close),
-        )
+        close = fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         some = training.source.sample(DEFAULTS.training_rows, rng)
@@ -193,44 +189,38 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, 
         details = close.models[0].details
         return Predictions(close.models, shares, details=details, span=span), ()
     if first.K > DEFAULTS.longest:
-        long = _LONG.format(K=first.K, most=DEFAULTS.longest)
-        return None, (Message("weights-only", long),)
-    if can_sample(first, target) or has_distribution(first, target):
+        text = (
+            f"{first.K} positions are too many for a reward model (at most {DEFAULTS.longest}), so "
+            "auto uses weights and mean-zero controls; shorter rankings would do better"
+        )
+        return None, (Message("weights-only", text),)
+    if can_average(first, target):
         found = workspace.once("click models", lambda: fit_aimed(workspace))
-        drawn = Message("drawn-mean", _DRAWN.format(kind=kind, draws=found.draws))
-        share = in_percent(found.rate)
-        sampled = Message("sampled-rows", _SAMPLED.format(share=share, n=workspace.source.n or 0))
-        said = (drawn, sampled) if found.rate < 1.0 else (drawn,)
+        text = (
+            f"what the reward models expect ('{kind}' propensities) is an average over "
+            f"{found.draws} drawn rankings a row, whose error is inside the standard error"
+        )
+        said = [Message("drawn-mean", text)]
+        if found.rate < 1.0:
+            text = (
+                f"what the models and own-position weights say is asked of {in_percent(found.rate)} of "
+                f"the {workspace.source.n or 0:,} rankings, drawn at random, and added to what all of "
+                "them earned; the standard error includes it"
+            )
+            said.append(Message("sampled-rows", text))
         return found, (*said, *found.flags)
-    return None, (Message("weights-only", _why(target, kind, factored=kind == "factored")),)
-
-
-_LONG = (
-    "{K} positions are too many for a reward model (at most {most}), so auto uses "
-    "weights and mean-zero controls; shorter rankings would do better"
-)
-_DRAWN = (
-    "what the reward models expect ('{kind}' propensities) is an average over {draws} drawn "
-    "rankings a row, whose error is inside the standard error"
-)
-_SAMPLED = (
-    "what the models and own-position weights say is asked of {share} of the "
-    "{n:,} rankings, drawn at random, and added to what all of them earned; the standard error "
-    "includes it"
-)
-
-
-def _why(target: str, kind: str, *, factored: bool) -> str:
-    if factored:
-        return (
+    if kind == "factored":
+        text = (
             "the log has only the shown items' probabilities, so auto uses weights "
             f"and mean-zero controls; with 'propensity_dist' and '{target}_dist' columns (or "
             "policies) it could use reward models and would usually be several times more exact"
         )
+        return None, (Message("weights-only", text),)
     policy = say("--policy", f"{target}=plackett-luce", f"policies={{'{target}': 'plackett-luce'}}")
-    return (
+    text = (
         f"of '{target}' the log has '{kind}' propensities, from which no rankings "
         "can be drawn, so auto uses weights and mean-zero controls; with the policy itself, such as "
         f"{policy} where the log has its scores, it could use reward models and would usually be "
         "several times more exact"
     )
+    return None, (Message("weights-only", text),)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
+from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.members import AIMED, independent_squares
 from counterrank.estimators.auto.nuisances import correction
-from counterrank.models import jackknife
-from counterrank.statistics import Sums, spread, sums_of
+from counterrank.statistics import Sums, jackknife, spread, sums_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +133,11 @@ def summarise(
     Controls are regressed out. Variances are inflated for heavy weights that the log does not show, and
     contain the error of the fitted models (delete-a-fold jackknife).
     """
+    if not (np.isfinite(state.sums.products).all() and np.isfinite(state.second).all()):
+        raise EstimatorError(
+            "'auto' overflows: squares of its contributions are no numbers any more. Look for "
+            "logging propensities near zero or rewards of enormous size"
+        )
     n, alpha, J = state.n, state.alpha, len(members)
     at, value, units = state.first / n, state.sums.total / n, state.sums.units
     by_row = spread(state.sums.products / n, np.outer(value, value), n) / n
@@ -164,23 +169,18 @@ def summarise(
     if state.fold_rows and len(state.folds) > 1:
         by_fold = state.folds / state.fold_rows
         covariance[1 : 1 + J, 1 : 1 + J] += jackknife(by_fold)
-    alone, jointly = (_uncovered(*part) if modelled else 0.0 for part in state.covered)
-    if modelled and not state.covered[0, 1]:
-        alone = float(unsupported.max(initial=0.0))
+    # Whole weights have a mean of one: what cut weights lack of it is not covered.
+    weight, count = state.covered.T
+    alone, jointly = np.maximum(1.0 - weight / np.maximum(count, 1e-300), 0.0) * (
+        modelled & (count > 0)
+    )
+    if modelled and not count[0]:
+        alone = unsupported.max(initial=0.0)
     found = Summary(
         members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
-        alone, jointly, np.eye(J), state.volume / n,
+        float(alone), float(jointly), np.eye(J), state.volume / n,
     )  # fmt: skip
     return with_aim(found, state.aims, like) if state.aims else found
-
-
-def _uncovered(weight: float, count: float) -> float:
-    """Return how much of the target cut weights leave out: whole ones have a mean of one.
-
-    >>> _uncovered(6.0, 8.0), _uncovered(0.0, 0.0)
-    (0.25, 0.0)
-    """
-    return max(1.0 - float(weight) / float(count), 0.0) if count else 0.0
 
 
 def with_aim(summary: Summary, aims: int, like: Summary | None = None) -> Summary:

@@ -134,20 +134,34 @@ class GroupPrior:
         """
         weight = SETTINGS.prior_weight
         decided = diagonal / (diagonal + self.precision)
-        count = np.bincount(self.group, decided, len(_GROUPS))
-        total = np.bincount(self.group, (theta - self.mean) ** 2, len(_GROUPS))
+        count = np.bincount(self.group, decided, len(_NAMES))
+        total = np.bincount(self.group, (theta - self.mean) ** 2, len(_NAMES))
         found = np.sqrt((total + weight * _STARTS**2) / (count + weight))
         found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
         self.spread = np.where(_FREE, found, self.spread)
 
 
-_GROUPS = (
-    "position", "clicked", "distance", "cell", "after", "constant", "context", "feature", "product", "place", "extra",
-    "rival", "item", "slope", "square",
-)  # fmt: skip
-#: Spreads of the groups at the start, and groups whose spread the rows decide.
-_STARTS = np.array([getattr(SETTINGS, f"{name}_sd") for name in _GROUPS])
-_FREE = np.array([name not in ("position", "clicked", "constant") for name in _GROUPS])
+#: Groups of parameters with their spreads at the start.
+_GROUPS = {
+    "position": SETTINGS.position_sd,
+    "clicked": SETTINGS.clicked_sd,
+    "distance": SETTINGS.distance_sd,
+    "cell": SETTINGS.cell_sd,
+    "after": SETTINGS.after_sd,
+    "constant": SETTINGS.constant_sd,
+    "context": SETTINGS.context_sd,
+    "feature": SETTINGS.feature_sd,
+    "product": SETTINGS.product_sd,
+    "place": SETTINGS.place_sd,
+    "extra": SETTINGS.extra_sd,
+    "rival": SETTINGS.rival_sd,
+    "item": SETTINGS.item_sd,
+    "slope": SETTINGS.slope_sd,
+    "square": SETTINGS.square_sd,
+}
+_NAMES, _STARTS = [*_GROUPS], np.array([*_GROUPS.values()])
+#: Groups whose spread the rows decide.
+_FREE = ~np.isin(_NAMES, ("position", "clicked", "constant"))
 
 
 def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
@@ -172,7 +186,7 @@ def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
         ("item", each),
         *[("slope", slopes[0][1]), slopes[1]] * each,
     ]
-    group = np.repeat([_GROUPS.index(name) for name, _ in parts], [size for _, size in parts])
+    group = np.repeat([_NAMES.index(name) for name, _ in parts], [size for _, size in parts])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
     level = float(rows.y[rows.used].mean()) if rows.used.any() else 0.0
     if rows.family is Family.CLICKS:
@@ -187,7 +201,7 @@ def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
     else:
         level = level if rows.family is Family.NORMAL else np.log(max(level, 1e-300))
         spread[0] = SETTINGS.number_sd
-    mean[group == _GROUPS.index("constant")] = level
+    mean[group == _NAMES.index("constant")] = level
     return GroupPrior(mean, group, spread)
 
 
@@ -320,7 +334,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         "columns": p,
         "extra": variant.extra,
         "competition": variant.competition,
-        "spreads": {name: float(sd) for name, sd in zip(_GROUPS, prior.spread, strict=True)},
+        "spreads": {name: float(sd) for name, sd in zip(_NAMES, prior.spread, strict=True)},
         "newton_steps": steps,
     }
     return Predictor(
