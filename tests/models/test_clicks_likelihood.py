@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from counterrank.models.clicks import likelihood
 from counterrank.models.clicks.competition import last_click
 from counterrank.models.clicks.fit import Climb, prepared, prior_of
 from counterrank.models.clicks.likelihood import (
     ClickLikelihood,
-    Effort,
     Family,
     MeanLikelihood,
     Scaling,
@@ -160,7 +160,7 @@ def _numbers(family, y, dispersion):
 
 @pytest.mark.parametrize("family", [Family.CLICKS, Family.NORMAL, Family.GAMMA])
 @pytest.mark.parametrize("block", [0, 4])
-def test_newton_ends_where_the_slope_is_zero(family, block):
+def test_newton_ends_where_the_slope_is_zero(family, block, monkeypatch):
     """Whatever inverse of whatever block scales the steps."""
     rng, *_, slots, _, theta = _data(3, n=400)
     count = len(slots.y)
@@ -172,7 +172,9 @@ def test_newton_ends_where_the_slope_is_zero(family, block):
     root = rng.normal(size=(block, block))
     inverse = 0.01 * (root @ root.T + np.eye(block))
     scaling = Scaling(1.0 + precision, np.arange(block), inverse)
-    newton(theta, slots, rewards, mean, precision, scaling, Effort(50, 400, 1e-9, near=False))
+    more = replace(likelihood.SETTINGS, steps=50, inner=400)
+    monkeypatch.setattr(likelihood, "SETTINGS", more)
+    newton(theta, slots, rewards, mean, precision, scaling, enough=1e-9, near=False)
     slopes, _ = rewards.derivatives(*slots.linear(theta), exact=True)
     assert np.abs(slots.adjoint(*slopes) - precision * (theta - mean)).max() < 1e-3
     assert np.abs(theta).max() > 0.1

@@ -14,11 +14,11 @@ from counterrank.models.base import ALL, squared_loss
 from counterrank.models.clicks.amounts import (
     AmountModel,
     NumberModel,
-    RewardKind,
+    family_of,
     fit_list_models,
-    kind_of,
 )
 from counterrank.models.clicks.fit import fit_history
+from counterrank.models.clicks.likelihood import Family
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
 from counterrank.policies import Candidates, ItemFeatures
@@ -339,10 +339,10 @@ def test_features_speak_for_items_with_few_rows():
 
 def test_kinds_of_rewards():
     shown = np.ones((1, 4), dtype=bool)
-    assert kind_of(np.array([[0.0, 1, 1, 0]]), shown) is RewardKind.CLICKS
-    assert kind_of(np.array([[0.0, 3.2, 0, 1]]), shown) is RewardKind.AMOUNTS
-    assert kind_of(np.array([[-1.0, 3.2, 0, 1]]), shown) is RewardKind.NUMBERS
-    assert kind_of(np.array([[2.0, 3.2, 5, 1]]), shown) is RewardKind.NUMBERS
+    assert family_of(np.array([[0.0, 1, 1, 0]]), shown) is Family.CLICKS
+    assert family_of(np.array([[0.0, 3.2, 0, 1]]), shown) is Family.GAMMA
+    assert family_of(np.array([[-1.0, 3.2, 0, 1]]), shown) is Family.NORMAL
+    assert family_of(np.array([[2.0, 3.2, 5, 1]]), shown) is Family.NORMAL
 
 
 def test_amounts_are_clicks_times_means():

@@ -1,13 +1,15 @@
 """One reward of the whole page: its likelihood, its fit and its model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from counterrank.errors import EstimatorError
+from counterrank.models.clicks import likelihood
 from counterrank.models.clicks.amounts import NumberModel, fit_list_models
 from counterrank.models.clicks.fit import Climb, prepared, prior_of
 from counterrank.models.clicks.likelihood import (
-    Effort,
     Family,
     MeanLikelihood,
     Scaling,
@@ -100,7 +102,7 @@ def _rows(family, n=120, seed=4):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
+def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, monkeypatch):
     """Against the linear map applied to one parameter at a time; newton then ends where the slope of
     the penalised likelihood is zero.
     """
@@ -124,8 +126,11 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family):
     np.testing.assert_allclose(climb.inverse @ block, np.eye(len(common)), atol=1e-7)
 
     scaling = Scaling(1.0 + prior.precision, common[:0], np.zeros((0, 0)))
-    effort = Effort(60, 500, 1e-10, near=False)
-    newton(theta, slots, rewards, prior.mean, prior.precision, scaling, effort)
+    more = replace(likelihood.SETTINGS, steps=60, inner=500)
+    monkeypatch.setattr(likelihood, "SETTINGS", more)
+    newton(
+        theta, slots, rewards, prior.mean, prior.precision, scaling, enough=1e-10, near=False
+    )  # fmt: skip
     jacobian = np.array([sum(slots.linear(unit)) for unit in np.eye(size)])
     slope = jacobian @ rewards.derivatives(*slots.linear(theta), exact=True)[0][0]
     assert np.abs(slope - prior.precision * (theta - prior.mean)).max() < 1e-4

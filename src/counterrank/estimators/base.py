@@ -52,6 +52,12 @@ class PositionValue(Record):
     value: float
     stderr: float
 
+    @classmethod
+    def each(cls, values: Floats, variances: Floats) -> tuple[PositionValue, ...]:
+        """Return the positions from their values and variances (K,)."""
+        errors = np.sqrt(np.maximum(variances, 0.0))
+        return tuple(cls(float(v), float(e)) for v, e in zip(values, errors, strict=True))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Lift(Number):

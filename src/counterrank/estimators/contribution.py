@@ -169,7 +169,7 @@ class ContributionPlan(Plan[Moments]):
             estimator=self.name,
             value=new.value,
             stderr=new.stderr,
-            by_position=_positions(
+            by_position=PositionValue.each(
                 values, state.variances(np.column_stack([on_y, on_w, np.zeros(state.K)]))
             ),
             ess=effective_rows(state),
@@ -206,19 +206,14 @@ def weighted_plan(
     return ContributionPlan(name, workspace, contributions, key, weigh=weigh, **options)
 
 
-def _positions(values: Floats, variances: Floats) -> tuple[PositionValue, ...]:
-    errors = np.sqrt(variances)
-    return tuple(PositionValue(float(v), float(e)) for v, e in zip(values, errors, strict=True))
-
-
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
     """Return V_k - mean r_k with the variance of the paired difference y_k - r_k (as of a mean)."""
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
         own = state.buckets[:, : state.K] - state.earned
-        return _positions(values - mean_r, clustered_variances(own, state.buckets[:, -1]))
-    # Var(y - r) of pairs: y = w r and r share their noise.
-    second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
-    return _positions(
-        values - mean_r, np.maximum(spread(second, (mean_y - mean_r) ** 2, state.n), 0.0) / state.n
-    )
+        variances = clustered_variances(own, state.buckets[:, -1])
+    else:
+        # Var(y - r) of pairs: y = w r and r share their noise.
+        second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
+        variances = spread(second, (mean_y - mean_r) ** 2, state.n) / state.n
+    return PositionValue.each(values - mean_r, variances)

@@ -53,33 +53,21 @@ _DIRECTIONAL = (
 )
 
 
-def _log_this() -> str:
-    curve = say("--position-curve", "FILE", "PositionBased(position_curve=FILE)")
-    return (
-        "log a swap of two neighbours for some percent of requests, pool several model versions, or "
-        f"give a curve measured elsewhere with {curve}"
-    )
-
-
 def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     """Return the chances of examination by position from a JSON list or a text file of numbers."""
     try:
         text = stores.read_bytes(path).decode("utf-8")
-        return as_curve(_numbers(text))
+        # JSON as `counterrank curve` writes it, a JSON list, or plain text.
+        found: Any = text.replace(",", " ").split()
+        if text.lstrip()[:1] in ("[", "{"):
+            found = json.loads(text)
+        return as_curve(found["curve"] if isinstance(found, dict) else found)
     except OSError as problem:
         raise ConfigError(
             f"the position curve {path} cannot be read: {problem.strerror or problem}"
         ) from None
     except (ValueError, TypeError, KeyError, RecursionError) as problem:
         raise ConfigError(f"{path} is no position curve: {problem}") from None
-
-
-def _numbers(text: str) -> Any:
-    """Return the numbers of a file: JSON as `counterrank curve` writes it, a JSON list, or plain text."""
-    if text.lstrip()[:1] not in ("[", "{"):
-        return text.replace(",", " ").split()
-    found = json.loads(text)
-    return found["curve"] if isinstance(found, dict) else found
 
 
 def as_curve(values: ArrayLike) -> Floats:
@@ -205,9 +193,12 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
             if np.isfinite(most)
             else "never shown elsewhere"
         )
+        curve = say("--position-curve", "FILE", "PositionBased(position_curve=FILE)")
         raise EstimatorError(
             f"examination cannot be told from relevance at position{'s' if len(worst) > 1 else ''} "
-            f"{', '.join(map(str, worst))}: what stands there was {how}; {_log_this()}"
+            f"{', '.join(map(str, worst))}: what stands there was {how}; log a swap of two neighbours "
+            "for some percent of requests, pool several model versions, or give a curve measured "
+            f"elsewhere with {curve}"
         )
     return error
 
@@ -349,22 +340,6 @@ def exposure(batch: RankingLog, theta: Floats) -> Floats:
     return seen
 
 
-def _needs_policy(workspace: Workspace, name: str) -> None:
-    if workspace.first.page_reward:
-        raise EstimatorError(
-            f"'{name}' follows items from position to position, but the log has one reward per ranking, "
-            "which every item of it may have earned; use auto, ips, rips or pi"
-        )
-    target = workspace.first.target(workspace.target)
-    if isinstance(target, Propensity):
-        raise EstimatorError(
-            f"'{name}' must know which rankings '{workspace.target}' would show; numbers for the "
-            "logged ones do not "
-            "say. Give its scores (NAME_scores and --policy NAME=top, policies={'NAME': 'top'} in "
-            "Python) or a policy"
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class PositionBased(Estimator):
     """Examination by position times relevance by features; clicks move along with their items.
@@ -378,8 +353,27 @@ class PositionBased(Estimator):
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit curve and relevance."""
-        _needs_policy(workspace, self.name)
-        return user_model_plan(self.name, workspace, examined(workspace, self.position_curve))
+        if workspace.first.page_reward:
+            raise EstimatorError(
+                f"'{self.name}' follows items from position to position, but the log has one reward "
+                "per ranking, which every item of it may have earned; use auto, ips, rips or pi"
+            )
+        if isinstance(workspace.first.target(workspace.target), Propensity):
+            raise EstimatorError(
+                f"'{self.name}' must know which rankings '{workspace.target}' would show; numbers for "
+                "the logged ones do not say. Give its scores (NAME_scores and --policy NAME=top, "
+                "policies={'NAME': 'top'} in Python) or a policy"
+            )
+        curve, given = self.position_curve, None
+        if not (isinstance(curve, str) and curve == "estimate"):
+            from_file = isinstance(curve, (str, os.PathLike))
+            given = read_position_curve(curve) if from_file else as_curve(curve)
+        # Fitted once for all estimators with the same curve.
+        fitted = workspace.once(
+            ("examination", None if given is None else given.tobytes()),
+            lambda: fit_examination(workspace.source, given, seed=workspace.seed),
+        )
+        return user_model_plan(self.name, workspace, fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -387,15 +381,3 @@ class ClickHistory(PositionBased):
     """The click-history model's expected rewards under the target; refused like `PositionBased`."""
 
     name: str = "click-model"
-
-
-def examined(workspace: Workspace, position_curve: Any) -> Examined:
-    """Return the model of users, fitted once for all estimators with the same curve."""
-    given = None
-    if not (isinstance(position_curve, str) and position_curve == "estimate"):
-        from_file = isinstance(position_curve, (str, os.PathLike))
-        given = read_position_curve(position_curve) if from_file else as_curve(position_curve)
-    key = ("examination", None if given is None else given.tobytes())
-    return workspace.once(
-        key, lambda: fit_examination(workspace.source, given, seed=workspace.seed)
-    )

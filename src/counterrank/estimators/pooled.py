@@ -47,7 +47,7 @@ def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
     PropensityError
         An arm does not say how likely a whole page is.
     """
-    return np.stack([_log_prob(log, name, log.action)[:, -1:] for name in arms], axis=1)
+    return np.stack([_log_prob(log, name)[:, -1:] for name in arms], axis=1)
 
 
 def prefix_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
@@ -65,10 +65,10 @@ def prefix_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
                 f"arm '{name}' has one probability a page, which does not say how likely its upper "
                 "part is; give its scores, or propensities of the kinds factored or prefix"
             )
-    return np.stack([_log_prob(log, name, log.action) for name in arms], axis=1)
+    return np.stack([_log_prob(log, name) for name in arms], axis=1)
 
 
-def _log_prob(log: RankingLog, name: str, pages: Ints) -> Floats:
+def _log_prob(log: RankingLog, name: str) -> Floats:
     """Return log P(a_1..a_k | x) of logged pages (n, K); of a joint probability the last is right."""
     policy = log.target(name)
     if isinstance(policy, Policy):
@@ -77,7 +77,7 @@ def _log_prob(log: RankingLog, name: str, pages: Ints) -> Floats:
                 f"arm '{name}': {type(policy).__name__} does not say how likely a whole page is; "
                 f"give its probabilities as a column '{name}' (kind 'joint')"
             )
-        return policy.prefix_log_prob(pages)
+        return policy.prefix_log_prob(log.action)
     if policy.kind == "position" and log.K > 1:
         raise PropensityError(
             f"arm '{name}' has marginal probabilities of single positions, which do not say how "

@@ -14,7 +14,7 @@ N_b counts action b among the other positions, M_b is its mean under the logger.
 stored column by column (columns, rows), so that NumPy has long loops and products are calls of BLAS.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -156,10 +156,10 @@ class Block:
         if not self._rich:
             return
         logging = expected(given.logging, given.lengths, layout.K)
-        self._counts, self._means = _Others(shown, layout.K), _Others(logging, layout.K)
+        self._counts, self._means = _all_but(shown, layout.K), _all_but(logging, layout.K)
         if layout.squares:
-            self._spread = _Others(_covariances(layout, logging), layout.K)
-            self._extra = None if sure else _Others(_covariances(layout, shown), layout.K)
+            self._spread = _all_but(_covariances(layout, logging), layout.K)
+            self._extra = None if sure else _all_but(_covariances(layout, shown), layout.K)
 
     def columns(self, k: int, out: Floats) -> None:
         """Fill out (D, n) with the columns of position k."""
@@ -167,12 +167,12 @@ class Block:
         centre, cross, squares, blocks = layout.starts
         out[:centre], out[centre:cross] = self._x, self._centre
         if self._rich:
-            count, mean = self._counts.but(k), self._means.but(k)
+            count, mean = self._counts(k), self._means(k)
             _cross(layout, self._x, count - mean, out[cross:squares])
         if layout.squares:
             b, c = layout.products
-            extra = 0.0 if self._extra is None else self._extra.but(k)
-            second = mean[b] * mean[c] + self._spread.but(k) - extra
+            extra = 0.0 if self._extra is None else self._extra(k)
+            second = mean[b] * mean[c] + self._spread(k) - extra
             np.subtract(count[b] * count[c], second, out=out[squares:blocks])
         for block in range(layout.blocks):
             members = [m for m in range(layout.K) if m != k and layout.slots[k, m] == block]
@@ -220,17 +220,13 @@ def whole_columns(layout: Layout, given: Arrays) -> Floats:
     return out
 
 
-class _Others:
-    """Sums over all positions but one."""
-
-    def __init__(self, values: Floats, K: int) -> None:
-        self.values, self.K = values, K
-        self.total = values.sum(axis=0) if len(values) > 1 else values[0]
-
-    def but(self, k: int) -> Floats:
-        if len(self.values) == 1:
-            return np.asarray((self.K - 1) * self.total)
-        return np.asarray(self.total - self.values[k])
+def _all_but(values: Floats, K: int) -> Callable[[int], Floats]:
+    """Return the function that gives the sum over all positions but one; one row of values serves all K."""
+    if len(values) == 1:
+        rest = np.asarray((K - 1) * values[0])
+        return lambda k: rest
+    total = values.sum(axis=0)
+    return lambda k: np.asarray(total - values[k])
 
 
 def pair_slots(K: int) -> Ints:

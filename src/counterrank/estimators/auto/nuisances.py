@@ -174,9 +174,8 @@ def fit_aimed(workspace: Workspace) -> Predictions:
 
 def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, ...]]:
     """Return the models that this log allows, and flags about them."""
-    first, target = workspace.first, workspace.target
-    kind = workspace.ratios.kind
-    whole = all(first.distribution(name) is not None for name in (target, LOGGING))
+    kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
+    whole = first.distribution(target) is not None and first.distribution(LOGGING) is not None
     # The closed-form models are models of rewards by position.
     if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
         training = trained(workspace)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -297,8 +297,7 @@ def _positions(summary: Summary, decision: Decision, *, lift: bool) -> tuple[Pos
     values = own + rest * share + away * summary.at[:, 0]
     w = np.concatenate([[away], decision.centre])
     variance = np.einsum("c,kcd,d->k", w, summary.at_covariance, w) + share**2 * _aimed(summary, w)
-    errors = np.sqrt(np.maximum(variance, 0.0))
-    return tuple(PositionValue(float(v), float(e)) for v, e in zip(values, errors, strict=True))
+    return PositionValue.each(values, variance)
 
 
 def _aimed(summary: Summary, combination: Floats) -> float:
@@ -336,35 +335,23 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """A member in the details of an estimate."""
-
-    member: str
-    value: float
-    stderr: float
-    share: float
-    tail_inflation: float
-    unsupported: float
-
-
 def _details(summary: Summary, decision: Decision) -> Json:
     J, basis = len(summary.members), _basis(summary, decision)
     errors = np.sqrt(np.maximum(np.diag(summary.covariance), 0.0))
-    table = [
-        MemberRow(
-            name,
-            float(summary.value[1 + j]),
-            float(errors[1 + j]),
-            float(decision.weights[j]),
-            float(summary.inflation[j]),
-            float(summary.unsupported[j]),
-        )
+    table: list[Json] = [
+        {
+            "member": name,
+            "value": float(summary.value[1 + j]),
+            "stderr": float(errors[1 + j]),
+            "share": float(decision.weights[j]),
+            "tail_inflation": float(summary.inflation[j]),
+            "unsupported": float(summary.unsupported[j]),
+        }
         for j, name in enumerate(summary.members)
     ]
     return {
-        "members": [asdict(row) for row in table],
-        "combination": {row.member: row.share for row in table if abs(row.share) > 1e-9},
+        "members": table,
+        "combination": {row["member"]: row["share"] for row in table if abs(row["share"]) > 1e-9},
         "models": [float(v) for v in summary.value[1 + J :]],
         "interval_base": basis,
         "centre": {n: float(w) for n, w in zip(summary.members, decision.centre, strict=True) if w},
@@ -380,17 +367,14 @@ def _details(summary: Summary, decision: Decision) -> Json:
     }  # fmt: skip
 
 
-def _order_path(summary: Summary, table: list[MemberRow]) -> list[dict[str, float]]:
+def _order_path(summary: Summary, table: list[Json]) -> list[Json]:
     """Return value and standard error by interaction order; dependent positions have none."""
-    K = len(summary.alpha)
-    if K > 2 and "order-2" not in summary.members:
+    K, by_name = len(summary.alpha), {row["member"]: row for row in table}
+    if K > 2 and "order-2" not in by_name:
         return []
-    by_name = {row.member: row for row in table}
-    weighed = [name for name in summary.members if name not in (MODELS, AIMED)]
-    path = order_path(weighed, K)
+    path = order_path(by_name.keys() - {MODELS, AIMED}, K)
     return [
-        {"order": m, "value": by_name[name].value, "stderr": by_name[name].stderr}
-        for m, name in path
+        {"order": m, **{key: by_name[name][key] for key in ("value", "stderr")}} for m, name in path
     ]
 
 

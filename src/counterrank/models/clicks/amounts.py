@@ -6,7 +6,6 @@ One reward of a page depends on S = sum_k w_k (t_k + v_k), with t for the place,
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -91,26 +90,17 @@ class AmountModel(ListModel):
         return mean_of(Family.GAMMA, self.amount.predictor(rankings, fold))
 
 
-class RewardKind(StrEnum):
-    """What rewards are, which decides on the model."""
+def family_of(reward: Floats, shown: Bools) -> Family:
+    """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros (GAMMA), or any numbers (NORMAL).
 
-    CLICKS = "clicks"
-    AMOUNTS = "amounts"
-    NUMBERS = "numbers"
-
-
-def kind_of(reward: Floats, shown: Bools) -> RewardKind:
-    """Return what rewards are: 0/1 clicks, nonnegative amounts with zeros, or any numbers.
-
-    >>> kind_of(np.array([[0.0, 2.5]]), np.array([[True, True]]))
-    <RewardKind.AMOUNTS: 'amounts'>
+    >>> family_of(np.array([[0.0, 2.5]]), np.array([[True, True]])).name
+    'GAMMA'
     """
     values = reward[shown]
     if np.isin(values, (0.0, 1.0)).all():
-        return RewardKind.CLICKS
+        return Family.CLICKS
     zeros = float((values == 0.0).mean())
-    amounts = zeros >= SETTINGS.zeros and values.min() >= 0.0
-    return RewardKind.AMOUNTS if amounts else RewardKind.NUMBERS
+    return Family.GAMMA if zeros >= SETTINGS.zeros and values.min() >= 0.0 else Family.NORMAL
 
 
 def fit_list_models(
@@ -152,16 +142,14 @@ def fit_list_models(
         if totals.max() > 1.0:
             return numbers(Family.TOTAL, totals, plain, 0.0, float(totals.mean()))
         return numbers(Family.CHANCE, totals, plain, 0.0, 1.0)
-    at, kind = shown, kind_of(reward, shown)
-    if kind is RewardKind.NUMBERS:
+    at, family = shown, family_of(reward, shown)
+    if family is Family.NORMAL:
         return numbers(Family.NORMAL, reward, variants, *_scale(reward[shown]))
     clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
-    if kind is RewardKind.CLICKS:
+    if family is Family.CLICKS:
         return clicks
     typical = float(reward[shown & (reward > 0.0)].mean())
-    amounts = {
-        model.variant.extra: model for model in numbers(Family.GAMMA, reward, plain, 0.0, typical)
-    }
+    amounts = {model.variant.extra: model for model in numbers(family, reward, plain, 0.0, typical)}
     return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
 
 

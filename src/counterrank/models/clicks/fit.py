@@ -10,7 +10,6 @@ from counterrank.errors import EstimatorError
 from counterrank.models.clicks.competition import last_click, reading, skipped
 from counterrank.models.clicks.likelihood import (
     ClickLikelihood,
-    Effort,
     Family,
     MeanLikelihood,
     Scaling,
@@ -386,8 +385,10 @@ class Climb:
             common = self.common(theta, slots) if near else np.empty(0, dtype=np.int64)
             scaling = Scaling(self.diagonal + precision, common, self.inverse[: len(common)])
             # While spreads still move, a rough maximum is enough.
-            effort = Effort(SETTINGS.steps, SETTINGS.inner, 4 * enough if more else enough, near)
-            taken += newton(theta, slots, rewards, self.prior.mean, precision, scaling, effort)
+            taken += newton(
+                theta, slots, rewards, self.prior.mean, precision, scaling,
+                enough=4 * enough if more else enough, near=near,
+            )  # fmt: skip
             near = True
             if more:
                 self.prior.update(theta, self.diagonal)

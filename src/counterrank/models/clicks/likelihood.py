@@ -23,6 +23,7 @@ from counterrank.models.clicks.kernels.slots import (
     sum_items,
 )
 from counterrank.models.clicks.parameters import Parameters, split
+from counterrank.models.clicks.settings import SETTINGS
 
 #: Steps that promise more nats use the Fisher matrix, which is never indefinite. Later steps use the
 #: exact Hessian, which converges faster.
@@ -289,18 +290,6 @@ class Scaling(NamedTuple):
         return out
 
 
-class Effort(NamedTuple):
-    """At most so many Newton `steps` of `inner` products each, until one promises `enough` nats or less.
-
-    `near` says that the start is close to the maximum.
-    """
-
-    steps: int
-    inner: int
-    enough: float
-    near: bool
-
-
 @np.errstate(over="ignore", invalid="ignore")
 def newton(
     theta: Floats,
@@ -309,22 +298,24 @@ def newton(
     mean: Floats,
     precision: Floats,
     scaling: Scaling,
-    effort: Effort,
+    *,
+    enough: float,
+    near: bool,
 ) -> int:
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients. The block of common parameters
     in `scaling` moves what a diagonal takes many products for: examination against attraction. A step is
     halved until the objective rises. The first step that promises less than `enough` nats is the last.
-    Returns the number of steps.
+    `near` says that the start is close to the maximum. Returns the number of steps.
     """
 
     def objective(u: Floats, v: Floats, at: Floats) -> float:
         return rewards.value(u, v) - 0.5 * float(precision @ (at - mean) ** 2)
 
     u, v = slots.linear(theta)
-    value, exact = objective(u, v, theta), effort.near
-    for taken in range(effort.steps):
+    value, exact = objective(u, v, theta), near
+    for taken in range(SETTINGS.steps):
         slopes, curvature = rewards.derivatives(u, v, exact=exact)
         slope = slots.adjoint(*slopes) - precision * (theta - mean)
 
@@ -332,11 +323,11 @@ def newton(
             through = rewards.product(curvature, *slots.linear(direction))
             return slots.adjoint(*through) + precision * direction
 
-        step = _solve(slope, hessian, scaling, effort)
+        step = _solve(slope, hessian, scaling, enough)
         # What the quadratic model gains by the step: half the slope along it (nats).
         promise = 0.5 * float(slope @ step)
-        settled = exact and promise < _LAST * effort.enough
-        exact = effort.near or promise < _NEAR
+        settled = exact and promise < _LAST * enough
+        exact = near or promise < _NEAR
         du, dv = slots.linear(step)
         size = 1.0
         for _ in range(30):
@@ -349,25 +340,28 @@ def newton(
         if not reached > value:
             return taken
         theta[:], value, u, v = moved, reached, u + size * du, v + size * dv
-        if not promise > effort.enough or (settled and size == 1.0):
+        if not promise > enough or (settled and size == 1.0):
             return taken + 1
-    return effort.steps
+    return SETTINGS.steps
 
 
 def _solve(
-    slope: Floats, hessian: Callable[[Floats], Floats], scaling: Scaling, effort: Effort
+    slope: Floats,
+    hessian: Callable[[Floats], Floats],
+    scaling: Scaling,
+    enough: float,
 ) -> Floats:
     """Return a rough solution of hessian(step) = slope by conjugate gradients."""
     step, residual, direction = np.zeros(len(slope)), slope, scaling(slope)
     energy = first = float(slope @ direction)
-    for inner in range(effort.inner):
-        if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * effort.enough):
+    for taken in range(SETTINGS.inner):
+        if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
             break
         image = hessian(direction)
         curve = float(direction @ image)
         if curve <= 1e-3 * float(direction**2 @ scaling.diagonal):
             # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
-            return step if inner else direction
+            return step if taken else direction
         length = energy / curve
         step, residual = step + length * direction, residual - length * image
         moved = scaling(residual)
