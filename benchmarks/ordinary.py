@@ -100,7 +100,7 @@ def learned(case: Case, **options: Any) -> Any:
 
 def planned(case: Case, **options: Any) -> Any:
     made = case.made()
-    return cr.plan(made.log(), ["new"], **{"ask_auto": False, **options})
+    return cr.plan(made.log(), ["new"], **options)
 
 
 def command(case: Case, *arguments: str, kind: str = "parquet", arms: bool = False) -> str:
@@ -243,7 +243,7 @@ WAYS: dict[str, Way] = {
     "$ abtest": Way(lambda case: command(case, "abtest", "--arm=arm", *case.files(), arms=True), _LONG),
     "plan": Way(planned, _PLANNED),
     "$ plan": Way(
-        lambda case: command(case, "plan", "--no-auto", "--time=day", *case.files("--out")), _PLANNED
+        lambda case: command(case, "plan", *case.files("--out")), _PLANNED
     ),
     "$ run": Way(job),
     "evaluate, several metrics": Way(lambda case: evaluated(case, estimators="ips,rips", **SEVERAL), _VARIED),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import counterrank as cr
 from benchmarks.lift.news import ARTICLES, FILE, Pages, clicks, standardised
 from counterrank.exploration import ExplorationOption
-from counterrank.exploration.planner import Bench, PlanRequest, production
+from counterrank.exploration.planner import PlanInputs, PlanRequest, production
 from counterrank.exploration.rankers import Family
 from counterrank.policies import Candidates, PolicySpec, Scored, parse_policy
 from counterrank.research.simulate import World
@@ -94,10 +94,10 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
     world = world_of(number)
     served = parse_policy("plackett-luce:temperature=0.3" if number % 3 == 2 else "top")
     log = bare(world.draw(ROWS, np.random.default_rng([number, 1]), policy=served).to_log())
-    plan = cr.plan(log, ask_auto=False, seed=number)
+    plan = cr.plan(log, seed=number)
     logger = production(log)
-    asked = PlanRequest(ROWS, 0.01, 0.01, 0.95, None, number, False)
-    bench = Bench.of(log, logger, (), asked)
+    asked = PlanRequest(ROWS, 0.01, 0.01, 0.95, None, number)
+    bench = PlanInputs.of(log, logger, (), asked)
     place = f"world {number} {world.behavior} K={world.K} {served.kind}"
     rng = [number, 2]
     today = world.draw(30_000, np.random.default_rng(rng), policy=served).q.sum(axis=1).mean()
@@ -209,9 +209,9 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
         spec = parse_policy(served)
         rng = np.random.default_rng(K)
         log = rejected(every.take(first), scores[first], K, spec, rng)
-        plan = cr.plan(log, ask_auto=False)
-        asked = PlanRequest(log.n, 0.01, 0.01, 0.95, None, 0, False)
-        bench = Bench.of(log, production(log), (), asked)
+        plan = cr.plan(log)
+        asked = PlanRequest(log.n, 0.01, 0.01, 0.95, None, 0)
+        bench = PlanInputs.of(log, production(log), (), asked)
         for option in plan.options:
             tried = parse_policy(option.spec)
             if tried.deterministic or option not in tuned(plan):

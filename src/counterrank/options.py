@@ -256,14 +256,7 @@ _TABLE = (
         default=SHARE,
         metavar="SHARE",
     ),
-    Option("rows_per_week", "Rankings served in a week; or give --time.", Kind.NUMBER, metavar="N"),
-    Option(
-        "ask_auto",
-        "Simulate logs of the chosen option and run `auto` on them.",
-        _SWITCH,
-        flag="auto",
-        default=True,
-    ),
+    Option("rows_per_week", "Rankings served in a week.", Kind.NUMBER, metavar="N"),
     Option(
         "model",
         "linear: a click model, linear in features and context. boosting: LightGBM on top "
@@ -650,8 +643,8 @@ COMMANDS: Final = {
         words={"out": "JSON file for the curve; - is stdout."},
     ),
     "plan": Command(
-        "detect budget rows_per_week time columns logger policies items config out json html quiet",
-        keys="ask_auto level seed",
+        "detect budget rows_per_week columns logger policies items config out json html quiet",
+        keys="level seed",
         words={
             "out": "JSON file for the chosen policy, for serving and for --logger of the new log."
         },

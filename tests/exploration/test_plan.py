@@ -47,7 +47,7 @@ def made(logger="top", *, rows=ROWS, items=ITEMS, places=PLACES, seed=0, clicks=
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Fewer pages and steps than people get: sentences and files are looked at here, not digits."""
-    few = {"REQUESTS": 128, "DRAWS": 4, "RANKERS": 3, "POINTS": 9, "STEPS": 60, "LOG_ROWS": 800}
+    few = {"REQUESTS": 128, "DRAWS": 4, "RANKERS": 3, "POINTS": 9, "STEPS": 60}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in few.items():
             patch.setattr(settings, name, value)
@@ -56,7 +56,7 @@ def quick():
 
 @pytest.fixture(scope="module")
 def plan(quick):
-    return cr.plan(made(), ["new"], time="day", ask_auto=False)
+    return cr.plan(made(), ["new"], rows_per_week=700.0)
 
 
 def test_a_deterministic_ranker_has_to_randomise_something(plan):
@@ -115,33 +115,19 @@ def test_the_optimum_beats_a_shuffled_share_at_the_same_cost(plan):
 def test_more_budget_shows_no_less():
     log = made(rows=500)
     little, much = (
-        cr.plan(log, ["new"], budget=budget, ask_auto=False).choice.worst(("new",))
-        for budget in (0.002, 0.05)
+        cr.plan(log, ["new"], budget=budget).choice.worst(("new",)) for budget in (0.002, 0.05)
     )
     assert much <= little
 
 
 def test_a_random_logger_prices_by_the_log():
-    found = cr.plan(made("plackett-luce:temperature=0.5", rows=600), ["new"], ask_auto=False)
+    found = cr.plan(made("plackett-luce:temperature=0.5", rows=600), ["new"])
     hotter = [one for one in found.options if one.kind == "Plackett-Luce"]
     assert hotter and all(one.cost.rests_on == "log" for one in hotter)
     assert found.options[0].detectable[0].lift is not None
 
 
-def test_auto_is_asked_of_drawn_logs():
-    found = cr.plan(made(rows=500), ["new"], budget=0.05)
-    assert {one.target for one in found.choice.auto} <= {
-        "new",
-        "future 20 %",
-        "future 35 %",
-        "future 50 %",
-    }
-    assert all(one.estimator == "auto" and one.stderr > 0 for one in found.choice.auto)
-    assert found.choice.auto
-
-
-def test_weeks_follow_from_days(plan):
-    assert plan.rows_per_week == pytest.approx(1500 / 15 * 7, rel=0.1)
+def test_a_week_shows_less_than_the_whole_log(plan):
     told = [one.weekly for one in plan.choice.detectable if one.weekly is not None]
     assert told and min(told) > min(one.lift for one in plan.choice.detectable)
 
@@ -240,7 +226,7 @@ def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, mon
     monkeypatch.chdir(tmp_path)
     log = made(rows=400)
     write("log.parquet", log)
-    words = ["log.parquet", "--logger", "top", "--policy", "new=top", "--no-auto", "--time", "day"]
+    words = ["log.parquet", "--logger", "top", "--policy", "new=top"]
     outputs = ["--out", "explore.json", "--json", "plan.json", "--html", "plan.html"]
     assert not run("plan", *words, *outputs, "--budget", "0.05")
     assert "★" in capsys.readouterr().out
@@ -254,7 +240,7 @@ def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, mon
     np.testing.assert_allclose(
         again.propensity.prefix_log_prob(pages), served.prefix_log_prob(pages), rtol=1e-9
     )
-    job = 'log = "log.parquet"\nlogger = "top"\n[plan]\nauto = false\njson = "job.json"\n'
+    job = 'log = "log.parquet"\nlogger = "top"\n[plan]\njson = "job.json"\n'
     (tmp_path / "job.toml").write_text(job)
     assert not run("run", "job.toml")
     assert json.loads((tmp_path / "job.json").read_text())["schema"] == "counterrank/plan/1"
@@ -304,8 +290,8 @@ def test_scores_of_any_size_have_a_plan():
     log = made(rows=100)
     logger = log.propensity
     huge = Scored(logger.candidates, 1e6 * logger.scores, logger.spec)
-    found = cr.plan(replace(log, propensity=huge), ["new"], ask_auto=False)
-    plain = cr.plan(log, ["new"], ask_auto=False)
+    found = cr.plan(replace(log, propensity=huge), ["new"])
+    plain = cr.plan(log, ["new"])
     assert [one.kind for one in found.options] == [one.kind for one in plain.options]
 
 
@@ -317,7 +303,6 @@ def test_nothing_is_written_when_it_fails(tmp_path, monkeypatch, capsys):
         ("--budget", "-1"),
         ("--out", "spec.txt"),
         ("--logger", "nothing"),
-        ("--time", "action"),
     ):
         with pytest.raises(Exception, match=r"."):
             main.main(

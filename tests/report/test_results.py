@@ -58,7 +58,7 @@ def results(tmp_path_factory):
         "audit": audit_log(log, ["b"]),
         "A/B test": cr.abtest(log, "arm"),
         "validation": cr.validate(log, "arm", estimators="rips"),
-        "plan": cr.plan(flat, ask_auto=False),
+        "plan": cr.plan(flat),
         "learned policy": cr.learn(flat, independent_rows=True, despite_audit=True),
     }
 

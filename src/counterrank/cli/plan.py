@@ -7,7 +7,7 @@ _EPILOG = """Examples:
 
 \b
   counterrank plan log.parquet --logger top --out explore.json --html plan.html
-  counterrank plan log.parquet --logger top --policy new=top --detect 0.02 --budget 0.005 --time day
+  counterrank plan log.parquet --logger top --policy new=top --detect 0.02 --budget 0.005
   counterrank evaluate next-month.parquet --logger explore.json --policy new=top --target new
 
 LOG has the scores of all candidates (`propensity_scores`); its ranker may be deterministic. Candidates are given with

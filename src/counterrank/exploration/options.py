@@ -42,28 +42,32 @@ def options(
     """
     yield "as today", today
     levels = [budget * level for level in settings.LEVELS]
-    for value in knob(
-        lambda t: parse_policy(f"plackett-luce:temperature={t:.6g}"), heat, levels, loss
-    ):
-        yield "Plackett-Luce", value
     shares = np.geomspace(1e-4, 1.0, settings.POINTS)
-    yield from _shares("a share shuffled", today, parse_policy("shuffle"), levels, loss)
-    for value in knob(lambda e: parse_policy(f"epsilon:epsilon={e:.6g}"), shares, levels, loss):
-        yield "epsilon at slots", value
-    top = min(3, length, widest)
-    if top >= 2:
-        spec = parse_policy(f"rand-top-n:n={top}")
-        yield from _shares(f"random top {top}", today, spec, levels, loss)
-    if length >= 2 and widest >= length:
-        spec = parse_policy("swap:probability=1")
-        yield from _shares("one swap, any places", today, spec, levels, loss)
-    if length - fold_of(length) >= 2 and widest >= length:
-        spec = parse_policy(f"swap:probability=1,first={fold_of(length) + 1},places={length}")
-        yield from _shares("one swap below the fold", today, spec, levels, loss)
-    if length >= 2:
-        made = f"below:after={fold_of(length)},temperature="
-        for value in knob(lambda t: parse_policy(f"{made}{t:.6g}"), heat, levels, loss):
-            yield "below the fold", value
+    top, fold = min(3, length, widest), fold_of(length)
+    swaps = widest >= length
+    # Without a grid, a share of the traffic is the knob.
+    kinds: list[tuple[str, str, Floats | None, bool]] = [
+        ("Plackett-Luce", "plackett-luce:temperature={:.6g}", heat, True),
+        ("a share shuffled", "shuffle", None, True),
+        ("epsilon at slots", "epsilon:epsilon={:.6g}", shares, True),
+        (f"random top {top}", f"rand-top-n:n={top}", None, top >= 2),
+        ("one swap, any places", "swap:probability=1", None, swaps and length >= 2),
+        (
+            "one swap below the fold",
+            f"swap:probability=1,first={fold + 1},places={length}",
+            None,
+            swaps and length - fold >= 2,
+        ),
+        ("below the fold", f"below:after={fold},temperature={{:.6g}}", heat, length >= 2),
+    ]
+    for kind, text, grid, possible in kinds:
+        if possible:
+            found = (
+                _shares(today, parse_policy(text), levels, loss)
+                if grid is None
+                else knob(text, grid, levels, loss)
+            )
+            yield from ((kind, spec) for spec in found)
 
 
 def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
@@ -94,15 +98,17 @@ def parts(today: PolicySpec, length: int, spread: float, coldest: float) -> list
     return [today, *(parse_policy(text) for text in [*texts, "shuffle"])]
 
 
-def knob(
-    make: Callable[[float], PolicySpec], grid: Floats, levels: list[float], loss: Loss
-) -> Iterator[PolicySpec]:
-    """Yield the policy at each level of loss that the knob reaches.
+def knob(text: str, grid: Floats, levels: list[float], loss: Loss) -> Iterator[PolicySpec]:
+    """Yield the policy at each level of loss that the knob reaches; `text` is its spec, {} the knob.
 
-    >>> [spec.text for spec in knob(lambda e: parse_policy(f"epsilon:epsilon={e:.2g}"),
-    ...     np.geomspace(0.01, 1.0, 5), [0.05], lambda spec: spec.options["epsilon"] / 2)]
+    >>> [spec.text for spec in knob("epsilon:epsilon={:.2g}", np.geomspace(0.01, 1.0, 5), [0.05],
+    ...     lambda spec: spec.options["epsilon"] / 2)]
     ['epsilon:epsilon=0.1']
     """
+
+    def make(value: float) -> PolicySpec:
+        return parse_policy(text.format(value))
+
     curve = np.maximum.accumulate([loss(make(float(value))) for value in grid])
     for level in levels:
         if not curve[0] < level <= curve[-1]:
@@ -144,13 +150,13 @@ def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
 
 
 def _shares(
-    kind: str, today: PolicySpec, spec: PolicySpec, levels: list[float], loss: Loss
-) -> Iterator[Tried]:
+    today: PolicySpec, spec: PolicySpec, levels: list[float], loss: Loss
+) -> Iterator[PolicySpec]:
     """Yield today's policy mixed with another one: what it loses grows with the share, exactly."""
     whole = loss(spec)
     for level in levels:
         share = level / whole if whole > 0 else math.inf
         if share <= 1:
-            yield kind, rounded([1 - share, share], [today, spec])
+            yield rounded([1 - share, share], [today, spec])
     if whole <= levels[0]:
-        yield kind, spec
+        yield spec

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.data.columns import epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
@@ -32,7 +32,6 @@ from counterrank.exploration.predictions import (
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.exploration.rewards import PageRewards, fit_rewards
-from counterrank.exploration.simulated import by_auto
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED, SHARE
 from counterrank.policies import (
@@ -58,7 +57,7 @@ MISSING = 0.05
 FEWEST = float(THRESHOLDS["ess"].directional)
 
 
-def plan(  # noqa: PLR0913 - each is a question of its own
+def plan(
     log: LogLike,
     targets: Sequence[str] = (),
     *,
@@ -66,8 +65,6 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     budget: float = SHARE,
     level: float = LEVEL,
     rows_per_week: float | None = None,
-    time: str | None = None,
-    ask_auto: bool = True,
     seed: int = SEED,
     **reading: Unpack[OpenOptions],
 ) -> ExplorationPlan:
@@ -89,10 +86,6 @@ def plan(  # noqa: PLR0913 - each is a question of its own
         Confidence of intervals.
     rows_per_week
         Rankings that are served in a week; with it, the plan speaks of weeks too.
-    time
-        Column of days or timestamps, from which `rows_per_week` follows.
-    ask_auto
-        Whether to draw logs from the chosen option and ask `auto` what it would say; takes a while.
     seed
         Seed of everything random.
     **reading
@@ -127,19 +120,13 @@ def plan(  # noqa: PLR0913 - each is a question of its own
     _check(detect, budget, rows_per_week)
     check_level(level)
     given: OpenOptions = {"require_propensity": False, **reading}
-    segments = () if time is None else (time,)
-    with opened(log, tuple(targets), needs_targets=False, segments=segments, **given) as (
-        source,
-        names,
-    ):
+    with opened(log, tuple(targets), needs_targets=False, **given) as (source, names):
         rng = np.random.default_rng([seed, 10])
         no_weight(source.first, "plans")
         sample = source.sample(settings.ROWS, rng)
-        n = source.n if source.n is not None else source.reduce(_count, label="counting")
+        n = source.n if source.n is not None else source.reduce(attrgetter("n"), label="counting")
     names = tuple(targets) or names
-    if time is not None and rows_per_week is None:
-        rows_per_week = _weekly(sample, time, n)
-    goal = PlanRequest(n, detect, budget, level, rows_per_week, seed, ask_auto)
+    goal = PlanRequest(n, detect, budget, level, rows_per_week, seed)
     return _planned(sample, names, goal)
 
 
@@ -153,7 +140,6 @@ class PlanRequest:
     level: float
     rows_per_week: float | None
     seed: int
-    ask_auto: bool
 
 
 def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> ExplorationPlan:
@@ -171,8 +157,6 @@ def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Expl
     counted = names or tuple(family.name for family in inputs.families)
     front = frontier(found, counted)
     chosen, reached = choose(found, counted, goal.detect, goal.budget)
-    if goal.ask_auto:
-        found[chosen] = inputs.with_auto(found[chosen])
     return ExplorationPlan(
         options=tuple(found),
         frontier=front,
@@ -249,37 +233,6 @@ def _check(detect: float, budget: float, rows_per_week: float | None) -> None:
             f"{say('--rows-per-week', python='rows_per_week')} is a positive number; got "
             f"{rows_per_week:g}"
         )
-
-
-def _weekly(sample: RankingLog, time: str, n: int) -> float:
-    """Return rankings per week from the days that the log spans."""
-    values = sample.columns[time]
-    try:
-        if values.dtype.kind in "iuf":
-            numbers = values.astype(np.float64)
-            unit = epoch_unit(numbers)
-            per_day = {"ns": 8.64e13, "us": 8.64e10, "ms": 8.64e7, "s": 8.64e4, None: 1.0}[unit]
-            days = float(np.nanmax(numbers) - np.nanmin(numbers)) / per_day
-        else:
-            texts = values if values.dtype.kind == "M" else [str(text)[:19] for text in values]
-            times = np.asarray(texts, dtype="datetime64[s]")
-            days = float((times.max() - times.min()) / np.timedelta64(1, "D"))
-    except ValueError:
-        raise ConfigError(
-            f"column '{time}' holds no days or timestamps, such as 2026-01-31; the first is "
-            f"'{values[0]}'"
-        ) from None
-    if not days > 0:
-        raise ConfigError(
-            f"all rows have the same time in column '{time}': say how many there are in a week with "
-            f"{say('--rows-per-week', 'N', python='rows_per_week=N')}"
-        )
-    # Whole days count from their beginning to their end.
-    return n / (days + (1.0 if days == round(days) else 0.0)) * 7.0
-
-
-def _count(batch: RankingLog) -> int:
-    return batch.n
 
 
 def _distinct(tried: Sequence[Tried]) -> list[Tried]:
@@ -393,24 +346,6 @@ class PlanInputs:
         alpha, own = self.log.position_weights, self.models.own
         needs: Floats = np.exp(target.at_place) * target.q * alpha**2 * own
         return needs
-
-    def with_auto(self, option: ExplorationOption) -> ExplorationOption:
-        """Return an option with what `auto` would say of its logs."""
-        rows = np.linspace(0, self.log.n - 1, min(self.log.n, settings.LOG_ROWS)).astype(np.int64)
-        log, logger = self.log.take(rows), self.logger.take(rows)
-        rng = np.random.default_rng([self.goal.seed, 16])
-        targets: dict[str, Policy] = {
-            name: _target(log, name) for name in self.targets if name in self.log.targets
-        }
-        targets |= {one.name: one.draw(logger, rng) for one in self.families}
-        spec = parse_policy(option.spec)
-        said = by_auto(log, logger, self.models, spec, targets, self.goal.seed)
-        # `auto` rests on models where weights say little: its allowance, not its rows, tells.
-        auto = tuple(
-            self._detectable(name, [PredictedError("auto", 0.0, spread, allowed, 1.0, 0.0)])
-            for name, (spread, allowed) in said.items()
-        )
-        return replace(option, auto=auto)
 
     def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""

@@ -53,16 +53,12 @@ class DetectableLift(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExplorationOption(Record):
-    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys.
-
-    `auto` is what `auto` would say, from drawn logs, for the options it was asked about.
-    """
+    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys."""
 
     kind: str
     spec: str
     cost: Cost
     detectable: tuple[DetectableLift, ...]
-    auto: tuple[DetectableLift, ...] = ()
 
     def worst(self, targets: tuple[str, ...]) -> float:
         """Return the largest detectable lift among targets; infinite where one is never shown."""

@@ -22,8 +22,5 @@ POINTS = 11
 STEPS = 100
 #: Places above the fold, as a part of the page: what is seen without scrolling.
 FOLD = 0.3
-#: Logs that are drawn to see what `auto` would say, and their rows at most.
-LOGS = 2
-LOG_ROWS = 4_000
 #: Models have an entry for each pair of positions: longer pages have none.
 LONGEST = 100

@@ -84,8 +84,6 @@ def sentences(plan: ExplorationPlan) -> list[str]:
             "The cost is predicted by models of users alone, because the log has no such pages. Start with a "
             "small share of the traffic, and plan again from its log."
         )
-    told = [f"{percent(one.lift)} ({one.target})" for one in best.auto if one.lift is not None]
-    lines += [f"On simulated logs, auto detects lifts from {', '.join(told)} on."] if told else []
     return lines
 
 
