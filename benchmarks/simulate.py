@@ -21,14 +21,13 @@ def seconds(work: Callable[[], object]) -> float:
 def show_published_run(n: int) -> None:
     """Print CPU seconds of one published run: the log, what the oracle is told, and its trees."""
     from counterrank.research.paper.figures import Setting
-    from counterrank.research.paper.runner import draw_trial
 
     oracle = bench.methods(["aips (oracle)"])
-    bench.run_trial(draw_trial("published", Setting(n=n), 0), oracle)  # compiled after this
+    bench.run_trial(bench.published_trial(Setting(n=n), 0), oracle)  # compiled after this
     best = []
     for seed in range(5):
         started = time.process_time()
-        drawn = draw_trial("published", Setting(n=n), seed)
+        drawn = bench.published_trial(Setting(n=n), seed)
         shown = time.process_time()
         drawn.oracle.run.oracle()
         told = time.process_time()

@@ -15,13 +15,9 @@ import pytest
         ),
         (["data-size", "--estimators", "gone.away:Mine"], "'gone.away:Mine' cannot be loaded"),
         (["data-size", "--estimators", "aips (best)"], "there is no MSE estimate 'best'"),
-        (["real-world", "--log", "no.csv"], "--log goes with the figure real-world, twice"),
-        (["real-world", "--log", "no.csv", "--log", "no.csv"], "no.csv"),
-        (["toy", "--log", "no.csv"], "--log goes with the figure real-world"),
     ],
 )
 def test_bad_ways_end_with_one_message(tmp_path, counterrank, line, told):
-    (tmp_path / "no.csv").write_text("a,b\n1,2\n")
     found = counterrank("reproduce", *line, "--out", str(tmp_path / "out"))
     assert found.code == 2
     assert told in found.err and "Traceback" not in found.err

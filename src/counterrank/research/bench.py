@@ -79,7 +79,7 @@ def published_trial(setting: figures.Setting, seed: int) -> Trial:
 
 @cache
 def _published(setting: figures.Setting) -> simulate.Environment:
-    return simulate.preset("published", **setting.world)
+    return simulate.published(**setting.world)
 
 
 def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: int) -> Trial:

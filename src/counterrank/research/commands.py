@@ -146,48 +146,24 @@ def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tu
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes (default: all cores).")
 @click.option(
-    "--preset",
-    type=click.Choice(["published", "paper", "random"]),
-    default="published",
-    show_default=True,
-    help="The world: of the paper's code, of its text, or drawn afresh for each seed.",
-)
-@click.option(
     "--estimators",
     multiple=True,
     callback=_listed,
     help="These instead of the figure's own, any that `counterrank estimators` lists, or your own by "
     "import path, package.module:Name.",
 )
-@click.option(
-    "--log",
-    "logs",
-    multiple=True,
-    type=click.Path(),
-    help="real-world: the log of the policy that collected the data; given again, that of the other "
-    "policy.",
-)
-@click.option(
-    "--target",
-    default="new",
-    show_default=True,
-    help="real-world: the other policy's probabilities, a column of the first log.",
-)
-def reproduce(figure: str, logs: tuple[str, ...], target: str, **options: Any) -> None:
+def reproduce(figure: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
     if figure == "page":
-        _tell(paper.write_page(Path(options["out"]), options["preset"]))
+        _tell(paper.write_page(Path(options["out"])))
         return
-    if logs and (figure != "real-world" or len(logs) != 2):
-        raise click.UsageError("--log goes with the figure real-world, twice")
-    logs = (*logs, target) if logs else ()
     # What the caller's own folder has can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
         with showing_progress():
-            _tell(paper.reproduce(figure, logs=logs, **options))
+            _tell(paper.reproduce(figure, **options))
     except KeyboardInterrupt:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterrank.research.bench import methods, run_trial
+from counterrank.research.bench import methods, published_trial, run_trial
 from counterrank.research.paper.algorithm1 import (
     PublishedOracle,
     RandomGrowth,
@@ -18,7 +18,6 @@ from counterrank.research.paper.algorithm1 import (
 from counterrank.research.paper.figures import Setting
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
-from counterrank.research.paper.runner import draw_trial
 from counterrank.research.simulate import preset, published
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
@@ -150,7 +149,7 @@ def test_the_published_runs_have_the_published_error():
     """
     estimates, truths = [], []
     for seed in range(300):
-        drawn = draw_trial("published", Setting(n=1000), seed)
+        drawn = published_trial(Setting(n=1000), seed)
         estimates.append(run_trial(drawn, methods(["aips (oracle)"]))[0]["value"])
         truths.append(drawn.truth)
     errors = np.array(estimates) / np.mean(truths) - 1
@@ -193,7 +192,7 @@ def test_a_run_tells_its_oracle_the_same_at_every_call():
 
 
 def test_noise_levels_share_one_view():
-    drawn = draw_trial("published", Setting(n=400, K=4), 3)
+    drawn = published_trial(Setting(n=400, K=4), 3)
     rows = run_trial(drawn, methods(["aips (oracle)", "aips (oracle .1)", "aips (oracle .3)"]))
     assert rows[0]["value"] == rows[2]["value"] != rows[1]["value"]
 

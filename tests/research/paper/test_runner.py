@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.errors import ConfigError
-from counterrank.research.bench import methods, run_trial
+from counterrank.research.bench import methods, published_trial, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_rows, seed_file, styles
-from counterrank.research.paper.runner import draw_trial, run_seeds, seeds_to_run
+from counterrank.research.paper.runner import run_seeds, seeds_to_run
 
 SMALL = Experiment(
     name="small",
@@ -29,16 +29,11 @@ METHODS = methods(SMALL.estimators)
 
 
 def run_small(seeds, folder, jobs=1):
-    run_seeds(SMALL, "published", seeds_to_run(METHODS, "published", seeds, folder), folder, METHODS,
-              jobs=jobs)  # fmt: skip
+    run_seeds(SMALL, seeds_to_run(METHODS, seeds, folder), folder, METHODS, jobs=jobs)
 
 
 def contents(folder: Path, seeds: range) -> list[dict]:
-    rows = [
-        row
-        for seed in seeds
-        for row in pq.read_table(seed_file(folder, "published", seed)).to_pylist()
-    ]
+    rows = [row for seed in seeds for row in pq.read_table(seed_file(folder, seed)).to_pylist()]
     return [
         {key: value for key, value in row.items() if key not in ("seconds", "drawing")}
         for row in rows
@@ -58,24 +53,24 @@ def test_the_number_of_workers_does_not_matter(tmp_path):
 
 def test_a_second_run_only_does_what_is_missing(tmp_path):
     run_small(range(3), tmp_path)
-    stamps = {seed: seed_file(tmp_path, "published", seed).stat().st_mtime_ns for seed in range(3)}
+    stamps = {seed: seed_file(tmp_path, seed).stat().st_mtime_ns for seed in range(3)}
     expected = contents(tmp_path, range(3))
-    seed_file(tmp_path, "published", 1).unlink()
+    seed_file(tmp_path, 1).unlink()
     run_small(range(3), tmp_path)
     assert contents(tmp_path, range(3)) == expected
-    assert seed_file(tmp_path, "published", 0).stat().st_mtime_ns == stamps[0]
-    assert seed_file(tmp_path, "published", 1).stat().st_mtime_ns > stamps[1]
+    assert seed_file(tmp_path, 0).stat().st_mtime_ns == stamps[0]
+    assert seed_file(tmp_path, 1).stat().st_mtime_ns > stamps[1]
 
 
 def test_a_seed_of_which_only_part_of_a_file_is_left_is_done_anew(tmp_path):
     run_small(range(3), tmp_path)
     expected = contents(tmp_path, range(3))
-    whole = seed_file(tmp_path, "published", 1).read_bytes()
+    whole = seed_file(tmp_path, 1).read_bytes()
     for left in (whole[: len(whole) // 2], b""):
-        seed_file(tmp_path, "published", 1).write_bytes(left)
+        seed_file(tmp_path, 1).write_bytes(left)
         with pytest.raises(ConfigError, match="seed-000001.parquet cannot be read as results"):
-            read_rows(tmp_path, "published", range(3))
-        assert seeds_to_run(METHODS, "published", range(3), tmp_path) == [1]
+            read_rows(tmp_path, range(3))
+        assert seeds_to_run(METHODS, range(3), tmp_path) == [1]
         run_small(range(3), tmp_path)
         assert contents(tmp_path, range(3)) == expected
 
@@ -109,10 +104,10 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 
     run_seed, done = runner.run_seed, []
 
-    def interrupted(experiment, preset, seed, folder, some):
+    def interrupted(experiment, seed, folder, some):
         if len(done) == 1:
             raise KeyboardInterrupt
-        run_seed(experiment, preset, seed, folder, some)
+        run_seed(experiment, seed, folder, some)
         done.append(seed)
 
     monkeypatch.setattr(runner, "run_seed", interrupted)
@@ -128,7 +123,7 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 
 def test_a_formula_without_any_weight_gives_zero():
     """At epsilon = 0 run 1 logs no ranking that the target shows: IPS is a mean of zeros."""
-    trial = draw_trial("published", Setting(epsilon=0.0), 1)
+    trial = published_trial(Setting(epsilon=0.0), 1)
     ips, rips, iips = run_trial(trial, methods(["ips", "rips", "iips"]))
     assert (ips["value"], ips["low"], ips["high"]) == (0.0, 0.0, 0.0)
     ratios = trial.log.targets["new"].values / trial.log.propensity.values

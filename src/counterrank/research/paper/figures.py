@@ -71,8 +71,6 @@ class Experiment:
     values: tuple[float, ...] = (0.0,)
     kind: Kind = "accuracy"
     estimators: tuple[str, ...] = ESTIMATORS
-    #: real-world: log A, log B and the target; none: a simulated pair.
-    logs: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -11,16 +11,18 @@ from counterrank.research.paper.results import read_rows, seeds_in
 _TITLE = "The figures and tables of Kiyohara et al. (2023), made anew"
 
 
-def write_page(out: Path, preset: str = "published") -> Iterator[str]:
+def write_page(out: Path) -> Iterator[str]:
     """Write the page of the results in a folder."""
     from counterrank.research.paper.runner import tables
 
-    about = f"World: {preset}. MSE, squared bias and variance are divided by V². "
-    about += "In brackets: the published value, and ours divided by it." * (preset == "published")
+    about = (
+        "MSE, squared bias and variance are divided by V². In brackets: the published value, and "
+        "ours divided by it."
+    )
     parts = [f"# {_TITLE}\n\n{about}\n"]
-    for name, kind in [*((name, preset) for name in FIGURES), ("real-world", "logs")]:
+    for name in FIGURES:
         folder, experiment = out / name, figures.get(name)
-        seeds = seeds_in(folder, kind)
+        seeds = seeds_in(folder)
         if not seeds:
             continue
         parts.append(
@@ -32,7 +34,7 @@ def write_page(out: Path, preset: str = "published") -> Iterator[str]:
             for picture in experiment.pictures
             if (folder / f"{picture.stem}.svg").exists()
         ]
-        rows = read_rows(folder, kind, seeds)
-        parts += [table.markdown() for table in tables(experiment, rows, kind)]
+        rows = read_rows(folder, seeds)
+        parts += [table.markdown() for table in tables(experiment, rows)]
     atomic.write_text(out / "page.md", "\n".join(parts))
     yield f"wrote {out / 'page.md'}"

@@ -3,10 +3,12 @@
 Pictures have the paper's layout, as SVG and PNG; the same results give the same bytes.
 """
 
+import csv
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,16 +36,15 @@ if TYPE_CHECKING:
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
 
 
-def seed_file(folder: Path, preset: str, seed: int) -> Path:
+def seed_file(folder: Path, seed: int) -> Path:
     """Return where the results of one seed are kept."""
-    return folder / preset / f"seed-{seed:06d}.parquet"
+    return folder / "published" / f"seed-{seed:06d}.parquet"
 
 
-def seeds_in(folder: Path, preset: str) -> list[int]:
+def seeds_in(folder: Path) -> list[int]:
     """Return the seeds whose results a figure's folder holds."""
-    return sorted(
-        int(path.stem.removeprefix("seed-")) for path in (folder / preset).glob("seed-*.parquet")
-    )
+    files = (folder / "published").glob("seed-*.parquet")
+    return sorted(int(path.stem.removeprefix("seed-")) for path in files)
 
 
 def read_seed(path: Path) -> "pa.Table | None":
@@ -59,13 +60,13 @@ def read_seed(path: Path) -> "pa.Table | None":
         return None
 
 
-def read_rows(folder: Path, preset: str, seeds: Any) -> Rows:
+def read_rows(folder: Path, seeds: Any) -> Rows:
     """Return the columns of all seed files, in the order of seeds."""
     import pyarrow as pa
 
     tables = []
     for seed in seeds:
-        path = seed_file(folder, preset, seed)
+        path = seed_file(folder, seed)
         found = read_seed(path)
         if found is None:
             raise ConfigError(
@@ -104,22 +105,20 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     return value
 
 
-def accuracy_tables(
-    experiment: Experiment, found: Sequence[PointSummary], *, compare: bool
-) -> Iterator[TextTable]:
-    """Yield a table of each metric / V^2; to `compare`, the published value and our ratio to it in brackets."""
+def accuracy_tables(experiment: Experiment, found: Sequence[PointSummary]) -> Iterator[TextTable]:
+    """Yield a table of each metric / V^2, the published value and our ratio to it in brackets."""
     for metric, title in TITLES.items():
         yield grid(
             title,
-            ((s.estimator, s.x, _cell(experiment.name, s, metric, compare)) for s in found),
+            ((s.estimator, s.x, _cell(experiment.name, s, metric)) for s in found),
         )
     covered = ((s.estimator, s.x, f"{s.coverage:.2f}") for s in found)
     yield grid("95 % intervals contained the truth", covered)
 
 
-def _cell(figure: str, summary: PointSummary, metric: str, compare: bool) -> str:
+def _cell(figure: str, summary: PointSummary, metric: str) -> str:
     ours = summary.metrics[metric]
-    theirs = published(figure, metric, summary.estimator, summary.x) if compare else None
+    theirs = published(figure, metric, summary.estimator, summary.x)
     return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
 
 
@@ -145,13 +144,16 @@ def paired_table(rows: Rows, against: str) -> TextTable:
 
 def as_csv(found: Sequence[PointSummary]) -> str:
     """Return every number of the summaries as CSV."""
-    columns = [f"{m}{end}" for m in METRICS for end in ("", "_low", "_high")]
-    lines = [",".join(["x", "estimator", "seeds", *columns, "coverage", "width", "seconds"])]
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    bounds = [f"{m}{end}" for m in METRICS for end in ("", "_low", "_high")]
+    writer.writerow(["x", "estimator", "seeds", *bounds, "coverage", "width", "seconds"])
     for s in found:
         numbers = [value for m in METRICS for value in (s.metrics[m], *s.bands[m])]
-        last = map(repr, [*numbers, s.coverage, s.width, s.seconds])
-        lines.append(",".join([f"{s.x:g}", f'"{s.estimator}"', str(s.seeds), *last]))
-    return "\n".join(lines) + "\n"
+        writer.writerow(
+            [f"{s.x:g}", s.estimator, s.seeds, *numbers, s.coverage, s.width, s.seconds]
+        )
+    return out.getvalue()
 
 
 # Run time, tables 3 and 4.
@@ -170,7 +172,7 @@ def published_seconds(parameter: str | None, row: str, x: float) -> Any:
     return table[row][table["x"].index(x)] if row in table and x in table["x"] else None
 
 
-def runtime_tables(experiment: Experiment, rows: Rows, *, compare: bool) -> Iterator[TextTable]:
+def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
     """Yield the published table with our rows in it, then the estimates alone: CPU seconds.
 
     The published clock includes drawing the data, so ours does in the first table; the second has
@@ -188,12 +190,12 @@ def runtime_tables(experiment: Experiment, rows: Rows, *, compare: bool) -> Iter
         for x in points:
             for ours, theirs in _TIMED.items():
                 yield ours, x, _spread(seconds(ours, x, 1.0))
-                told = published_seconds(experiment.parameter, theirs, x) if compare else None
+                told = published_seconds(experiment.parameter, theirs, x)
                 yield f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})" if told else ""
             both = [seconds(name, x, 1.0) for name in _TIMED]
             if all(map(len, both)):
                 yield "relative", x, f"{both[1].mean() / both[0].mean():.2f}"
-            told = published_seconds(experiment.parameter, "relative", x) if compare else None
+            told = published_seconds(experiment.parameter, "relative", x)
             yield "published relative", x, f"{told:.2f}" if told else ""
 
     yield grid("CPU seconds with the data drawn", (cell for cell in lines() if cell[2]))
@@ -260,23 +262,21 @@ def save(fig: Any, folder: Path, picture: Picture) -> list[Path]:
 
 
 def plot_accuracy(
-    experiment: Experiment, found: Sequence[PointSummary], folder: Path, *, compare: bool
+    experiment: Experiment, found: Sequence[PointSummary], folder: Path
 ) -> list[Path]:
     """Draw MSE, squared bias and variance over the varied parameter, a picture for each figure of the paper.
 
-    To `compare`, hollow markers are the published values.
+    Hollow markers are the published values.
     """
     paths = []
     for picture in experiment.pictures:
         shown = [s for s in found if not picture.estimators or s.estimator in picture.estimators]
         if shown:
-            paths += save(_picture(experiment, picture, shown, compare), folder, picture)
+            paths += save(_picture(experiment, picture, shown), folder, picture)
     return paths
 
 
-def _picture(
-    experiment: Experiment, picture: Picture, found: Sequence[PointSummary], compare: bool
-) -> Any:
+def _picture(experiment: Experiment, picture: Picture, found: Sequence[PointSummary]) -> Any:
     fig, axes = figure_and_axes(3, picture.title)
     look = styles(list(dict.fromkeys(s.estimator for s in found)))
     handles: dict[str, Any] = {}
@@ -287,9 +287,7 @@ def _picture(
             handles[name] = axis.plot(x, y, color=colour, marker=marker, ms=5)[0]
             low, high = zip(*(s.bands[metric] for s in points), strict=True)
             axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-            theirs = (
-                [(v, published(experiment.name, metric, name, v)) for v in x] if compare else []
-            )
+            theirs = [(v, published(experiment.name, metric, name, v)) for v in x]
             if known := [pair for pair in theirs if pair[1] is not None]:
                 at = dict(ls="", marker=marker, ms=9, mfc="none", alpha=0.8)
                 axis.plot(*zip(*known, strict=True), color=colour, **at)

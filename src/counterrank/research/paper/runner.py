@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError
 from counterrank.estimators import AIPS
 from counterrank.progress import reporter
-from counterrank.research import bench, simulate
-from counterrank.research.bench import Method, Trial, run_trial
+from counterrank.research import bench
+from counterrank.research.bench import Method, published_trial, run_trial
 from counterrank.research.paper import figures, results, special
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_seed, seed_file
@@ -44,14 +43,11 @@ def reproduce(
     seeds: int,
     out: str,
     jobs: int | None = None,
-    preset: str = "published",
-    logs: tuple[str, ...] = (),
     estimators: Sequence[str] = (),
 ) -> Iterator[str]:
     """Make a figure (or all), yielding a line of text for each thing that was written.
 
-    `logs` runs the A/B protocol on a user's own: log A, log B and the target. Estimators can follow
-    later: only what is missing of a seed is run.
+    Estimators can follow later: only what is missing of a seed is run.
     """
     from counterrank.research.paper.page import write_page
 
@@ -61,45 +57,40 @@ def reproduce(
         # In a run of everything, figures without estimators are made as they are.
         fixed = figure == "all" and experiment.kind in _FIXED
         some = [] if fixed else contenders(experiment, estimators)
-        if logs:
-            experiment, preset = replace(experiment, logs=logs), "logs"
-            special.ab_trial(logs)  # files that are none are refused before any seed runs
-        missing = seeds_to_run(some, preset, range(seeds), folder)
+        missing = seeds_to_run(some, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
-        run_seeds(experiment, preset, missing, folder, some, jobs=jobs or default_threads())
-        yield from write_outcome(experiment, preset, range(seeds), folder)
-    yield from write_page(Path(out), preset)
+        run_seeds(experiment, missing, folder, some, jobs=jobs or default_threads())
+        yield from write_outcome(experiment, range(seeds), folder)
+    yield from write_page(Path(out))
 
 
-def tables(experiment: Experiment, rows: Rows, preset: str) -> Iterator[TextTable]:
-    """Yield the tables of a figure; those of a published world have the published values beside ours."""
-    compare = preset == "published"
+def tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
+    """Yield the tables of a figure, the published values beside ours."""
     if experiment.kind == "accuracy":
-        found = summarise(rows, common_truth=compare)
-        yield from results.accuracy_tables(experiment, found, compare=compare)
+        yield from results.accuracy_tables(experiment, summarise(rows, common_truth=True))
         names = dict.fromkeys(rows["estimator"].tolist())
         # Somebody's own estimator, the last, is what all others are held against.
         against = ["aips", *(name for name in names if name not in experiment.estimators)][-1]
         if against in names and len(names) > 1:
             yield results.paired_table(rows, against)
     elif experiment.kind == "runtime":
-        yield from results.runtime_tables(experiment, rows, compare=compare)
+        yield from results.runtime_tables(experiment, rows)
     else:
         yield special.table(experiment, rows)
 
 
-def write_outcome(experiment: Experiment, preset: str, seeds: range, folder: Path) -> Iterator[str]:
+def write_outcome(experiment: Experiment, seeds: range, folder: Path) -> Iterator[str]:
     """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
-    yield f"{experiment.title} ({len(seeds)} seeds, {preset})"
-    rows = results.read_rows(folder, preset, seeds)
-    text = "\n".join(table.markdown() for table in tables(experiment, rows, preset))
+    yield f"{experiment.title} ({len(seeds)} seeds)"
+    rows = results.read_rows(folder, seeds)
+    text = "\n".join(table.markdown() for table in tables(experiment, rows))
     drawn = []
     if experiment.kind in ("accuracy", "runtime"):
-        found = summarise(rows, common_truth=preset == "published")
+        found = summarise(rows, common_truth=True)
         atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(found))
         if experiment.kind == "accuracy":
-            drawn = results.plot_accuracy(experiment, found, folder, compare=preset == "published")
+            drawn = results.plot_accuracy(experiment, found, folder)
     else:
         drawn = special.pictures(experiment, rows, folder)
     atomic.write_text(folder / f"{experiment.name}.md", text)
@@ -120,17 +111,13 @@ def missing_methods(some: Sequence[Method], path: Path) -> list[Method] | None:
     return [method for method in some if method.name not in there] or None
 
 
-def seeds_to_run(
-    some: Sequence[Method], preset: str, seeds: Sequence[int], folder: Path
-) -> list[int]:
+def seeds_to_run(some: Sequence[Method], seeds: Sequence[int], folder: Path) -> list[int]:
     """Return the seeds of which something is missing, or whose file is only part of one."""
-    paths = {seed: seed_file(folder, preset, seed) for seed in seeds}
-    return [seed for seed, path in paths.items() if missing_methods(some, path) is not None]
+    return [seed for seed in seeds if missing_methods(some, seed_file(folder, seed)) is not None]
 
 
 def run_seeds(
     experiment: Experiment,
-    preset: str,
     seeds: Sequence[int],
     folder: Path,
     some: Sequence[Method],
@@ -141,12 +128,12 @@ def run_seeds(
     reporter().begin(experiment.name, len(seeds))
     if jobs <= 1 or len(seeds) <= 1:
         for seed in seeds:
-            run_seed(experiment, preset, seed, folder, some)
+            run_seed(experiment, seed, folder, some)
             reporter().advance(1)
         return
     with ProcessPoolExecutor(jobs, initializer=bench.one_thread) as pool:
         waiting: list[Future[None]] = [
-            pool.submit(run_seed, experiment, preset, seed, folder, some) for seed in seeds
+            pool.submit(run_seed, experiment, seed, folder, some) for seed in seeds
         ]
         try:
             for done in as_completed(waiting):
@@ -158,20 +145,16 @@ def run_seeds(
             raise
 
 
-def run_seed(
-    experiment: Experiment, preset: str, seed: int, folder: Path, some: Sequence[Method]
-) -> None:
+def run_seed(experiment: Experiment, seed: int, folder: Path, some: Sequence[Method]) -> None:
     """Run what is missing of one seed, at every value of the figure, and write its file anew."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = seed_file(folder, preset, seed)
+    path = seed_file(folder, seed)
     wanted = missing_methods(some, path)
     if wanted is None:
         return
-    rows = [
-        {"seed": seed, "preset": preset, **r} for r in seed_rows(experiment, preset, seed, wanted)
-    ]
+    rows = [{"seed": seed, **row} for row in seed_rows(experiment, seed, wanted)]
     table = pa.Table.from_pylist(rows)
     # Read again at the end: what other estimators left there stays.
     before = read_seed(path)
@@ -181,34 +164,23 @@ def run_seed(
         pq.write_table(table, temporary)
 
 
-def seed_rows(
-    experiment: Experiment, preset: str, seed: int, some: list[Method]
-) -> list[dict[str, Any]]:
-    """Return the results of one seed: a row for each value of the figure and estimator."""
+def seed_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
+    """Return the results of one seed: a row for each value of the figure and estimator.
+
+    Seed i is the published run with that number.
+    """
     if experiment.kind not in ("accuracy", "runtime"):
-        return special.seed_rows(experiment, preset, seed, some)
+        return special.seed_rows(experiment, seed, some)
     if experiment.kind == "runtime":
-        _warm(preset, tuple(some))
+        _warm(tuple(some))
     rows = []
     for x in experiment.values:
-        found = run_trial(draw_trial(preset, experiment.setting(x), seed), some)
+        found = run_trial(published_trial(experiment.setting(x), seed), some)
         rows += [{"x": float(x), **row} for row in found]
     return rows
 
 
 @cache
-def _warm(preset: str, some: tuple[Method, ...]) -> None:
+def _warm(some: tuple[Method, ...]) -> None:
     """Run a small trial, once in a process: loading compiled code is no part of a run time."""
-    run_trial(draw_trial(preset, Setting(n=400), 0), some)
-
-
-def draw_trial(preset: str, setting: Setting, seed: int) -> Trial:
-    """Return trial `seed`: of the published preset, the published run with that number; otherwise fresh draws.
-
-    In `random` and `paper` the parameters of the world are drawn afresh for every seed.
-    """
-    if preset == "published":
-        return bench.published_trial(setting, seed)
-    return bench.simulated_trial(
-        simulate.preset(preset, seed=seed, **setting.world), setting.n, seed
-    )
+    run_trial(published_trial(Setting(n=400), 0), some)

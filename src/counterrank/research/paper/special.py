@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.io import read_log
 from counterrank.research import bench, simulate
 from counterrank.research.bench import Method, Trial, bootstrapped
 from counterrank.research.paper import results
@@ -28,18 +27,13 @@ from counterrank.research.simulate import behavior_probability
 from counterrank.research.summary import Rows, TextTable, cells, grid
 
 
-def seed_rows(
-    experiment: Experiment, preset: str, seed: int, some: list[Method]
-) -> list[dict[str, Any]]:
+def seed_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
     """Return the results of one seed."""
     if experiment.kind == "distribution":
-        return _behavior_shares(experiment, preset, seed)
+        return _behavior_shares(experiment, seed)
     if experiment.kind == "toy":
         return toy_rows()
-    return [
-        {"x": 0.0, **row}
-        for row in bench.run_trial(bootstrapped(ab_trial(experiment.logs), seed), some)
-    ]
+    return [{"x": 0.0, **row} for row in bench.run_trial(bootstrapped(ab_trial(), seed), some)]
 
 
 def pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
@@ -60,11 +54,10 @@ def table(experiment: Experiment, rows: Rows) -> TextTable:
     return toy_table(rows) if experiment.kind == "toy" else ab_table(rows)
 
 
-def _behavior_shares(experiment: Experiment, preset: str, seed: int) -> list[dict[str, Any]]:
+def _behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
     found = []
     for x in experiment.values:
-        world = experiment.setting(x).world
-        env = simulate.preset(preset, **world, **({} if preset == "published" else {"seed": seed}))
+        env = simulate.published(**experiment.setting(x).world)
         # Contexts alone: shares follow from them without drawing a behaviour.
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
         shares = behavior_probability(env, context).mean(axis=0)
@@ -144,22 +137,18 @@ ROWS = (1979, 1954)
 
 
 @cache
-def ab_trial(paths: tuple[str, ...] = ()) -> Trial:
-    """Return log A, judged by what B's policy earned on log B: from files (A, B, target), or simulated.
+def ab_trial() -> Trial:
+    """Return log A, judged by what B's policy earned on log B.
 
-    The original logs are proprietary; the simulated ones have their shape: 1,979 and 1,954 rows, A
-    = 2, K = 6, d = 5, clicks.
+    The original logs are proprietary; these are simulated in their shape: 1,979 and 1,954 rows, A =
+    2, K = 6, d = 5, clicks.
     """
-    if paths:
-        first, second, target = paths
-        log_a, log_b = read_log(first, targets=[target]), read_log(second)
-    else:
-        env, target = simulate.real_world(), "new"
-        log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
-        log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
+    env = simulate.real_world()
+    log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
+    log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
     totals = log_b.reward.sum(axis=1)
     error = float(totals.std() / np.sqrt(len(totals)))
-    return Trial(log_a, log_b.value, target=target, truth_stderr=error)
+    return Trial(log_a, log_b.value, truth_stderr=error)
 
 
 def cvar(errors: Floats, alpha: float) -> float:
