@@ -13,11 +13,11 @@ number of a world says which it is, in every version.
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from counterrank.research.summary import Rows, TextTable, grid, paired, summaris
 from counterrank.statistics import mean
 from counterrank.weights.moments import Moments
 
+T = TypeVar("T")
+R = TypeVar("R")
 #: Part of every seed of a world: another number is another population.
 FROZEN = 20_230_806
 
@@ -387,20 +389,25 @@ def run(
     if not (every and some and numbers):
         raise ConfigError("a bench needs at least one world, one estimator and one seed")
     tasks = [(world, seed) for world in every for seed in numbers]
-    if jobs <= 1:
-        found = [_rows(some, *task) for task in tasks]
-    else:
-        with ProcessPoolExecutor(jobs, initializer=one_thread) as pool:
-            found = list(pool.map(partial(_rows, some), *zip(*tasks, strict=True)))
-    rows = [row for part in found for row in part]
+    rows = [row for part in in_processes(partial(_rows, some), tasks, jobs) for row in part]
     return BenchResult({name: np.array([row[name] for row in rows]) for name in rows[0]})
 
 
-def _rows(some: Sequence[Method], world: World, seed: int) -> list[dict[str, Any]]:
+def _rows(some: Sequence[Method], task: tuple[World, int]) -> list[dict[str, Any]]:
+    world, seed = task
     found = run_trial(world.draw(seed), some, refuse=False)
     return [{"x": world.name, "seed": seed, **row} for row in found]
 
 
-def one_thread() -> None:
+def in_processes(work: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[R]:
+    """Yield the result of each task in order, `jobs` at a time; those that wait are dropped on an error."""
+    if jobs <= 1 or len(tasks) <= 1:
+        yield from map(work, tasks)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_one_thread) as pool:
+        yield from pool.map(work, tasks)
+
+
+def _one_thread() -> None:
     """One process a core: threads inside would only get in each other's way."""
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"

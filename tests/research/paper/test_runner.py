@@ -104,10 +104,10 @@ def test_an_interrupted_run_keeps_its_seeds_and_says_so(tmp_path, monkeypatch):
 
     run_seed, done = runner.run_seed, []
 
-    def interrupted(experiment, seed, folder, some):
+    def interrupted(experiment, folder, some, seed):
         if len(done) == 1:
             raise KeyboardInterrupt
-        run_seed(experiment, seed, folder, some)
+        run_seed(experiment, folder, some, seed)
         done.append(seed)
 
     monkeypatch.setattr(runner, "run_seed", interrupted)

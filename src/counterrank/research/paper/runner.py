@@ -1,8 +1,7 @@
 """Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run can resume."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -126,26 +125,12 @@ def run_seeds(
 ) -> None:
     """Run what is missing of some seeds, `jobs` at a time."""
     reporter().begin(experiment.name, len(seeds))
-    if jobs <= 1 or len(seeds) <= 1:
-        for seed in seeds:
-            run_seed(experiment, seed, folder, some)
-            reporter().advance(1)
-        return
-    with ProcessPoolExecutor(jobs, initializer=bench.one_thread) as pool:
-        waiting: list[Future[None]] = [
-            pool.submit(run_seed, experiment, seed, folder, some) for seed in seeds
-        ]
-        try:
-            for done in as_completed(waiting):
-                done.result()
-                reporter().advance(1)
-        # Ctrl-C too: leaving the `with` would wait for every seed that is still queued.
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    work = partial(run_seed, experiment, folder, some)
+    for _ in bench.in_processes(work, seeds, jobs):
+        reporter().advance(1)
 
 
-def run_seed(experiment: Experiment, seed: int, folder: Path, some: Sequence[Method]) -> None:
+def run_seed(experiment: Experiment, folder: Path, some: Sequence[Method], seed: int) -> None:
     """Run what is missing of one seed, at every value of the figure, and write its file anew."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -5,7 +5,6 @@ Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (
 kinds. All parameters come from the world's seed; rows come from the generator given to `draw`.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -14,7 +13,7 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError
-from counterrank.policies import Candidates, ItemFeatures, Mixture, Policy, PolicySpec, parse_policy
+from counterrank.policies import Candidates, ItemFeatures, Policy, PolicySpec, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.environment import (
     TARGET,
@@ -90,23 +89,23 @@ class World:
 
     @property
     def specs(self) -> dict[str, str]:
-        """How the scores of a written log become policies, for those that scores alone decide."""
-        swap = f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}"
+        """How scores become the logger and the target."""
         kinds = {
             "plackett-luce": "plackett-luce",
             "epsilon": f"epsilon:epsilon={EPSILON:g}",
-            "swap": swap,
+            "swap": f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}",
+            "mixture": f"{1 - SHUFFLED:g}*{SHARP}+{SHUFFLED:g}*shuffle",
         }
-        found = {LOGGING: kinds[self.logger]} if self.logger in kinds else {}
-        if self.target in ("top", "far"):
-            found[TARGET] = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}[
-                self.target
-            ]
-        elif self.logger == "swap":
-            found[TARGET] = f"plackett-luce:temperature={1 / SHARP:g}"
-        elif self.logger in kinds:
-            found[TARGET] = kinds[self.logger]
-        return found
+        # Near the logger: drawn as it draws. Swaps of other scores would show none of its pages.
+        near = SHARP if self.logger == "swap" else kinds[self.logger]
+        targets = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}
+        return {LOGGING: kinds[self.logger], TARGET: targets.get(self.target, near)}
+
+    def spec(self, which: Which | PolicySpec) -> PolicySpec:
+        """Return how scores become the logger, the target, or the policy that was given."""
+        if isinstance(which, PolicySpec):
+            return which
+        return parse_policy(self.specs[LOGGING if which == "logging" else TARGET])
 
     @property
     def fingerprint(self) -> str:
@@ -239,9 +238,8 @@ class DrawnWorld:
         return self._conditional("target")
 
     def _conditional(self, which: Which | PolicySpec) -> Floats:
-        total = _among_candidates(self.world, which, self._scores(which)).prefix_log_prob(
-            self.choice
-        )
+        among = self.world.spec(which).dense(self._scores(which), self.world.K)
+        total = among.prefix_log_prob(self.choice)
         # Differences of logarithms are conditional probabilities; after an item of probability zero
         # they would be inf - inf.
         before = np.concatenate([np.zeros((len(total), 1)), total[:, :-1]], axis=1)
@@ -255,19 +253,10 @@ class DrawnWorld:
         return self._policy(which, self._candidates())
 
     def _policy(self, which: Which | PolicySpec, sets: Candidates | None) -> Policy:
+        spec, scores = self.world.spec(which), self._scores(which)
         if sets is None:
-            return _bound(
-                self.world,
-                which,
-                self._scores(which),
-                lambda spec, scores: spec.bind(scores=scores),
-            )
-        return _bound(
-            self.world,
-            which,
-            self._scores(which),
-            lambda spec, scores: spec.bind(candidates=sets, scores=scores.reshape(-1)),
-        )
+            return spec.bind(scores=scores)
+        return spec.bind(candidates=sets, scores=scores.reshape(-1))
 
     def _scores(self, which: Which | PolicySpec) -> Floats:
         return self.new_scores if which == "target" else self.old_scores
@@ -294,31 +283,9 @@ class DrawnWorld:
         )
 
 
-#: Settings of the policies: of slot epsilon, of swaps, of the sharp part and the shuffled share of
-#: the mixture, and how much sharper a far target is.
-EPSILON, SWAP, SHARP, SHUFFLED, FAR = 0.4, 0.7, 2.0, 0.2, 4.0
-
-
-def _bound(
-    world: World,
-    which: Which | PolicySpec,
-    scores: Floats,
-    bind: Callable[[PolicySpec, Floats], Policy],
-) -> Policy:
-    """Return the world's logger or target of these scores; `bind` says over what."""
-    if isinstance(which, PolicySpec):
-        return bind(which, scores)
-    spec = world.specs.get(LOGGING if which == "logging" else TARGET)
-    if spec is not None:
-        return bind(parse_policy(spec), scores)
-    sharp = bind(parse_policy(f"plackett-luce:temperature={1 / SHARP:g}"), scores)
-    shuffled = bind(parse_policy("plackett-luce"), np.zeros_like(scores))
-    return Mixture([sharp, shuffled], [1 - SHUFFLED, SHUFFLED])
-
-
-def _among_candidates(world: World, which: Which | PolicySpec, scores: Floats) -> Policy:
-    """Return the policy over places among the candidates: what rows are drawn with."""
-    return _bound(world, which, scores, lambda spec, table: spec.dense(table, world.K))
+#: Settings of the policies: of slot epsilon, of swaps, of the shuffled share of the mixture and its sharp
+#: part, and how much sharper a far target is.
+EPSILON, SWAP, SHUFFLED, SHARP, FAR = 0.4, 0.7, 0.2, "plackett-luce:temperature=0.5", 4.0
 
 
 def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | PolicySpec) -> DrawnWorld:
@@ -330,7 +297,7 @@ def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | Policy
     old, new = (
         clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
     )
-    shown_by = _among_candidates(world, policy, new if policy == "target" else old)
+    shown_by = world.spec(policy).dense(new if policy == "target" else old, world.K)
     choice = shown_by.sample(world.K, rng)[:, 0, :]
     shown = np.take_along_axis(ids, choice, axis=1)
     appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)

@@ -87,12 +87,9 @@ def reading_options(env: Environment | World) -> list[str]:
     >>> reading_options(World())[:3]
     ['--target=new', '--logger=plackett-luce', '--policy=new=plackett-luce']
     """
-    known = env.specs if isinstance(env, World) else {}
     options = [f"--target={TARGET}"]
-    if {LOGGING, TARGET} <= set(known):
-        options += [f"--logger={known[LOGGING]}", f"--policy={TARGET}={known[TARGET]}"]
-    elif isinstance(env, World):
-        options.append("--propensity-kind=prefix")
+    if isinstance(env, World):
+        options += [f"--logger={env.specs[LOGGING]}", f"--policy={TARGET}={env.specs[TARGET]}"]
     # Each row is a visitor of its own, and the target knows nothing of the log.
     return [*options, "--independent-rows", "--target-is-fresh"]
 
@@ -104,9 +101,10 @@ def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, st
             "counterrank.behavior_masks": json.dumps(env.mask_rows),
         }
     else:
-        own = {"counterrank.propensity_kind": "prefix"} | {
-            "counterrank.logger" if name == LOGGING else f"counterrank.policy.{name}": spec
-            for name, spec in env.specs.items()
+        own = {
+            "counterrank.propensity_kind": "prefix",
+            "counterrank.logger": env.specs[LOGGING],
+            f"counterrank.policy.{TARGET}": env.specs[TARGET],
         }
     return {
         **own,
@@ -130,10 +128,11 @@ def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Tab
         TARGET: _lists(part.target),
     }
     if isinstance(part, DrawnWorld):
-        # Scores of those policies that scores alone decide.
-        scores = {LOGGING: part.old_scores, TARGET: part.new_scores}
-        columns["candidates"] = _lists(part.candidates)
-        columns |= {f"{name}_scores": _lists(scores[name]) for name in part.world.specs}
+        columns |= {
+            "candidates": _lists(part.candidates),
+            f"{LOGGING}_scores": _lists(part.old_scores),
+            f"{TARGET}_scores": _lists(part.new_scores),
+        }
         columns |= {
             f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)
         }
