@@ -85,18 +85,27 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
+#: What may be left at the end of advice without its option.
+_LOOSE = " ,;:(`."
+
+
 def without_options(text: str) -> str:
     """Return advice without what is typed: whoever reads the page first types nothing, and the details have it.
 
     >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
     'Name the user.'
+    >>> without_options("Log P(a | x); see --propensity-kind"), without_options("if it is P(a | x), use --propensity-kind x")
+    ('Log P(a | x).', '')
     """
-    ways = (way.partition("--")[0] for way in text.split(", or "))
-    kept = [
-        way.rstrip(" ,:(`.")
-        for way in ways
-        if way.strip(" ,:(`.").lower() not in ("", "say", "give")
-    ]
+    kept = []
+    for way in text.split(", or "):
+        words, option, _ = way.partition("--")
+        words = re.sub(
+            r"\b(say|give|see|use)$" if option else r"$^", "", words.rstrip(_LOOSE)
+        ).strip(_LOOSE)
+        # A condition whose advice was an option advises nothing.
+        if words and not (option and words.lower().startswith("if ")):
+            kept.append(words)
     return sentence(", or ".join(kept)) if kept else ""
 
 

@@ -11,6 +11,9 @@ import pytest
 from playwright.sync_api import expect
 from tests.report import sample
 
+from counterrank.report.document import Document, Paragraph
+from counterrank.report.html import page
+
 pytestmark = pytest.mark.browser
 
 EVIL = "\"><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -315,3 +318,12 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
         saved.append(download.value.suggested_filename)
     assert len(set(saved)) == len(saved)  # names say what is drawn, not only of whom
     assert shown.complaints == []
+
+
+def test_a_page_without_a_list_of_sections_has_its_whole_width(browser: Any, tmp_path: Path):
+    path = tmp_path / "short.html"
+    path.write_text(page(Document("A title", [Paragraph("A sentence.")])), encoding="utf-8")
+    shown = browser.new_page(viewport={"width": 1280, "height": 900})
+    shown.goto(path.as_uri())
+    assert shown.locator("main").bounding_box()["width"] > 1000
+    shown.close()

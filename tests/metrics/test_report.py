@@ -87,6 +87,12 @@ def test_words_follow_the_baseline(over, result):
     assert "than today" in printed(result) or "between new and today" in printed(result)
 
 
+def test_the_baseline_has_no_segments_or_positions_of_its_own(log):
+    found = cr.evaluate(log, ["new"], estimators=["rips"], segments=["device"], baseline="prod")
+    for kind in ("segments", "positions"):
+        assert {one.mark.name for one in found.document().figures(kind)} == {"new"}
+
+
 def test_the_baseline_has_no_card_of_its_own(over):
     assert 'data-target="prod"><' not in over.to_html().partition("</section>")[0]
 

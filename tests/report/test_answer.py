@@ -92,6 +92,13 @@ def test_an_interval_over_zero_is_no_finding(model):
     assert found.labels[0].text == "no clear difference" and found.labels[1].text == "reliable"
 
 
+def test_a_lift_that_rounds_to_nothing_is_as_much_as_today(model):
+    reading = change(model, "personalised", value=0.0001, low=-0.05, high=0.05)
+    assert card(reading, "personalised").sentence.startswith(
+        "personalised may earn about as much as today;"
+    )
+
+
 def test_insufficient_evidence_is_a_guess_and_a_test_would_settle_it(model):
     model["verdict"]["targets"]["clickbait"] = "insufficient"
     found = card(sample.reading(model), "clickbait")
@@ -117,6 +124,7 @@ def test_a_target_without_evidence_stays_on_the_page_and_has_no_number(model):
             )
     found = card(sample.reading(model), "personalised")
     assert found.number == "not estimable" and reason in found.sentence
+    assert [one.name for one in found.labels] == ["Measurement"]
     assert reason in sample.page(model) and reason in sample.shown(model)
 
 

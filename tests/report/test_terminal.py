@@ -11,7 +11,8 @@ from tests.report import sample
 from counterrank.errors import ConfigError
 from counterrank.records import printed
 from counterrank.report import terminal
-from counterrank.report.document import BRIEF, Document, Table
+from counterrank.report.charts import Mark
+from counterrank.report.document import BRIEF, Card, Chip, Document, Scorecard, Table
 
 shown = sample.shown
 
@@ -102,3 +103,32 @@ def test_cells_of_a_table_are_shown_as_they_are() -> None:
     table = Table("Arms", ("arm", "rows"), [("[red]a[/red]", "3"), ("b\x1b[2J", "4")], detail=BRIEF)
     text = "".join(printed(one, 60) for one in terminal.renderables(Document("", [table])))
     assert "[red]a[/red]" in text and "\x1b" not in text
+
+
+@pytest.mark.parametrize("width", [60, 65, 70])
+def test_a_scorecard_of_three_policies_keeps_its_numbers_whole(width: int) -> None:
+    cells = [f"▲ +8.{i} % (+6.1 % to +12.7 %, directional)" for i in range(3)]
+    head = ("metric", "today's policy", "better", "worse", "a policy with a long name")
+    table = Table("Lifts", head, [("revenue", "3.71 per ranking", *cells)], detail=BRIEF)
+    text = "".join(printed(one, width) for one in terminal.renderables(Document("", [table])))
+    assert all(one in " ".join(text.split()) for one in (*cells, *head[1:], "3.71 per ranking"))
+
+
+def test_a_card_without_interval_or_name_of_its_label_has_no_empty_signs() -> None:
+    model = sample.model()
+    for row in model["estimates"]:
+        if row["target"] == "personalised":
+            row.update(value=None, low=None, high=None, stderr=None, estimable=False)
+    text = shown(model)
+    assert "not estimable  Measurement" in text and "()" not in text
+    card = Card(mark=Mark("a"), number="+1", interval="", labels=[Chip("certified")], sentence="")
+    block = Scorecard([card], detail=BRIEF)
+    text = "".join(printed(one) for one in terminal.renderables(Document("", [block])))
+    assert text.split() == ["a", "+1", "certified"]
+
+
+def test_a_recommended_estimate_without_value_stands_first() -> None:
+    model = sample.model()
+    model["estimates"][0].update(value=None, low=None, high=None, stderr=None, estimable=False)
+    table = shown(model).partition("Estimates")[2]
+    assert table.index("★ auto") < table.index("ips")

@@ -135,10 +135,10 @@ def _card(reading: Reading, target: str) -> Card:
         mark=reading.mark(target),
         number="not estimable" if missing else number,
         interval="" if missing else interval(reading, reach),
-        labels=(
-            Chip(RESULTS[found], found, "Result"),
+        labels=[
+            *([] if missing else [Chip(RESULTS[found], found, "Result")]),
             Chip(grade or "not judged", grade, "Measurement"),
-        ),
+        ],
         sentence=sentence_of(reading, target),
         cause=_cause(reading, target),
         advice=_advice(reading, target),
@@ -160,16 +160,20 @@ def sentence_of(reading: Reading, target: str) -> str:
             f"This log shows no difference at all between {target} and {reading.baseline_words}: "
             "all weights are one, or all rewards are the same."
         )
-    change = f"{plain(abs(lift.value), width(lift))} {reward}"
+    size, than = (
+        plain(abs(lift.value), width(lift)),
+        "today" if reading.over_logger else reading.result.baseline,
+    )
     less = "less" if reward == "reward" else "fewer"
-    change = f"{change} per {ranking} {'more' if lift.value >= 0 else less}"
+    change = f"{size} {reward} per {ranking} {'more' if lift.value >= 0 else less} than {than}"
+    if not size.strip("0."):
+        change = f"about as much as {than}"
     if reading.doubtful(target):
         return f"This log cannot tell what {target} would earn. The best guess is {change}."
-    than = "today" if reading.over_logger else reading.result.baseline
     if outcome(lift) == "unclear":
-        return f"{target} may earn {change} than {than}; the interval includes no change."
+        return f"{target} may earn {change}; the interval includes no change."
     would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
-    return f"{target} {would} {change} than {than}."
+    return f"{target} {would} {change}."
 
 
 def _cause(reading: Reading, target: str) -> str:

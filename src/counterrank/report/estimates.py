@@ -75,8 +75,8 @@ def _table(reading: Reading) -> Table:
         rows.append((target,))
         styles.append("head")
         best = reading.best(target)
-        silent = [e for e in reading.result.estimates if e.target == target and not e.estimable]
-        for one in (*reading.of(target), *silent):
+        own = [e for e in reading.result.estimates if e.target == target]
+        for one in sorted(own, key=lambda e: (e.estimator != best.estimator, not e.estimable)):
             mine = one.estimator == best.estimator
             cells = _cells(reading, one, best) if one.estimable else ("not estimable", *("",) * 6)
             rows.append((f"{'★' if mine else ' '} {one.estimator}", *cells))

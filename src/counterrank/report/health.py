@@ -63,7 +63,7 @@ def health(audit: Audit) -> list[Block]:
         summary,
         *loud,
         ask,
-        *(Note(f"☐ {line}") for line in CHECKLIST),
+        *map(Note, CHECKLIST),
     )
 
 

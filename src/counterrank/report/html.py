@@ -102,12 +102,18 @@ def _sections(
     return [(head, _section(head, inner, title=head is first)) for head, inner in found]
 
 
+#: Characters of a title that fill two lines.
+_LONG_TITLE = 80
+
+
 def _section(head: Heading | Fold, inner: Sequence[Block], *, title: bool) -> Markup:
     if isinstance(head, Fold):
         below = Markup("").join(body for _, body in _sections(head.blocks))
         whole = tag("details", tag("summary", tag("h2", head.title)), below, class_="more")
         return tag("section", whole, *_body(inner), id=head.id)
-    name = tag("h1" if title else "h2", head.text) if head.text else ""
+    # A title of several sentences is set smaller.
+    size = "long" if title and len(head.text) > _LONG_TITLE else None
+    name = tag("h1" if title else "h2", head.text, class_=size) if head.text else ""
     look = "answer" if title else None
     return tag("section", name, *_body(inner), id=head.id or None, class_=look)
 

@@ -86,9 +86,8 @@ def document(found: Certificate) -> Document:
     who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
     blocks += section("How it was chosen, and for whom", "path", path, who)
     promised = (
-        "A plain sort by score would be more ambitious still. It is not certified: today's policy "
-        "almost never shows exactly that ranking, so no log of it can tell what it earns without "
-        "assuming how users behave."
+        "A plain sort by score is not certified: today's policy almost never shows exactly that ranking, so "
+        "no log of it can tell what it earns without assuming how users behave."
     )
     blocks += section(
         "What is promised, and what is not",

@@ -36,7 +36,8 @@ def document(plan: ExplorationPlan) -> Document:
     aid = "Both axes are logarithmic. Options to the lower left cost less and detect smaller lifts."
     if any(one.cost.value <= 0 for one in plan.options):
         aid += " Options that cost nothing, or gain, are in the table only."
-    blocks.append(Figure("plan", "What a loss buys", aid, _chart(plan)))
+    chart = Figure("plan", "What a loss buys", aid, _chart(plan))
+    blocks += [chart] if chart.drawing.filled else []
     lead = (
         f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
         "“never” if the option does not show the items that such a ranker would show."

@@ -80,13 +80,11 @@ def _shown(one: Block) -> Iterator[RenderableType]:
 
 
 def _card(card: Card, most: int) -> RenderableType:
-    parts: list[Any] = [
-        safe(card.mark.name, "bold"),
-        "  ",
-        safe(f"{card.number} ({card.interval})"),
-    ]
+    size = f"{card.number} ({card.interval})" if card.interval else card.number
+    parts: list[Any] = [safe(card.mark.name, "bold"), "  ", safe(size)]
     for chip in card.labels:
-        parts += ["  ", safe(f"{chip.name}: "), safe(chip, STYLES.get(chip.level, ""))]
+        name = f"  {chip.name}: " if chip.name else "  "
+        parts += [safe(name), safe(chip, STYLES.get(chip.level, ""))]
     lines = [safe(line) for line in (card.sentence, card.cause) if line]
     lines += [safe(f"→ {line}") for line in card.advice[:most]]
     return Group(UnbrokenText.assemble(*parts), *(Padding(line, (0, 0, 0, 2)) for line in lines))
@@ -94,24 +92,22 @@ def _card(card: Card, most: int) -> RenderableType:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A table; a narrow terminal gets fewer columns rather than cut numbers."""
+    """A table; a narrow terminal gets fewer columns, or cells below each other, rather than cut numbers."""
 
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.update(max_width=1000)
-        hidden: set[int] = set()
+        room, hidden = options.update(max_width=1000), set[int]()
         for column in (*self.table.minor, None):
-            shown = self.made(hidden, whole=True)
-            if Measurement.get(console, room, shown).maximum <= options.max_width:
-                yield shown
-                return
+            shown = self.made(hidden)
+            size = Measurement.get(console, room, shown)
+            if size.maximum <= options.max_width:
+                break
             hidden |= {column} if column is not None else set()
-        # Too narrow even so: cells go on in the next line, between words.
-        yield self.made(hidden, whole=False)
+        yield shown if size.minimum <= options.max_width else self.stacked()
 
-    def made(self, hidden: set[int], *, whole: bool) -> RichTable:
-        """Return the table without some of its columns; `whole`: no cell is broken."""
+    def made(self, hidden: set[int]) -> RichTable:
+        """Return the table without some of its columns."""
         one, rows = self.table, list(enumerate(self.table.rows))
         caption = one.caption
         if one.most is not None and len(rows) > one.most:
@@ -124,12 +120,36 @@ class _Fitted:
         kept = [j for j in range(len(one.head)) if j not in hidden]
         for j in kept:
             side: Literal["left", "right"] = "left" if j < one.texts else "right"
-            shown.add_column(safe(one.head[j]), justify=side, no_wrap=whole, overflow="fold")
+            # A text may go on in the next line, between words; a number may not.
+            pieces = (
+                str(row[j]).split() if j < one.texts else [str(row[j])]
+                for _, row in rows
+                if j < len(row)
+            )
+            least = max((len(piece) for cell in pieces for piece in cell), default=1)
+            shown.add_column(
+                safe(one.head[j]),
+                justify=side,
+                no_wrap=side == "right",
+                overflow="fold",
+                min_width=least,
+            )
         for i, row in rows:
             style = _STYLE_OF.get(one.style(i), one.style(i))
             shown.add_row(
                 *(safe(row[j], _cell_style(row[j]) or style) for j in kept if j < len(row))
             )
+        return shown
+
+    def stacked(self) -> RichTable:
+        """Return the cells of a row below each other, each beside its head."""
+        one = self.table
+        shown = RichTable(title=safe(one.caption), title_justify="left", title_style="bold", box=None,
+                          show_header=False, pad_edge=False)  # fmt: skip
+        for first, *cells in one.rows:
+            shown.add_row(safe(first, "bold"))
+            for head, cell in zip(one.head[1:], cells, strict=False):
+                shown.add_row(safe(f"  {head}"), safe(cell, _cell_style(cell)))
         return shown
 
 

@@ -31,7 +31,7 @@ MOST_SEGMENTS = 14
 def segments(reading: Reading) -> list[Block]:
     """Return a forest for each target."""
     lead = "Sorted by lift. Segments with too little evidence are dashed, not hidden."
-    figures = (_forest(reading, name) for name in reading.targets)
+    figures = (_forest(reading, name) for name in reading.candidates)
     return section("For whom", "segments", *figures, lead=lead)
 
 
@@ -83,7 +83,7 @@ def _forest(reading: Reading, target: str) -> Figure:
     )
     title, unit = f"Lift of {target} by segment", f"lift in {' per '.join(reading.words())}"
     head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
-    most = max(MOST_SEGMENTS // len(reading.targets), 2)
+    most = max(MOST_SEGMENTS // len(reading.candidates), 2)
     data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
     return Figure("segments", "", aid, row_chart(shown, unit, title), data, mark, detail=BRIEF)
 
@@ -92,7 +92,7 @@ def positions(reading: Reading) -> list[Block]:
     """Return a small chart for each target, all on one scale."""
     reward, ranking = reading.words()
     found: dict[str, list[Point]] = {}
-    for target in reading.targets:
+    for target in reading.candidates:
         for k, row in enumerate(reading.lift(target).by_position, start=1):
             if known(row.value):
                 reach = reading.reach(row.stderr) if known(row.stderr) else 0.0
