@@ -150,14 +150,14 @@ def _card(reading: Reading, target: str) -> Card:
 def sentence_of(reading: Reading, target: str) -> str:
     """Return the answer for one target in one sentence, in units of the reward."""
     lift, best = reading.lift(target), reading.best(target)
-    reward, ranking = reading.words()
+    reward, ranking = reading.reward, reading.ranking
     if reason := not_estimable(reading, target):
         return f"What {target} would earn is not estimable from this log: {reason}."
     if not known(lift.value):
         return f"{target} would earn {plain(best.value, best.stderr)} {reward} per {ranking}."
     if no_difference(lift):
         return (
-            f"This log shows no difference at all between {target} and {reading.baseline_words}: "
+            f"This log shows no difference at all between {target} and {reading.baseline}: "
             "all weights are one, or all rewards are the same."
         )
     size, than = (
@@ -206,13 +206,13 @@ def interval(reading: Reading, text: str) -> str:
 
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
-    reward, ranking = reading.words()
+    reward, ranking = reading.reward, reading.ranking
     log = reading.log
     size = f"{counted(log.n, ranking)} of {counted(log.K, 'position')}"
     if not known(log.value):
         return f"From {size}."
     today = plain(log.value, log.stderr)
-    return f"From {size}; {reading.logger_words} earned {today} {reward} per {ranking}."
+    return f"From {size}; {reading.logger} earned {today} {reward} per {ranking}."
 
 
 def counted(number: int, word: str) -> str:
@@ -227,7 +227,7 @@ def counted(number: int, word: str) -> str:
 
 def comparison(reading: Reading, row: Comparison) -> str:
     """Return which of two targets is better, by how much, and whether that is settled."""
-    reward, ranking = reading.words()
+    reward, ranking = reading.reward, reading.ranking
     if not known(row.value):
         return ""
     first, second, value, low, high = row.better, row.than, row.value, row.low, row.high

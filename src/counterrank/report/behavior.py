@@ -1,7 +1,4 @@
-"""Who behaves how: which items matter to the rewards of whom, by the behaviour tree.
-
-In every matrix a row is the reward at a position and a column the item that may matter to it.
-"""
+"""Who behaves how: which items matter to the rewards of whom, by the behaviour tree."""
 
 from __future__ import annotations
 
@@ -10,16 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.report.charts import Matrices, MatrixCard
-from counterrank.report.document import Block, Figure, Note, Table, section
+from counterrank.report.document import Block, Note, Table, section
 from counterrank.report.numbers import percent, plain
 from counterrank.report.reading import Reading, column_name
 
 if TYPE_CHECKING:
     from counterrank.behavior import Condition, ForestDescription, Leaf, People
 
-#: Longer rankings would be a carpet.
-LONGEST = 20
 #: Models of `counterrank.behavior` in words.
 _WHOLE = {
     "S": "every item matters",
@@ -42,32 +36,25 @@ def behavior(reading: Reading) -> list[Block]:
     """Return for each target what counts for whom, the groups, and what tells them apart."""
     first = reading.result.behavior
     described = [] if first is None else [first, *first.others.values()]
-    lead = (
-        "Whose rewards depend on which items of the page. In a matrix a row is the reward at a position; the "
-        "darkest squares are its own item, filled ones other items that matter to it."
-    )
-    figures = [_people(reading, one) for one in described]
-    tables = [table for one in described for table in (_importance(one), _groups(one))]
+    lead = "Whose rewards depend on which items of the page."
+    tables = [
+        table
+        for one in described
+        for table in (_people(reading, one), _importance(one), _groups(one))
+    ]
     notes = [Note(line) for one in described for line in one.notes]
-    return section("Who behaves how", "behavior", *figures, *tables, *notes, lead=lead)
+    return section("Who behaves how", "behavior", *tables, *notes, lead=lead)
 
 
-def _people(reading: Reading, described: ForestDescription) -> Figure:
-    """Return a matrix for each side of the split that matters most."""
-    mark, ranking = reading.mark(described.target), reading.words()[1]
-    cards = []
+def _people(reading: Reading, described: ForestDescription) -> Table:
+    """Return for each side of the split that matters most on how many items a reward depends."""
+    rows = []
     for one in described.people:
-        length, rule = len(one.sees), rule_of(one)
-        if 2 <= length <= LONGEST:
-            sees = np.clip(one.sees, 0.0, 1.0)
-            others = round(float((sees.sum() - sees.trace()) / length))
-            share = f"{percent(one.share, digits=0)} of {ranking}s: {rule}"
-            words = f"What a place earns depends on its own item and about {others} of the {length - 1} others."
-            title = "Everyone" if rule == EVERYONE else share
-            cards.append(MatrixCard(title, words, sees.tolist()))
-    aid = f"Fuller squares matter to more {ranking}s."
-    drawn = Matrices(cards, mark.look)
-    return Figure("people", "which items count, and for whom", aid, drawn, mark=mark)
+        sees, length = np.clip(one.sees, 0.0, 1.0), len(one.sees)
+        others = round(float((sees.sum() - sees.trace()) / max(length, 1)))
+        rows.append((rule_of(one), percent(one.share, digits=0), f"{others} of {length - 1}"))
+    head = ("group", f"share of {reading.ranking}s", "other items that matter to a reward")
+    return Table(f"Who looks at how many items under {described.target}", head, rows)
 
 
 def _importance(described: ForestDescription) -> Table:

@@ -1,4 +1,4 @@
-"""What charts show, as data: scales, rows of intervals, curves over two axes, bars and matrices.
+"""What charts show, as data: scales, rows of intervals, curves over two axes.
 
 `svg` draws them on the page, `pictures` with matplotlib.
 """
@@ -336,28 +336,3 @@ class Plot:
     def named(self) -> bool:
         """Whether a legend tells the series apart."""
         return sum(bool(one.name) for one in self.series) > 1
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixCard:
-    """A small matrix with words: a row is the reward at a position, a column the item that may matter to it.
-
-    `shades` (K, K) are from 0 to 1.
-    """
-
-    title: str
-    words: str
-    shades: Sequence[Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """Matrices side by side, on one scale of shades."""
-
-    cards: Sequence[MatrixCard]
-    look: str = "t0"
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is a matrix."""
-        return bool(self.cards)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from counterrank.records import Json
-from counterrank.report.charts import AxisScale, Mark, Matrices, Plot, Row, RowChart
+from counterrank.report.charts import AxisScale, Mark, Plot, Row, RowChart
 from counterrank.report.numbers import short
 
 BRIEF, VERBOSE, PAGE = range(3)
@@ -157,13 +157,13 @@ class Figure(Block):
     kind: str
     title: str
     aid: str
-    drawing: RowChart | Plot | Matrices
+    drawing: RowChart | Plot
     data: Table | None = None
     mark: Mark | None = None
 
-    def numbers(self) -> Table | None:
-        """Return what is drawn as a table; None for what is no chart of numbers."""
-        if self.data is not None or isinstance(self.drawing, Matrices):
+    def numbers(self) -> Table:
+        """Return what is drawn as a table."""
+        if self.data is not None:
             return self.data
         chart, styles = self.drawing, list[str]()
         head: tuple[str, ...]

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 def values(reading: Reading) -> list[Block]:
     """Return today's policy and every target on one axis, their lifts, and every estimate as a table."""
-    reward, ranking = reading.words()
-    log, who = reading.log, reading.logger_words
+    reward, ranking = reading.reward, reading.ranking
+    log, who = reading.log, reading.logger
     reach, today = reading.reach(log.stderr), Mark(who, "today", 2)
     logged = Number(log.value, log.stderr, log.value - reach, log.value + reach)
     rows = [interval_row(who, logged, today, error=log.stderr, sign=False, note="measured")]
@@ -145,45 +145,13 @@ def _agreement(reading: Reading, target: str) -> Figure:
                 interval_row(label, e, mark, error=error, sign=False, more=lines, faded=name == "biased",
                              note="★ recommended" if name == "best" else known_bias(e.estimator))
             )  # fmt: skip
-    aid = f"{agreement_in_words(reading, target)} Estimates with a known bias are dashed."
+    verdict = [sentence(one.text) for one in reading.reasons(target) if one.code == "agreement"]
+    aid = " ".join([*verdict, "Estimates with a known bias are dashed."])
     if why := best.details.get("why"):
         aid += f" {best.estimator}: {why}"
-    unit = " per ".join(reading.words())
+    unit = reading.unit
     chart = row_chart(rows, unit, f"Estimates of {target}", _today(reading))
     return Figure("agreement", "", aid, chart, mark=mark)
-
-
-def agreement_in_words(reading: Reading, target: str) -> str:
-    """Return what the verdict says of agreement, or whether the intervals that should agree overlap."""
-    doubt = next(
-        (one for one in reading.reasons(target) if one.code == "agreement" and one.blamed), None
-    )
-    if doubt is not None:
-        return sentence(doubt.text)
-    best = reading.best(target)
-    if not known(best.high - best.low):
-        return "The recommended estimate has no interval to compare with."
-    others = {
-        e.estimator: e
-        for e in reading.of(target)
-        if e is not best and family(e.estimator) != "biased" and known(e.high - e.low)
-    }
-    if not others:
-        return "Nothing else was asked for that could confirm or contradict the recommended one."
-    apart = [name for name, e in others.items() if e.low > best.high or e.high < best.low]
-    if not apart:
-        return "All intervals that should agree overlap with the recommended one."
-    told = (
-        f"{', '.join(apart)} {'does' if len(apart) == 1 else 'do'} not overlap with the recommended estimate: the "
-        "methods rest on different assumptions, and at least one of them fails here."
-    )
-    # IPS is right whatever users do: with it at hand, the reader knows which side to doubt.
-    umpire = "ips" in others and "ips" not in apart
-    return told + (
-        " ips, which assumes nothing about users, agrees with the recommended one."
-        if umpire
-        else ""
-    )
 
 
 def _flags(reading: Reading) -> list[Block]:
@@ -254,9 +222,7 @@ def _path_figure(reading: Reading, target: str) -> Figure | None:
     # A far-away today may not flatten the path.
     room = scale.high - scale.low
     near = [value for value, _ in lines if scale.low - room <= value <= scale.high + room]
-    y = Axis(
-        " per ".join(reading.words()), around([scale.low, scale.high, *near], margin=0.0), lines
-    )
+    y = Axis(reading.unit, around([scale.low, scale.high, *near], margin=0.0), lines)
     chart = Plot([Series(points, mark, band=True, whiskers=True)], x, y, f"Order path of {target}")
     return Figure("order-path", "", path_in_words(path), chart, mark=mark)
 

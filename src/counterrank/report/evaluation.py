@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from counterrank.report.answer import answer, headline
 from counterrank.report.behavior import behavior
-from counterrank.report.document import PAGE, Block, Document, Fold, Note, section
+from counterrank.report.document import PAGE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, values
-from counterrank.report.health import calm, health
+from counterrank.report.health import ORDER, calm, health, note
 from counterrank.report.method import method
 from counterrank.report.metrics import metrics, reading_of
 from counterrank.report.reading import Reading
@@ -37,17 +37,8 @@ def document(result: Evaluation) -> Document:
 
 def _reasons(reading: Reading) -> list[Block]:
     """Return every check of the verdict, for each policy, the doubts first."""
-    order = ("failed", "warned", "passed", "skipped")
-    found = sorted(reading.result.verdict.reasons, key=lambda one: order.index(one.status.value))
-    return [
-        Note(
-            one.text,
-            one.status.value,
-            f"{one.target}: {one.title}",
-            [f"What would help: {one.help}"] if one.help else [],
-        )
-        for one in found
-    ]
+    found = sorted(reading.result.verdict.reasons, key=lambda one: ORDER.index(one.status))
+    return [replace(note(one), name=f"{one.target}: {one.title}") for one in found]
 
 
 def _others(reading: Reading) -> list[Block]:

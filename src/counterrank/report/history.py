@@ -204,9 +204,8 @@ class Night:
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
     whole, outcomes = Reading(run.result), read_outcomes(run.path)
-    reward, ranking = whole.words()
     for target in whole.candidates:
-        yield Night(run, whole, target, outcomes.get(target), reward, f"per {ranking}")
+        yield Night(run, whole, target, outcomes.get(target), whole.reward, f"per {whole.ranking}")
         for metric in whole.result.metrics:
             if not metric.primary:
                 own = reading_of(whole, metric)

@@ -233,8 +233,7 @@ def _figure(one: Figure) -> Markup:
         name = tag("span", key(one.mark), " ", one.mark.name, class_="named")
         title = name + tag("span", " · ", one.title, class_="topic") if one.title else name
     caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
-    numbers = one.numbers()
-    data = _folded("Show the numbers", _table(numbers)) if numbers is not None else ""
+    data = _folded("Show the numbers", _table(one.numbers()))
     target = one.mark.name if one.mark is not None else None
     return tag("figure", caption, drawn(one.drawing), data, data_target=target)
 
@@ -259,7 +258,7 @@ def fragment(document: Document) -> str:
     the notebook.
     """
     brief = [one for one in walk(document.blocks) if one.detail == BRIEF]
-    shown = [(isinstance(one, Figure) and one.numbers()) or one for one in brief]
+    shown = [one.numbers() if isinstance(one, Figure) else one for one in brief]
     frame = tag(
         "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
         srcdoc=page(document),

@@ -36,7 +36,7 @@ def metrics(reading: Reading) -> list[Block]:
 
 def _named(reading: Reading) -> list[tuple[str, str, MetricResult]]:
     """Return every metric with its name and unit in words, the primary first."""
-    reward, ranking = reading.words()
+    reward, ranking = reading.reward, reading.ranking
     return [
         (
             reward if one.primary else one.name,
@@ -63,7 +63,7 @@ def _scorecard(reading: Reading) -> Table:
     # One metric over the logger is what the table of estimates says already.
     several = len(named) > 1 or result.guardrails or not reading.over_logger
     return Table(
-        f"Lift over {reading.baseline_words}: {signs}", ("metric", reading.baseline_words, *reading.candidates),
+        f"Lift over {reading.baseline}: {signs}", ("metric", reading.baseline, *reading.candidates),
         rows, detail=BRIEF if several else VERBOSE,
     )  # fmt: skip
 
@@ -137,21 +137,16 @@ def lifts(reading: Reading) -> Figure:
     several, practical = len(named) > 1, reading.result.provenance.options.practical
     shares = several or all(known(reading.lift(t).relative_low) for t in reading.candidates)
     for target in reading.candidates:
-        mark = reading.mark(target)
-        if not several:
-            by, faded = f"by {reading.recommended(target)}", reading.doubtful(target)
-            lift = reading.lift(target)
-            rows.append(interval_row(target, lift, mark, relative=shares, note=by, faded=faded))
-            continue
-        rows.append(Row(label=target, heading=True))
+        rows += [Row(label=target, heading=True)] if several else []
         for name, unit, one in named:
             lift, grade = one.estimate(target).lift, one.verdict.of(target)
             wide = (lift.adjusted_relative_low, lift.adjusted_relative_high)
             low, high = (100 * end if known(end) else math.nan for end in wide)
             rows.append(
                 interval_row(
-                    name, lift, mark, relative=True, more=[grade], outer=(low, high),
-                    note="primary" if one.primary else unit, faded=grade == "insufficient",
+                    name if several else target, lift, reading.mark(target), relative=shares, more=[grade],
+                    note="primary" if several and one.primary else unit, outer=(low, high),
+                    faded=grade == "insufficient",
                 )
             )  # fmt: skip
     aid, lines = f"Bars are {reading.level_words} intervals.", list(NO_CHANGE)
@@ -162,9 +157,9 @@ def lifts(reading: Reading) -> Figure:
             f" Between the dashed lines lifts are below {percent(practical)}, too small to matter."
         )
         lines += [(100 * practical, ""), (-100 * practical, "")]
-    title = "lift in %" if shares else f"lift in {' per '.join(reading.words())}"
+    title = "lift in %" if shares else f"lift in {reading.unit}"
     chart = row_chart(rows, title, "Lifts of all policies", lines)
-    return Figure("lifts", f"Lift over {reading.baseline_words}", aid, chart)
+    return Figure("lifts", f"Lift over {reading.baseline}", aid, chart)
 
 
 def reading_of(reading: Reading, metric: MetricResult) -> Reading:

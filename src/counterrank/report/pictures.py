@@ -34,14 +34,9 @@ def draw(document: Document, kind: str = "") -> "Figure":
     The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook
     show it.
     """
-    every = [
-        (one.kind, one.drawing)
-        for one in document.figures()
-        if isinstance(one.drawing, (RowChart, Plot))
-    ]
-    kinds = list(dict.fromkeys(name for name, _ in every))
+    kinds = list(dict.fromkeys(one.kind for one in document.figures()))
     chosen = kind or next(iter(kinds), "")
-    if found := [one for name, one in every if name == chosen]:
+    if found := [one.drawing for one in document.figures() if one.kind == chosen]:
         return figure_of(found)
     if chosen not in KINDS and chosen:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(kinds)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from counterrank.report.charts import Mark
 from counterrank.report.numbers import known, percent
 
 if TYPE_CHECKING:
-    from counterrank.evaluation import Evaluation, LogSummary
+    from counterrank.evaluation import Evaluation
     from counterrank.findings import Finding
 
 #: Colours of the style sheet; further targets start again and differ by their shape.
@@ -29,31 +28,28 @@ def column_name(name: Any) -> str:
     return text if not short or short.isdigit() else short.replace("_", " ")
 
 
-@dataclass(frozen=True)
 class Reading:
     """An evaluation as a report reads it."""
 
-    result: Evaluation
-
-    @property
-    def log(self) -> LogSummary:
-        """What is known of the log."""
-        return self.result.log
-
-    @property
-    def estimates(self) -> list[Estimate]:
-        """All estimates that have a value."""
-        return [e for e in self.result.estimates if known(e.value)]
-
-    @property
-    def targets(self) -> list[str]:
-        """The target policies in the order they were given."""
-        return list(dict.fromkeys(e.target for e in self.result.estimates))
-
-    @property
-    def candidates(self) -> list[str]:
-        """The targets that are compared with the baseline: all that are not the baseline."""
-        return [name for name in self.targets if name != self.result.baseline]
+    def __init__(self, result: Evaluation) -> None:
+        self.result, self.log = result, result.log
+        #: All estimates that have a value.
+        self.estimates = [e for e in result.estimates if known(e.value)]
+        #: The target policies in the order they were given, and those that are compared with the baseline.
+        self.targets = list(dict.fromkeys(e.target for e in result.estimates))
+        self.candidates = [name for name in self.targets if name != result.baseline]
+        #: Whether lifts are against the policy that served the log; what it and the baseline are called.
+        self.over_logger = result.baseline == "logger"
+        self.baseline = "today's policy" if self.over_logger else result.baseline
+        self.logger = "today's policy" if self.over_logger else "the logging policy"
+        #: The confidence level, which all estimates of a run share, and as text.
+        self.level = self.estimates[0].level if self.estimates else 0.95
+        whole = round(self.level * 100, 6) % 1 == 0
+        self.level_words = percent(self.level, digits=0 if whole else 1)
+        #: What a reward and a ranking are called.
+        self.reward = result.log.words.get("reward") or "reward"
+        self.ranking = result.log.words.get("ranking") or "ranking"
+        self.unit = f"{self.reward} per {self.ranking}"
 
     def mark(self, target: str) -> Mark:
         """Return how a target looks: by its place among all, so that it looks the same in every chart."""
@@ -64,44 +60,15 @@ class Reading:
         """Return what the decision says of a target: "ship", "test" or "hold"."""
         return self.result.decision.targets.get(target, self.result.decision.action)
 
-    @property
-    def over_logger(self) -> bool:
-        """Whether lifts are against the policy that served the log."""
-        return self.result.baseline == "logger"
-
-    @property
-    def baseline_words(self) -> str:
-        """What lifts are against, in words."""
-        return "today's policy" if self.over_logger else self.result.baseline
-
-    @property
-    def logger_words(self) -> str:
-        """What the policy that served the log is called: today's only where nothing else is."""
-        return "today's policy" if self.over_logger else "the logging policy"
-
-    @property
-    def level(self) -> float:
-        """The confidence level, which all estimates of a run share."""
-        return self.estimates[0].level if self.estimates else 0.95
-
-    @property
-    def level_words(self) -> str:
-        """The confidence level as text."""
-        return percent(self.level, digits=0 if round(self.level * 100, 6) % 1 == 0 else 1)
-
     def reach(self, error: float) -> float:
         """Return half the width of a normal interval of a standard error."""
         return NormalDist().inv_cdf(0.5 + self.level / 2) * error
 
     def of(self, target: str) -> list[Estimate]:
         """Return the estimates of a target that have a value, the recommended one first."""
-        best = self.recommended(target)
+        best = self.result.recommended[target]
         found = [e for e in self.estimates if e.target == target]
         return sorted(found, key=lambda e: e.estimator != best)
-
-    def recommended(self, target: str) -> str:
-        """Return the name of the recommended estimator of a target."""
-        return self.result.recommended[target]
 
     def best(self, target: str) -> Estimate:
         """Return the recommended estimate of a target; one without a value stays recommended."""
@@ -123,11 +90,6 @@ class Reading:
     def reasons(self, target: str) -> list[Finding]:
         """Return the reasons behind the evidence level of a target."""
         return [one for one in self.result.verdict.reasons if one.target == target]
-
-    def words(self) -> tuple[str, str]:
-        """Return what a reward and a ranking are called: ("reward", "ranking") unless the log says."""
-        words = self.log.words
-        return words.get("reward") or "reward", words.get("ranking") or "ranking"
 
 
 def family(name: str) -> str:

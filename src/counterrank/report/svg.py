@@ -10,8 +10,6 @@ from markupsafe import Markup, escape
 from counterrank.report.charts import (
     Axis,
     AxisScale,
-    Matrices,
-    MatrixCard,
     Plot,
     Point,
     Row,
@@ -89,13 +87,10 @@ def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Ma
     return tag("svg", *parts, **size, class_=class_, aria_hidden="true")
 
 
-def drawn(chart: RowChart | Plot | Matrices) -> Markup:
+def drawn(chart: RowChart | Plot) -> Markup:
     """Return a chart as the page shows it; empty when there is nothing to show."""
     if not chart.filled:
         return Markup("")
-    if isinstance(chart, Matrices):
-        cards = map(_matrix_card, chart.cards)
-        return tag("div", *cards, class_=f"kinds chart {chart.look}", role="group", tabindex="0")
     look, parts = ("rows", _rows(chart)) if isinstance(chart, RowChart) else ("plot", _plot(chart))
     box = {"class_": f"{look} chart", "role": "group", "aria_label": chart.name, "tabindex": "0"}
     above = legend(chart) if isinstance(chart, Plot) else Markup("")
@@ -167,35 +162,6 @@ def _below(axis: Axis) -> list[Markup]:
 
 def _anchor(share: float, margin: float) -> str:
     return "start" if share < margin else "end" if share > 1 - margin else "middle"
-
-
-#: The side of a small matrix, and of its cells at most; longer rankings have every third position numbered.
-_SIDE, _CELL, _ALL_NUMBERED = 150.0, 22.0, 10
-
-
-def _matrix_card(card: MatrixCard) -> Markup:
-    length = len(card.shades)
-    cell = min(_SIDE / max(length, 1), _CELL)
-    parts = [tag("title", f"{card.title}. {card.words}")]
-    for k, row in enumerate(card.shades):
-        middle = 20 + (k + 0.5) * cell
-        if length <= _ALL_NUMBERED or k % 3 == 0:
-            parts.append(text(str(k + 1), f"{middle:.4g}", 15.0, "tick"))
-            parts.append(text(str(k + 1), "14", middle + 4, "tick", "end"))
-        for m, shade in enumerate(row):
-            # The own item is darker than any other; one that does not matter is still a square.
-            opacity = None if k == m else round(0.07 + 0.78 * shade, 2)
-            box = {
-                "x": 20 + m * cell,
-                "y": 20 + k * cell,
-                "width": cell - 1.5,
-                "height": cell - 1.5,
-            }
-            parts.append(tag("rect", **box, fill_opacity=opacity))
-    size = 20.0 + length * cell
-    shown = tag("svg", *parts, width=size, height=size, class_="matrix", role="img")
-    told = tag("p", tag("strong", card.title), " ", card.words)
-    return tag("div", told, shown, class_="kind mark", data_tip=f"{card.title}\n{card.words}")
 
 
 def legend(chart: Plot) -> Markup:

@@ -62,10 +62,9 @@ def _shown(one: Block) -> Iterator[RenderableType]:
         for card in one.cards:
             yield Padding(_card(card, left), (1, 0, 0, 0))
             left -= min(len(card.advice), left)
-    elif isinstance(one, Table):
-        yield Padding(_Fitted(one), (1, 0, 0, 0))
-    elif isinstance(one, Figure) and (numbers := one.numbers()) is not None:
-        yield Padding(_Fitted(numbers), (1, 0, 0, 0))
+    elif isinstance(one, (Table, Figure)):
+        table = one.numbers() if isinstance(one, Figure) else one
+        yield Padding(_Fitted(table), (1, 0, 0, 0))
     elif isinstance(one, Note):
         sign = SIGNS.get(one.status, "→")
         name = f"{one.name}: " if one.name else ""

@@ -59,7 +59,7 @@ def _effective_rows(reading: Reading) -> Table:
 def _survival(reading: Reading, target: str) -> Figure | None:
     """Return the share of rows that weigh at least so much, for the recommended estimator and the plain ones."""
     series: list[Series] = []
-    for name in dict.fromkeys((reading.recommended(target), *PREFERRED)):
+    for name in dict.fromkeys((reading.result.recommended[target], *PREFERRED)):
         found = reading.result.diagnostics.of(target, name)
         if found is None or len(series) == MOST:
             continue
@@ -109,7 +109,7 @@ def planning(reading: Reading) -> list[Block]:
     for name in reading.targets:
         # Plans rest on the estimate's own error, which cannot be trusted where evidence is insufficient.
         if name in reading.result.planning and not reading.doubtful(name):
-            facts = _facts(reading.result.planning[name], reading.words()[1])
+            facts = _facts(reading.result.planning[name], reading.ranking)
             rows += [(name, *fact) for fact in facts]
         if name in reading.result.sensitivity:
             rows.append(

@@ -81,7 +81,7 @@ def _forest(reading: Reading, target: str) -> Figure:
         f"Thick: {reading.level_words} interval of the segment. Thin: adjusted for looking at {len(found)} segments; "
         "only what stays on one side of zero with the thin line stands out."
     )
-    title, unit = f"Lift of {target} by segment", f"lift in {' per '.join(reading.words())}"
+    title, unit = f"Lift of {target} by segment", f"lift in {reading.unit}"
     head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
     most = max(MOST_SEGMENTS // len(reading.candidates), 2)
     data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
@@ -90,7 +90,7 @@ def _forest(reading: Reading, target: str) -> Figure:
 
 def positions(reading: Reading) -> list[Block]:
     """Return a small chart for each target, all on one scale."""
-    reward, ranking = reading.words()
+    reward, ranking = reading.reward, reading.ranking
     found: dict[str, list[Point]] = {}
     for target in reading.candidates:
         for k, row in enumerate(reading.lift(target).by_position, start=1):
