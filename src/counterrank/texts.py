@@ -94,7 +94,7 @@ def without_options(text: str) -> str:
 
     >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
     'Name the user.'
-    >>> without_options("Log P(a | x); see --propensity-kind"), without_options("if it is P(a | x), use --propensity-kind x")
+    >>> without_options("Log P(a | x); see --weight"), without_options("if it is prefix, use --propensity-kind")
     ('Log P(a | x).', '')
     """
     kept = []

@@ -79,7 +79,7 @@ def test_charts_are_drawn_without_a_word_or_a_request(
     shown = show(model)
     # Marks with a size, not just elements: two targets, every kind of chart.
     sizes = shown.page.eval_on_selector_all(
-        ".dot, .curve, .band, .matrix rect",
+        ".dot, .span",
         "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
     )
     assert len(sizes) > 100
@@ -89,7 +89,6 @@ def test_charts_are_drawn_without_a_word_or_a_request(
         "order",
         "positions",
         "segments",
-        "behavior",
         "weights",
     ):
         assert shown.page.locator(f"#{name} svg").count() >= 1, name
@@ -128,9 +127,9 @@ def test_hover_focus_and_escape(show: Callable[..., Shown], model: dict[str, Any
     tip.to_be_hidden()
     page.locator("#order .chart").first.focus()
     page.keyboard.press("ArrowRight")
-    tip.to_contain_text("order 1")
+    tip.to_contain_text("each item alone")
     page.keyboard.press("ArrowRight")
-    tip.to_contain_text("order 6")
+    tip.to_contain_text("the whole ranking")
     page.keyboard.press("Escape")
     tip.to_be_hidden()
     assert shown.complaints == []

@@ -148,14 +148,13 @@ def test_a_narrow_terminal_shows_the_targets_that_count_and_cuts_no_number(plan,
     assert "…" not in stream.getvalue()
 
 
-def test_the_chart_of_a_plan_is_in_per_cent_and_says_what_it_leaves_out(plan):
+def test_the_chart_of_a_plan_has_every_option_that_no_other_beats(plan):
     (figure,) = plan.document().figures("plan")
-    drawn = figure.drawing
-    assert all("%" in name for axis in (drawn.x, drawn.y) for _, name in axis.named_ticks())
-    said = "are in the table only"
-    assert (said in plan.to_html()) == any(one.cost.value <= 0 for one in plan.options)
-    gains = replace(plan.choice, cost=replace(plan.choice.cost, value=-0.01))
-    assert said in replace(plan, options=(*plan.options, gains)).to_html()
+    shown = {0, plan.chosen, *plan.frontier}
+    assert len(figure.drawing.rows) == len(shown) and "%" in figure.drawing.title
+    values = [row.value for row in figure.drawing.rows]
+    assert values == sorted(values, reverse=True)  # the cheapest first
+    assert sum(row.label.startswith("★") for row in figure.drawing.rows) == 1
 
 
 def test_a_plan_is_written_and_read_again(plan):

@@ -13,7 +13,7 @@ from benchmarks.ordinary_logs import Recipe, make
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import ReadOptions, from_frame, read_log
-from counterrank.report.charts import Axis, AxisScale
+from counterrank.report.charts import AxisScale, tick_names
 
 N, C, K = 60, 5, 3
 
@@ -268,7 +268,6 @@ def test_simulate_prints_the_command_that_fits(preset, tmp_path, monkeypatch):
 
 
 def test_ticks_have_different_names():
-    near, far = AxisScale(0.9996, 1.0004), AxisScale(100_001, 100_009)
-    for axis in (Axis("value", near), Axis("", far), Axis("", near, percent=True)):
-        ticks = axis.named_ticks()
-        assert len({name for _, name in ticks}) == len(ticks) > 1
+    for scale in (AxisScale(0.9996, 1.0004), AxisScale(100_001, 100_009)):
+        names = tick_names(scale.ticks())
+        assert len(set(names)) == len(names) > 1

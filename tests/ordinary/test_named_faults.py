@@ -16,7 +16,6 @@ from counterrank.errors import ConfigError, EstimatorError, LogError
 from counterrank.io import scan_log
 from counterrank.progress import reporting_to
 from counterrank.propensity_models.estimate import estimated_source
-from counterrank.report.charts import AxisScale
 
 
 def evaluated(recipe, **options):
@@ -31,10 +30,6 @@ def test_a_page_of_one_position_is_drawn():
     for kind in ("positions", "order-path", "weights"):
         with contextlib.suppress(ConfigError):
             result.plot(kind).savefig(io.BytesIO(), format="svg")
-
-
-def test_a_short_logarithmic_axis_has_ticks():
-    assert AxisScale(3.1, 3.2, log=True).ticks() == [3.1, 3.2]
 
 
 def test_one_place_cannot_be_swapped_with_another():

@@ -10,7 +10,7 @@ from tests.report import sample
 from counterrank.evaluation import Comparison, OrderPoint, Validation
 from counterrank.report import answer
 from counterrank.report.document import Scorecard
-from counterrank.report.estimates import agreement_in_words, path_in_words
+from counterrank.report.estimates import path_in_words
 from counterrank.report.numbers import percent, plain, short, span
 from counterrank.report.reading import Reading
 from counterrank.report.validating import sentences as of_validation
@@ -177,27 +177,9 @@ def test_order_path_is_read_aloud(widths, values, said):
     assert said in path_in_words(path)
 
 
-def changed(target: str, estimator: str, **values: object) -> Reading:
-    model = sample.model()
-    for row in model["estimates"]:
-        if (row["target"], row["estimator"]) == (target, estimator):
-            row.update(values)
-    return sample.reading(model)
-
-
-def test_intervals_that_do_not_overlap_are_named_and_ips_says_which_to_doubt():
-    target = "personalised"
-    best = sample.reading().best(target)
-    far = {"low": best.high + 1, "high": best.high + 2}
-    told = agreement_in_words(changed(target, "rips", **far), target)
-    assert told.startswith("rips does not overlap") and "ips, which assumes nothing" in told
-    assert "which assumes nothing" not in agreement_in_words(changed(target, "ips", **far), target)
-    near = changed(target, "rips", low=best.low, high=best.high)
-    assert agreement_in_words(near, target).startswith("All intervals that should agree overlap")
-
-
 def test_words_about_agreement_are_those_of_the_verdict():
-    assert agreement_in_words(sample.reading(), "clickbait") == "Ips and rips differ by 2.3 errors."
+    (_, clickbait) = sample.figures(None, "agreement")
+    assert clickbait.aid.startswith("Ips and rips differ by 2.3 errors.")
 
 
 def test_one_column_has_one_number_of_digits():
@@ -215,8 +197,8 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
     today = sample.figures(model, "values")[0].drawing.rows[0]
     assert (today.low, today.high) == pytest.approx((1.2 - z * 0.006, 1.2 + z * 0.006), abs=1e-7)
     at = sample.reading(model).lift("personalised")["by_position"][0]
-    point = sample.figures(model, "positions")[0].drawing.series[0].points[0]
-    assert point.high - point.y == pytest.approx(z * at["stderr"], rel=1e-6)
+    point = sample.figures(model, "positions")[0].drawing.rows[0]
+    assert point.high - point.value == pytest.approx(z * at["stderr"], rel=1e-6)
 
 
 def test_lifts_are_shares_with_their_intervals_or_amounts_where_shares_mean_nothing():
@@ -228,7 +210,7 @@ def test_lifts_are_shares_with_their_intervals_or_amounts_where_shares_mean_noth
     for row in model["lift"]:
         row.update(relative=None, relative_low=None, relative_high=None)
     chart = sample.figures(model, "lifts")[0].drawing
-    assert "clicks per page" in chart.axis.title and chart.rows[0].value == pytest.approx(0.1)
+    assert "clicks per page" in chart.title and chart.rows[0].value == pytest.approx(0.1)
 
 
 def test_huge_numbers_stay_short():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Mark, Row, RowChart, interval_row, row_chart
+from counterrank.report.charts import Row, RowChart, interval_row
 from counterrank.report.document import BRIEF, Document, Figure, Paragraph, Table
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.texts import sentence
@@ -94,11 +94,7 @@ def _chart(test: ABTest) -> RowChart:
         for name, title in NAMES.items():
             found, chosen = one.plain if name == "plain" else one.pooled, one.headline == name
             note = "★ reported" if chosen else ""
-            number = interval_row(
-                title, found, Mark(), error=found.stderr, note=note, faded=not chosen
-            )
+            number = interval_row(title, found, error=found.stderr, note=note, faded=not chosen)
             rows.append(number)
     lines = [(0.0, "no difference")]
-    return row_chart(
-        rows, "more per ranking than the baseline", "Lifts with their intervals", lines
-    )
+    return RowChart(rows, "more per ranking than the baseline", "Lifts with their intervals", lines)

@@ -49,9 +49,9 @@ def behavior(reading: Reading) -> list[Block]:
 def _people(reading: Reading, described: ForestDescription) -> Table:
     """Return for each side of the split that matters most on how many items a reward depends."""
     rows = []
-    for one in described.people:
+    for one in (one for one in described.people if one.sees):
         sees, length = np.clip(one.sees, 0.0, 1.0), len(one.sees)
-        others = round(float((sees.sum() - sees.trace()) / max(length, 1)))
+        others = round(float((sees.sum() - sees.trace()) / length))
         rows.append((rule_of(one), percent(one.share, digits=0), f"{others} of {length - 1}"))
     head = ("group", f"share of {reading.ranking}s", "other items that matter to a reward")
     return Table(f"Who looks at how many items under {described.target}", head, rows)

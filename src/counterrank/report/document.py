@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from counterrank.records import Json
-from counterrank.report.charts import AxisScale, Mark, Plot, Row, RowChart
-from counterrank.report.numbers import short
+from counterrank.report.charts import AxisScale, Mark, Row, RowChart
 
 BRIEF, VERBOSE, PAGE = range(3)
 
@@ -157,7 +156,7 @@ class Figure(Block):
     kind: str
     title: str
     aid: str
-    drawing: RowChart | Plot
+    drawing: RowChart
     data: Table | None = None
     mark: Mark | None = None
 
@@ -165,21 +164,10 @@ class Figure(Block):
         """Return what is drawn as a table."""
         if self.data is not None:
             return self.data
-        chart, styles = self.drawing, list[str]()
-        head: tuple[str, ...]
-        rows: list[tuple[str, ...]]
-        if isinstance(chart, RowChart):
-            head = ("", "", chart.axis.title, "interval")
-            styles = ["head" if row.heading else "dim" * row.faded for row in chart.rows]
-            rows = [(row.label, row.note, row.shown, row.reach) for row in chart.rows]
-        else:
-            head = ("", chart.x.title, chart.y.title, "low", "high")
-            rows = [
-                (one.name, *map(short, (p.x, p.y, p.low, p.high)))
-                for one in chart.series
-                for p in one.points
-            ]
-        return Table(chart.name, head, rows, 2, styles)
+        chart = self.drawing
+        styles = ["head" if row.heading else "dim" * row.faded for row in chart.shown]
+        rows = [(row.label, row.note, row.shown, row.reach) for row in chart.shown]
+        return Table(chart.name, ("", "", chart.title, "interval"), rows, 2, styles)
 
 
 @dataclass(frozen=True, slots=True)

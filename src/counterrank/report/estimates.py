@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from counterrank.report.answer import comparison, interval
-from counterrank.report.charts import (
-    Axis,
-    AxisScale,
-    Mark,
-    Plot,
-    Point,
-    Row,
-    Series,
-    around,
-    around_intervals,
-    interval_row,
-    row_chart,
-)  # fmt: skip
+from counterrank.report.answer import comparison
+from counterrank.report.charts import Mark, Row, RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     VERBOSE,
@@ -53,7 +41,7 @@ def values(reading: Reading) -> list[Block]:
         rows.append(interval_row(target, best, mark, sign=False, note=by, faded=faded))
     aid = f"Each mark is a value, each bar its {reading.level_words} interval."
     unit, name = f"{reward} per {ranking}", "Values of all policies with intervals"
-    chart = row_chart(rows, unit, name, _today(reading))
+    chart = RowChart(rows, unit, name, _today(reading))
     value = Figure("values", f"{reward.capitalize()} per {ranking}", aid, chart)
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
@@ -150,7 +138,7 @@ def _agreement(reading: Reading, target: str) -> Figure:
     if why := best.details.get("why"):
         aid += f" {best.estimator}: {why}"
     unit = reading.unit
-    chart = row_chart(rows, unit, f"Estimates of {target}", _today(reading))
+    chart = RowChart(rows, unit, f"Estimates of {target}", _today(reading))
     return Figure("agreement", "", aid, chart, mark=mark)
 
 
@@ -198,10 +186,12 @@ def path_in_words(points: Sequence[OrderPoint]) -> str:
     if apart:
         text = "Looking at each item alone gives a different answer: how items act on each other matters here."
     elif wide:
-        return "No drift beyond the noise, but the intervals open up towards the right: there the data ends."
+        return "No drift beyond the noise, but the intervals open up towards the whole ranking: there the data ends."
     else:
         text = "No drift beyond the noise: this log shows no sign that items act on each other."
-    return text + (" The intervals open up towards the right: there the data ends." if wide else "")
+    return text + (
+        " The intervals open up towards the whole ranking: there the data ends." if wide else ""
+    )
 
 
 def _path_figure(reading: Reading, target: str) -> Figure | None:
@@ -209,24 +199,15 @@ def _path_figure(reading: Reading, target: str) -> Figure | None:
     path = [point for point in recorded if known(point.value)]
     if len(path) < 2:
         return None
-    mark, first, last = reading.mark(target), path[0].order, path[-1].order
-    points = [Point(float(p.order), p.value, p.low, p.high, _path_tip(reading, p)) for p in path]
-    names = {last: f"{last} IPS", **({1: "1 IIPS"} if first == 1 else {})}
-    ticks = [(float(p.order), names.get(p.order, str(p.order))) for p in path]
-    # Logarithmic: the first orders matter most, and the last may be far away.
-    margin = (last / first) ** 0.07
-    x = Axis(
-        "items looked at together", AxisScale(first / margin, last * margin, log=True), ticks=ticks
-    )
-    scale, lines = around_intervals(path, reach=3), _today(reading)
-    # A far-away today may not flatten the path.
-    room = scale.high - scale.low
-    near = [value for value, _ in lines if scale.low - room <= value <= scale.high + room]
-    y = Axis(reading.unit, around([scale.low, scale.high, *near], margin=0.0), lines)
-    chart = Plot([Series(points, mark, band=True, whiskers=True)], x, y, f"Order path of {target}")
+    mark, names, rows = reading.mark(target), {1: "each item alone"}, list[Row]()
+    names |= {reading.log.K: "the whole ranking"}
+    for p in path:
+        label, more = (
+            names.get(p.order, f"{p.order} items together"),
+            f"effective rows {count(p.ess)}",
+        )
+        rows.append(
+            interval_row(label, p, mark, error=p.stderr, sign=False, note=p.estimator, more=[more])
+        )
+    chart = RowChart(rows, reading.unit, f"Order path of {target}", _today(reading))
     return Figure("order-path", "", path_in_words(path), chart, mark=mark)
-
-
-def _path_tip(reading: Reading, p: OrderPoint) -> str:
-    reach = interval(reading, span(p.low, p.high, p.stderr))
-    return f"order {p.order}: {plain(p.value, p.stderr)}\n{reach}\neffective rows {count(p.ess)}"

@@ -14,17 +14,7 @@ from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.report.charts import (
-    NO_CHANGE,
-    Axis,
-    AxisScale,
-    Mark,
-    Plot,
-    Point,
-    Series,
-    around,
-    interval_row,
-)  # fmt: skip
+from counterrank.report.charts import MEASURED, Row, RowChart, interval_row
 from counterrank.report.document import (
     Block,
     Cell,
@@ -39,14 +29,15 @@ from counterrank.report.document import (
 from counterrank.report.html import page
 from counterrank.report.loading import KINDS
 from counterrank.report.metrics import reading_of
-from counterrank.report.numbers import count, known, plain, relative_ends
+from counterrank.report.numbers import count, plain, relative_ends
 from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_json, read_outcomes
 from counterrank.report.reading import Reading
+from counterrank.statistics import Number
 
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
 #: Runs at most on a chart; older ones stand in the table.
-MOST = 60
+MOST = 30
 #: Runs whose outcomes are counted in the sentence at the top.
 RECENT = 12
 
@@ -245,7 +236,7 @@ def _line(night: Night, last: Night | None) -> tuple[Cell, ...]:
         told = verdict[outcome.contained(best)]
         measured = f"{'lift' if outcome.is_lift else 'value'} {value}{told}"
     # Lift and interval in one unit: shares where there are some.
-    row = interval_row("", lift, Mark(), error=lift.stderr, relative=bool(relative_ends(lift)))
+    row = interval_row("", lift, error=lift.stderr, relative=bool(relative_ends(lift)))
     run, facts = night.run, night.facts
     changed = "; ".join(changes(last, night)) if last is not None else ""
     return (
@@ -270,31 +261,26 @@ def changes(last: Night, night: Night) -> list[str]:
 
 
 def _lifts(title: str, nights: Sequence[Night]) -> Figure:
-    """Return the lift of each run, beside it what a test measured; measured values stand in the table."""
-    last, points, doubtful, measured = nights[-1], list[Point](), list[Point](), list[Point]()
-    for place, night in enumerate(nights):
-        lift, outcome, evidence = night.lift, night.outcome, night.facts["evidence"]
-        words = f"{night.run.name}\nlift {plain(lift.value, lift.stderr, sign=True)}\n{evidence}"
-        if known(lift.value):
-            points.append(Point(float(place), lift.value, lift.low, lift.high, words))
-            doubtful += points[-1:] if evidence != "reliable" else []
-        if outcome is not None and outcome.is_lift:
-            value, reach = outcome.value, night.reading.reach(outcome.stderr)
-            told = f"{words}\nmeasured {plain(value, lift.stderr, sign=True)}"
-            # Side by side: whiskers at one place would hide each other.
-            measured.append(Point(place + 0.15, value, value - reach, value + reach, told))
-    mark, today = last.reading.mark(last.target), Mark("", "today", 2)
-    series = [Series(points, mark, whiskers=True, name="predicted")]
-    series += [Series(doubtful, mark, "hollow", joined=False, name="not reliable")] * bool(doubtful)
-    if measured:
-        name = "measured in the A/B test"
-        series.append(Series(measured, today, joined=False, whiskers=True, name=name))
-    days = [(float(i), f"{night.run.night:%b %d}") for i, night in enumerate(nights)]
-    scale = AxisScale(-0.5, max(len(nights) - 0.5, 0.5))
-    x = Axis("run", scale, ticks=days[:: max(1, (len(nights) + 5) // 6)])
-    heights = [v for p in (*points, *measured) for v in (p.y, p.low, p.high)]
-    unit = f"lift in {last.metric} {last.unit}"
-    y = Axis(unit, around(heights, also=[0.0]), NO_CHANGE, signed=True)
-    aid = "Each mark is a run, each bar its interval; hollow where the measurement is not reliable."
-    chart = Plot(series, x, y, f"Lift of {title} over time")
-    return Figure("lifts", "lift, run by run", aid, chart, mark=mark)
+    """Return the lift of each run, below it what a test measured; measured values stand in the table."""
+    rows, mark = list[Row](), nights[-1].reading.mark(nights[-1].target)
+    for night in reversed(nights):
+        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.lift
+        faded, error = note != "reliable", lift.stderr
+        rows.append(
+            interval_row(
+                day, lift, mark, error=error, note=note, faded=faded, more=[night.run.name]
+            )
+        )
+        if night.outcome is not None and night.outcome.is_lift:
+            value, reach = night.outcome.value, night.reading.reach(night.outcome.stderr)
+            measured = Number(value, night.outcome.stderr, value - reach, value + reach)
+            rows.append(interval_row("measured in a test", measured, MEASURED, error=error))
+    aid = "Each mark is a run, each bar its interval; dashed where the measurement is not reliable."
+    unit = f"lift in {nights[-1].metric} {nights[-1].unit}"
+    return Figure(
+        "lifts",
+        "lift, run by run",
+        aid,
+        RowChart(rows, unit, f"Lift of {title} over time"),
+        mark=mark,
+    )

@@ -5,19 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counterrank.messages import say
-from counterrank.report.charts import (
-    Axis,
-    AxisScale,
-    Mark,
-    Plot,
-    Point,
-    Row,
-    RowChart,
-    Series,
-    around,
-    interval_row,
-    row_chart,
-)  # fmt: skip
+from counterrank.report.charts import Mark, Row, RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -31,8 +19,9 @@ from counterrank.report.document import (
     Table,
     section,
 )  # fmt: skip
-from counterrank.report.numbers import at_least, count, known, percent, plain
+from counterrank.report.numbers import at_least, count, percent, plain
 from counterrank.report.reading import column_name
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.learning import Certificate
@@ -76,8 +65,8 @@ def document(found: Certificate) -> Document:
         told = f"These segments lose, adjusted for looking at all of them: {', '.join(lost)}."
         blocks.append(Paragraph(told, "strong", detail=BRIEF))
     aid = (
-        "Lifts on the rows that chose the step, not those of the certificate. The further the bound "
-        "falls behind, the less of it this log can show."
+        "Lifts on the rows that chose the step, not those of the certificate; each bar begins at the bound to "
+        "expect. The longer it is, the less of the lift this log can show."
     )
     path = Figure(
         "path", "Ambition against evidence", aid, _path(found), _steps(found), detail=BRIEF
@@ -175,30 +164,19 @@ def _steps(found: Certificate) -> Table:
     return Table(caption, head, rows)
 
 
-def _path(found: Certificate) -> Plot:
-    """Return lift and promised bound by step: ambition against evidence."""
-    points, bounds = [], []
+def _path(found: Certificate) -> RowChart:
+    """Return the lift of each step and the bound to expect of it: ambition against evidence."""
+    rows = []
     for step in found.path:
-        about = f"best of {step.m}"
-        tip = f"{about}\nlift {plain(step.value, sign=True)}\n{count(step.ess)} effective rows"
-        points.append(Point(step.m, step.value, tip=tip))
-        if known(step.low):
-            bounds.append(
-                Point(step.m, step.low, tip=f"{about}\nbound {plain(step.low, sign=True)}")
-            )
-    last = max((p.x for p in points), default=2.0)
-    title, ticks = (
-        "rankings drawn from today's policy, the best is shown",
-        [(p.x, f"{p.x:g}") for p in points],
-    )
-    x = Axis(title, AxisScale(0.9, max(last, 2.0) * 1.1, log=True), ticks=ticks)
-    scale = around([p.y for p in (*points, *bounds)], also=[0.0])
-    y = Axis("lift per ranking", scale, [(0.0, "today")], signed=True)
-    series = [
-        Series(points, name="estimated lift"),
-        Series(bounds, Mark("", "t1", 1), "dash1", name="bound to expect"),
-    ]
-    return Plot(series, x, y, "Ambition against evidence")
+        number, about = (
+            Number(step.value, low=step.low, high=step.value),
+            f"{count(step.ess)} effective rows",
+        )
+        note = "★ chosen" if step.m == found.m else ""
+        rows.append(
+            interval_row(f"best of {step.m}", number, error=found.stderr, note=note, more=[about])
+        )
+    return RowChart(rows, "lift per ranking", "Ambition against evidence", [(0.0, "today")])
 
 
 def _segments(found: Certificate) -> RowChart:
@@ -209,5 +187,5 @@ def _segments(found: Certificate) -> RowChart:
         members = (row for row in found.segments if row.column == column)
         for one in sorted(members, key=lambda row: -row.value):
             size = f"{count(one.n)} rows"
-            rows.append(interval_row(one.label, one, Mark(), error=one.stderr, note=size))
-    return row_chart(rows, "lift per ranking", "Lift by segment")
+            rows.append(interval_row(one.label, one, error=one.stderr, note=size))
+    return RowChart(rows, "lift per ranking", "Lift by segment")

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from counterrank.report.answer import RESULTS, counted, limit_of, outcome
-from counterrank.report.charts import NO_CHANGE, AxisScale, Row, around, interval_row, row_chart
+from counterrank.report.charts import NO_CHANGE, AxisScale, Row, RowChart, around, interval_row
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
@@ -158,7 +158,7 @@ def lifts(reading: Reading) -> Figure:
         )
         lines += [(100 * practical, ""), (-100 * practical, "")]
     title = "lift in %" if shares else f"lift in {reading.unit}"
-    chart = row_chart(rows, title, "Lifts of all policies", lines)
+    chart = RowChart(rows, title, "Lifts of all policies", lines)
     return Figure("lifts", f"Lift over {reading.baseline}", aid, chart)
 
 

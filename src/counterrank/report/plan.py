@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from counterrank.report.answer import listed
-from counterrank.report.charts import Axis, AxisScale, Mark, Plot, Point, Series, logarithmic
+from counterrank.report.charts import RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -19,6 +19,7 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.numbers import count, percent, roughly
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
@@ -33,11 +34,8 @@ def document(plan: ExplorationPlan) -> Document:
             f"Policy for the server and for the log it writes: {plan.spec}", "aid", detail=BRIEF
         )
     )
-    aid = "Both axes are logarithmic. Options to the lower left cost less and detect smaller lifts."
-    if any(one.cost.value <= 0 for one in plan.options):
-        aid += " Options that cost nothing, or gain, are in the table only."
-    chart = Figure("plan", "What a loss buys", aid, _chart(plan))
-    blocks += [chart] if chart.drawing.filled else []
+    aid = "Bars are intervals of the change; beside each option the smallest lift that its log would show."
+    blocks.append(Figure("plan", "What a loss buys", aid, _chart(plan)))
     lead = (
         f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
         "“never” if the option does not show the items that such a ranker would show."
@@ -109,10 +107,9 @@ def cost_words(cost: Cost) -> str:
 
 def _options(plan: ExplorationPlan) -> Table:
     """Return today's policy and the options that no other beats, the cheapest first; a loss is a negative change."""
-    shown = {0, plan.chosen, *plan.frontier}
     targets = [one.target for one in plan.options[0].detectable]
     rows, styles = [], []
-    for index in sorted(shown, key=lambda i: plan.options[i].cost.value):
+    for index in _shown(plan):
         one = plan.options[index]
         mark = "★ chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
         model = " *" if one.cost.rests_on == "models" else ""
@@ -156,22 +153,27 @@ def shortened(spec: str) -> str:
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
 
 
-def _chart(plan: ExplorationPlan) -> Plot:
-    """Return cost against the detectable lift; options to the lower left are better."""
-    points: dict[bool, list[Point]] = {True: [], False: []}
-    for index, one in enumerate(plan.options):
-        worst = one.worst(plan.judged)
-        if math.isfinite(worst) and one.cost.value > 0:
-            tip = f"{one.kind}\n{shortened(one.spec)}\ncost {percent(one.cost.value)}\nlifts from {percent(worst)}"
-            points[index in plan.frontier].append(Point(one.cost.value, worst, tip=tip))
-    everything = points[True] + points[False]
-    whole = AxisScale(1e-4, 1.0, log=True)
-    x = logarithmic([p.x for p in everything]) or whole
-    y = logarithmic([*(p.y for p in everything), plan.detect]) or whole
-    series = [
-        Series(points[False], Mark("", "t1", 1), joined=False, name="others"),
-        Series(sorted(points[True], key=lambda point: point.x), name="frontier"),
-    ]
-    across = Axis("loss of the metric", x, percent=True)
-    up = Axis("detectable lift", y, [(plan.detect, "wanted")], percent=True)
-    return Plot(series, across, up, "What a loss buys", 320)
+def _chart(plan: ExplorationPlan) -> RowChart:
+    """Return the change of the metric by each option, the cheapest first."""
+    rows = []
+    for index in _shown(plan):
+        one = plan.options[index]
+        change = Number(-100 * one.cost.value, low=-100 * one.cost.high, high=-100 * one.cost.low)
+        note = (
+            f"lifts from {percent(one.worst(plan.judged))}"
+            if math.isfinite(one.worst(plan.judged))
+            else ""
+        )
+        chosen = "★ " * (index == plan.chosen)
+        rows.append(
+            interval_row(
+                chosen + one.kind, change, error=0.5, note=note, more=[shortened(one.spec)]
+            )
+        )
+    return RowChart(rows, "change of the metric in %", "What a loss buys")
+
+
+def _shown(plan: ExplorationPlan) -> list[int]:
+    """Return today's policy and the options that no other beats, the cheapest first."""
+    shown = {0, plan.chosen, *plan.frontier}
+    return sorted(shown, key=lambda i: plan.options[i].cost.value)

@@ -1,21 +1,10 @@
-"""Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size.
-
-Rows of intervals on one axis read like a table; plots are curves over two axes.
-"""
+"""Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size."""
 
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.charts import (
-    Axis,
-    AxisScale,
-    Plot,
-    Point,
-    Row,
-    RowChart,
-    Series,
-)
+from counterrank.report.charts import AxisScale, Row, RowChart
 from counterrank.report.numbers import known
 from counterrank.texts import visible
 
@@ -87,28 +76,23 @@ def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Ma
     return tag("svg", *parts, **size, class_=class_, aria_hidden="true")
 
 
-def drawn(chart: RowChart | Plot) -> Markup:
+def drawn(chart: RowChart) -> Markup:
     """Return a chart as the page shows it; empty when there is nothing to show."""
     if not chart.filled:
         return Markup("")
-    look, parts = ("rows", _rows(chart)) if isinstance(chart, RowChart) else ("plot", _plot(chart))
-    box = {"class_": f"{look} chart", "role": "group", "aria_label": chart.name, "tabindex": "0"}
-    above = legend(chart) if isinstance(chart, Plot) else Markup("")
-    return above + tag("div", *parts, **box)
-
-
-def _rows(chart: RowChart) -> list[Markup]:
-    axis, scale = chart.axis, chart.axis.scale
+    scale, ticks = chart.scale, chart.ticks
     # The grid behind a row is as tall as the row, so that lines run through from top to bottom.
-    ticks = [(value, "grid") for value, _ in axis.named_ticks()]
-    upright = [*ticks, *((value, "zero") for value, _ in axis.lines)]
-    grid = (_upright(scale, value, "100%", look) for value, look in upright)
+    upright = [
+        *((value, "grid") for value, _ in ticks),
+        *((value, "zero") for value, _ in chart.lines),
+    ]
+    grid = (_upright(scale, value, look) for value, look in upright)
     ground = picture(*grid, height="100%", class_="ground")
     # Near an end a label grows inwards, so that it does not leave the card.
-    named = [(scale.at(value), name) for value, name in axis.lines if name]
+    named = [(scale.at(value), name) for value, name in chart.lines if name]
     names = [text(name, place(at), 12, "zero-name", _anchor(at, 0.2)) for at, name in named]
     parts = [_labelled("", picture(*names, height=18, class_="track"), "", class_="row edge")]
-    for row in chart.rows:
+    for row in chart.shown:
         note = tag("span", row.note, class_="note") if row.note else ""
         if row.heading:
             title = tag("div", tag("strong", row.label), " ", note, class_="title")
@@ -118,8 +102,13 @@ def _rows(chart: RowChart) -> list[Markup]:
             look = "row mark pale" if row.faded else "row mark"
             cell = ground + track(row, scale)
             parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
-    below = picture(*_below(axis), height=40, class_="track")
-    return [*parts, _labelled("", below, "", class_="row edge")]
+    places = [(scale.at(value), name) for value, name in ticks]
+    below = [text(name, place(at), 14, "tick", _anchor(at, 0.02)) for at, name in places]
+    below.append(text(chart.title, "50%", 32, "axis-title"))
+    parts.append(_labelled("", picture(*below, height=40, class_="track"), "", class_="row edge"))
+    return tag(
+        "div", *parts, class_="rows chart", role="group", aria_label=chart.name, tabindex="0"
+    )
 
 
 def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
@@ -145,95 +134,13 @@ def track(row: Row, scale: AxisScale, *under: Markup) -> Markup:
 
 def meter(row: Row, scale: AxisScale) -> Markup:
     """Return a row over a line at zero, for a cell of a table."""
-    return track(row, scale, _upright(scale, 0.0, "100%", "zero"))
+    return track(row, scale, _upright(scale, 0.0, "zero"))
 
 
-def _upright(scale: AxisScale, value: float, height: Any, class_: str) -> Markup:
+def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
     x = place(scale.clipped(value))
-    return line(x, 0, x, height, class_)
-
-
-def _below(axis: Axis) -> list[Markup]:
-    """Return the labels of an axis and its title."""
-    places = [(axis.scale.at(value), name) for value, name in axis.named_ticks()]
-    ticks = (text(name, place(at), 14, "tick", _anchor(at, 0.02)) for at, name in places)
-    return [*ticks, text(axis.title, "50%", 32, "axis-title")]
+    return line(x, 0, x, "100%", class_)
 
 
 def _anchor(share: float, margin: float) -> str:
     return "start" if share < margin else "end" if share > 1 - margin else "middle"
-
-
-def legend(chart: Plot) -> Markup:
-    """Return which line is which; empty where there is one."""
-    return tag("p", *map(_entry, chart.series), class_="legend") if chart.named else Markup("")
-
-
-def _entry(one: Series) -> Markup:
-    stroke = line("0", 8, "40", 8, "curve") if one.joined else Markup("")
-    mark = marker(one.mark.shape, "20", 8) if one.dots else Markup("")
-    return tag("span", picture(stroke, mark, width=40, height=16, class_=_look(one)), " ", one.name)
-
-
-def _look(one: Series) -> str:
-    return f"{one.mark.look} {one.style}".strip()
-
-
-def _plot(chart: Plot) -> list[Markup]:
-    y, height = chart.y, chart.height
-    ticks = [(_down(chart, value), name) for value, name in y.named_ticks()]
-    across = [(at, "grid") for at, _ in ticks]
-    across += [(_down(chart, value), "zero") for value, _ in y.lines if y.scale.inside(value)]
-    layers = [line("0%", at, "100%", at, look) for at, look in across]
-    layers += [_upright(chart.x.scale, value, height, "zero") for value, _ in chart.x.lines]
-    # All bands and lines first: none may cover the marks of another series.
-    layers += [make(one, chart) for make in (_shape, _marks) for one in chart.series]
-    names = (text(name, "46", at + 4, "tick", "end") for at, name in ticks)
-    inner = (
-        picture(*names, width=52, height=height, class_="plot-side"),
-        picture(*layers, height=height, class_="plot-area"),
-        tag("div"),
-        picture(*_below(chart.x), height=40, class_="plot-below"),
-    )
-    title = tag("div", y.words("dashed"), class_="y-title")
-    return [title, tag("div", *inner, class_="plot-grid")]
-
-
-def _down(chart: Plot, value: float) -> float:
-    """Return how far below the top a value of y lies, in pixels; one outside moves to the nearer end."""
-    return round((1 - chart.y.scale.clipped(value)) * chart.height, 2)
-
-
-def _shape(one: Series, chart: Plot) -> Markup:
-    """Lines and bands live in a box of 100 units across that is stretched; strokes keep their width."""
-    parts = []
-    ends = [p for p in one.points if known(p.low) and known(p.high)]
-    if one.band and len(ends) > 1:
-        around = [(p.x, p.high) for p in ends] + [(p.x, p.low) for p in reversed(ends)]
-        parts.append(tag("path", d=_path(around, chart) + "z", class_="band"))
-    if one.joined and len(one.points) > 1:
-        path = _path([(p.x, p.y) for p in one.points], chart)
-        parts.append(tag("path", d=path, class_="curve", vector_effect="non-scaling-stroke"))
-    box = {"viewBox": f"0 0 100 {chart.height}", "preserveAspectRatio": "none", "width": "100%"}
-    return tag("svg", *parts, **box, height=chart.height, class_=_look(one))
-
-
-def _path(points: list[tuple[float, float]], chart: Plot) -> str:
-    places = (f"{chart.x.scale.at(x) * 100:.4g} {_down(chart, y):.5g}" for x, y in points)
-    return "M" + "L".join(places)
-
-
-def _marks(one: Series, chart: Plot) -> Markup:
-    return Markup("").join(_mark(point, one, chart) for point in one.points)
-
-
-def _mark(point: Point, one: Series, chart: Plot) -> Markup:
-    x, y = place(chart.x.scale.at(point.x)), _down(chart, point.y)
-    parts = []
-    if one.whiskers and known(point.low) and known(point.high):
-        parts.append(line(x, _down(chart, point.low), x, _down(chart, point.high), "span"))
-    if one.dots:
-        parts.append(marker(one.mark.shape, x, y))
-    # Unseen, and larger than the mark: a finger must meet it. Curves have closer points.
-    parts.append(tag("circle", cx=x, cy=y, r=14 if one.dots else 9, class_="hit"))
-    return tag("g", *parts, class_=f"mark {_look(one)}", data_tip=point.tip or None)

@@ -119,25 +119,13 @@ class _Fitted:
         kept = [j for j in range(len(one.head)) if j not in hidden]
         for j in kept:
             side: Literal["left", "right"] = "left" if j < one.texts else "right"
-            # A text may go on in the next line, between words; a number may not.
-            pieces = (
-                str(row[j]).split() if j < one.texts else [str(row[j])]
-                for _, row in rows
-                if j < len(row)
-            )
-            least = max((len(piece) for cell in pieces for piece in cell), default=1)
-            shown.add_column(
-                safe(one.head[j]),
-                justify=side,
-                no_wrap=side == "right",
-                overflow="fold",
-                min_width=least,
-            )
+            shown.add_column(safe(one.head[j]), justify=side, overflow="fold")
         for i, row in rows:
             style = _STYLE_OF.get(one.style(i), one.style(i))
-            shown.add_row(
-                *(safe(row[j], _cell_style(row[j]) or style) for j in kept if j < len(row))
-            )
+            # A text may go on in the next line, between words; a number may not.
+            cells = ((row[j], str(row[j]) if j < one.texts else str(row[j]).replace(" ", _KEPT))
+                     for j in kept if j < len(row))  # fmt: skip
+            shown.add_row(*(safe(text, _cell_style(cell) or style) for cell, text in cells))
         return shown
 
     def stacked(self) -> RichTable:
@@ -145,6 +133,8 @@ class _Fitted:
         one = self.table
         shown = RichTable(title=safe(one.caption), title_justify="left", title_style="bold", box=None,
                           show_header=False, pad_edge=False)  # fmt: skip
+        shown.add_column(overflow="fold")
+        shown.add_column(overflow="fold")
         for first, *cells in one.rows:
             shown.add_row(safe(first, "bold"))
             for head, cell in zip(one.head[1:], cells, strict=False):
@@ -156,8 +146,9 @@ def _cell_style(cell: Any) -> str:
     return STYLES.get(cell.level, "") if isinstance(cell, Chip) else ""
 
 
-#: The no-break space, and a sign for it that is no space: of the private range, one column wide.
-_NO_BREAK, _HOLDER = "\N{NO-BREAK SPACE}", "\ue000"
+#: The no-break space, and a sign for it that is no space: of the private range, one column wide. Another
+#: stands for a space in a number.
+_NO_BREAK, _HOLDER, _KEPT = "\N{NO-BREAK SPACE}", "\ue000", "\ue001"
 
 
 class UnbrokenText(Text):
@@ -172,7 +163,7 @@ class UnbrokenText(Text):
         """Return the lines that fit the width."""
         lines = self._held().wrap(*given, **more)
         for line in lines:
-            line.plain = line.plain.replace(_HOLDER, _NO_BREAK)
+            line.plain = line.plain.replace(_HOLDER, _NO_BREAK).replace(_KEPT, " ")
         return lines
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:

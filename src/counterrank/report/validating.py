@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Axis, Mark, Plot, Point, Series, around
+from counterrank.report.charts import MEASURED, Row, RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -15,6 +16,7 @@ from counterrank.report.document import (
     Table,
 )
 from counterrank.report.numbers import NONE, known, percent, plain, span
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.evaluation import Validation, ValidationSummary
@@ -27,7 +29,7 @@ def document(report: Validation) -> Document:
     """Return what the comparison says, metric by metric, the primary first."""
     title, *lines = sentences(report)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
-    aid = "On the dashed line predictions are right; bars are their intervals."
+    aid = "Each prediction stands above what the arm earned; bars are intervals."
     blocks += [Figure("pairs", "Predicted against earned", aid, _chart(report)), _pairs(report)]
     for one in report.metrics:
         if one.name != report.name:
@@ -103,22 +105,16 @@ def _pairs(report: Validation) -> Table:
     return Table(caption, head, rows, texts=2, minor=(5, 8, 7), detail=BRIEF)
 
 
-def _chart(report: Validation) -> Plot:
-    """Return predicted against earned, with the line on which both are the same."""
-    points = []
+def _chart(report: Validation) -> RowChart:
+    """Return what each arm earned below what was predicted of it."""
+    rows: list[Row] = []
     for pair in report.pairs:
-        if known(pair.predicted):
-            tip = (
-                f"{pair.to} from {pair.source}\npredicted {plain(pair.predicted, pair.stderr)}\n"
-                f"earned {plain(pair.earned)}"
-            )
-            points.append(Point(pair.earned, pair.predicted, pair.low, pair.high, tip))
-    # One scale for both axes: only then is the line of right predictions the diagonal.
-    both = around([v for p in points for v in (p.x, p.y, p.low, p.high)])
-    same = [Point(both.low, both.low), Point(both.high, both.high)]
-    series = [
-        Series(same if points else [], Mark("", "today"), "dash1", dots=False, name="the same"),
-        Series(points, joined=False, whiskers=True, name="pairs of arms"),
-    ]
-    x, y = Axis("earned per ranking", both), Axis("predicted per ranking", both)
-    return Plot(series, x, y, "Predicted against earned", 320)
+        reach = NormalDist().inv_cdf(0.5 + report.agreement.level / 2) * pair.earned_stderr
+        predicted = Number(pair.predicted, pair.stderr, pair.low, pair.high)
+        earned = Number(pair.earned, pair.earned_stderr, pair.earned - reach, pair.earned + reach)
+        rows += [
+            Row(label=f"{pair.to} from {pair.source}", heading=True),
+            interval_row("predicted", predicted, sign=False),
+            interval_row("earned", earned, MEASURED, sign=False),
+        ]
+    return RowChart(rows, "per ranking", "Predicted against earned", [])

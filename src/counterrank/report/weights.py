@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import (
-    Axis,
-    Mark,
-    Plot,
-    Point,
-    Series,
-    logarithmic,
-)
+from counterrank.report.charts import Row, RowChart
 from counterrank.report.document import Block, Figure, Table, section
 from counterrank.report.numbers import NONE, count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading
@@ -20,17 +14,11 @@ from counterrank.report.reading import Reading
 if TYPE_CHECKING:
     from counterrank.evaluation import SamplePlan, Sensitivity
 
-#: Curves beyond these are hard to tell apart.
-MOST = 4
-#: Lighter rows than this hardly count, and would fill the axis.
-LIGHT = 0.02
-PREFERRED = ("ips", "rips", "iips", "order-2")
-
 
 def weights(reading: Reading) -> list[Block]:
-    """Return survival curves, effective rows and rare support."""
+    """Return effective rows and rare support."""
     tables = (_effective_rows(reading), _support(reading))
-    figures = [_survival(reading, target) for target in reading.targets]
+    figures = [_carrying(reading, target) for target in reading.targets]
     lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
     return section("Can we trust the weights?", "weights", *figures, *tables, lead=lead)
 
@@ -56,30 +44,22 @@ def _effective_rows(reading: Reading) -> Table:
     return Table(caption, head, rows, texts=2)
 
 
-def _survival(reading: Reading, target: str) -> Figure | None:
-    """Return the share of rows that weigh at least so much, for the recommended estimator and the plain ones."""
-    series: list[Series] = []
-    for name in dict.fromkeys((reading.result.recommended[target], *PREFERRED)):
-        found = reading.result.diagnostics.of(target, name)
-        if found is None or len(series) == MOST:
-            continue
-        points = [
-            Point(w, s, tip=f"{name}: {percent(s)} of the rows weigh {short(w)} or more")
-            for w, s in zip(found.survival.weight, found.survival.share, strict=True)
-            if w >= LIGHT and s > 0
-        ]
-        at = len(series)
-        if len(points) > 1:
-            series.append(Series(points, Mark(name, f"t{at}"), f"dash{at}", dots=False, name=name))
-    x = logarithmic([p.x for one in series for p in one.points])
-    y = logarithmic([p.y for one in series for p in one.points])
-    if x is None or y is None:
-        return None
-    across = Axis("weight of a row (log)", x, [(1.0, "")])
-    up = Axis("share of rows at least as heavy (log)", y, percent=True)
-    aid = "A curve that falls steeply is safe; one that runs far to the right has rare, heavy rows."
-    chart = Plot(series, across, up, f"Survival curve of the weights of {target}")
-    return Figure("weights", "tail of the weights", aid, chart, mark=reading.mark(target))
+def _carrying(reading: Reading, target: str) -> Figure:
+    """Return the share of rows that carry information, for each estimator that rests on weights."""
+    mark, rows = reading.mark(target), list[Row]()
+    for e in reading.of(target):
+        share = e.ess / reading.log.n if reading.log.n else math.nan
+        if reading.result.diagnostics.of(target, e.estimator) is not None and known(share):
+            shown, note = percent(share), f"{count(e.ess)} rows"
+            tip = f"{e.estimator}\n{shown} of the rows"
+            rows.append(
+                Row(
+                    label=e.estimator, value=100 * share, shown=shown, note=note, tip=tip, mark=mark
+                )
+            )
+    aid = "The fewer rows carry an estimate, the more it depends on single ones."
+    chart = RowChart(rows, "% of the rows", f"Effective rows of {target}", [(100.0, "all rows")])
+    return Figure("weights", "rows that carry information", aid, chart, mark=mark)
 
 
 def _support(reading: Reading) -> Table:

@@ -5,21 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import (
-    NO_CHANGE,
-    Axis,
-    AxisScale,
-    Plot,
-    Point,
-    Row,
-    Series,
-    around,
-    interval_row,
-    row_chart,
-)  # fmt: skip
+from counterrank.report.charts import Row, RowChart, interval_row
 from counterrank.report.document import BRIEF, Block, Figure, Table, section
 from counterrank.report.numbers import NONE, count, known, plain, span
 from counterrank.report.reading import Reading, column_name
+from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.evaluation import SegmentLift
@@ -85,32 +75,21 @@ def _forest(reading: Reading, target: str) -> Figure:
     head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
     most = max(MOST_SEGMENTS // len(reading.candidates), 2)
     data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
-    return Figure("segments", "", aid, row_chart(shown, unit, title), data, mark, detail=BRIEF)
+    return Figure("segments", "", aid, RowChart(shown, unit, title), data, mark, detail=BRIEF)
 
 
 def positions(reading: Reading) -> list[Block]:
-    """Return a small chart for each target, all on one scale."""
-    reward, ranking = reading.reward, reading.ranking
-    found: dict[str, list[Point]] = {}
-    for target in reading.candidates:
-        for k, row in enumerate(reading.lift(target).by_position, start=1):
-            if known(row.value):
-                reach = reading.reach(row.stderr) if known(row.stderr) else 0.0
-                tip = f"position {k}: {plain(row.value, row.stderr, sign=True)} {reward}"
-                point = Point(float(k), row.value, row.value - reach, row.value + reach, tip)
-                found.setdefault(target, []).append(point)
-    every = [v for points in found.values() for p in points for v in (p.low, p.high)]
-    y = Axis(f"lift in {reward}", around(every, also=[0.0]), NO_CHANGE, signed=True)
-    aid = (
-        f"Above zero the position gains, below it loses; bars are {reading.level_words} intervals."
-    )
+    """Return the lift of every position, for each target."""
+    aid = f"Right of the line the position gains, left of it it loses; bars are {reading.level_words} intervals."
     figures = []
-    for target, points in found.items():
-        mark, last = reading.mark(target), int(points[-1].x)
-        ticks = [(float(k), str(k)) for k in range(1, last + 1, max(1, (last + 9) // 10))]
-        x = Axis("position", AxisScale(0.5, last + 0.5), ticks=ticks)
-        series = Series(points, mark, joined=False, whiskers=True)
-        chart = Plot([series], x, y, f"Lift of {target} by position", 180)
+    for target in reading.candidates:
+        mark, rows = reading.mark(target), list[Row]()
+        found = reading.lift(target).by_position
+        for k, one in enumerate(found, start=1):
+            reach = reading.reach(one.stderr)
+            number = Number(one.value, one.stderr, one.value - reach, one.value + reach)
+            rows.append(interval_row(f"position {k}", number, mark, error=found[0].stderr))
+        chart = RowChart(rows, f"lift in {reading.reward}", f"Lift of {target} by position")
         figures.append(Figure("positions", "", aid, chart, mark=mark))
     lead = "The lifts of the positions add up to the whole."
-    return section(f"Where in the {ranking}", "positions", *figures, lead=lead)
+    return section(f"Where in the {reading.ranking}", "positions", *figures, lead=lead)

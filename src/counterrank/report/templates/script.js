@@ -26,7 +26,7 @@
   }
 
   function showAt(mark) {
-    const dot = mark.querySelector(".dot, .hit, .bar") || mark;
+    const dot = mark.querySelector(".dot") || mark;
     const box = dot.getBoundingClientRect();
     walked = mark;
     show(mark, box.left + box.width / 2, box.top);
@@ -142,7 +142,7 @@
   }
 
   function pictured(figure) {
-    const parts = [figure.querySelector("h3"), figure.querySelector(".legend"), figure.querySelector(".chart")];
+    const parts = [figure.querySelector("h3"), figure.querySelector(".chart")];
     const shown = parts.filter((part) => part);
     const boxes = shown.map((part) => part.getBoundingClientRect());
     const left = Math.min(...boxes.map((box) => box.left)) - 16;
