@@ -268,7 +268,7 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
-    assert page.locator("#order .plot-area").first.is_visible()
+    assert page.locator("#order .track").first.is_visible()
     whole = page.pdf(format="A4")
     page.eval_on_selector_all("details.more", "all => all.forEach(one => { one.open = false; })")
     summary = page.pdf(format="A4")

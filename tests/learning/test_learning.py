@@ -394,7 +394,7 @@ def test_boosted_policies_are_text_that_scores_the_same(tmp_path):
 
 
 def test_a_plain_sort_is_no_part_of_what_is_certified(learned):
-    assert "A plain sort by score would be more ambitious still" in learned.to_html()
+    assert "A plain sort by score is not certified" in learned.to_html()
 
 
 def test_targets_of_the_log_do_not_matter(log):
