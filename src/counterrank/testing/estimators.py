@@ -1,6 +1,7 @@
 """Laws every estimator keeps."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -37,29 +38,54 @@ def check_estimator(
     policies would show, so the log has whole ones, and clicks for rewards.
     """
     rng = np.random.default_rng(seed)
-    log = _with_policies(random_log(rng)) if policies else random_log(rng)
-    found = estimator.estimate(log, "new", seed=seed)
+    plain = log = random_log(rng)
+    if policies:
+        logger, target = (Factored(log.dists[name]) for name in ("propensity", "new"))
+        clicks = (log.reward > np.median(log.reward)).astype(np.float64)
+        log = replace(log, reward=clicks, propensity=logger, targets={"new": target}, dists={})
+
+    def estimate(other: RankingLog) -> Estimate:
+        return estimator.estimate(other, "new", seed=seed)
+
+    found = estimate(log)
     _well_formed(found, log)
-    _repeatable(estimator, log, found, seed)
-    _untouched(estimator, log, seed)
+    again = estimate(log)
+    assert (again.value, again.stderr) == (found.value, found.stderr), (
+        "two runs with one seed differ"
+    )
+    frozen = replace(
+        log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy()
+    )
+    for array in (frozen.action, frozen.reward, frozen.context, frozen.bucket):
+        assert array is not None
+        # Writing to it then raises, which no comparison afterwards could miss.
+        array.setflags(write=False)
+    estimate(frozen)
     _chunking(estimator, log, found, seed)
-    _row_order(estimator, log, found, rng, seed)
+    mixed = log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n))
+    _same(estimate(mixed).value, found.value, "the order of rows changes the value")
     if equivariant:
-        _scale(estimator, log, found, seed)
+        larger = estimate(log.changed(reward=log.reward * 4.0)).value
+        assert abs(larger - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), (
+            "V(4 r) is not 4 V(r)"
+        )
     if on_policy:
-        _on_policy(estimator, log, seed)
+        dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
+        own = estimate(replace(log, targets={"new": log.propensity}, dists=dists))
+        law = "the target is the logger, but "
+        _same(own.value, log.value, law + "does not earn what the log earned")
+        _same(own.ess, log.n, law + "weights are not one")
     if shift:
-        _shift(estimator, log, found, seed)
+        expected = found.value + 3.0 * float(log.position_weights.sum())
+        higher = estimate(replace(log, reward=log.reward + 3.0)).value
+        _same(higher, expected, "V(r + 3) is not V(r) + 3 sum alpha")
     # A log of numbers, also where whole policies were asked for above: kinds are of numbers.
-    _refusals(estimator, random_log(np.random.default_rng(seed)), seed)
+    _refusals(estimate, plain)
     if unbiased:
         world = space(rng)
-        exact = estimator.estimate(exact_log(world), "new", seed=seed)
-        _same(
-            exact.value,
-            float(world.value.sum()),
-            f"{estimator.name} is biased on an enumerated space",
-        )
+        exact = estimate(exact_log(world)).value
+        law = f"{estimator.name} is biased on an enumerated space"
+        _same(exact, float(world.value.sum()), law)
 
 
 def _well_formed(found: Estimate, log: RankingLog) -> None:
@@ -78,28 +104,6 @@ def _well_formed(found: Estimate, log: RankingLog) -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def _repeatable(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
-    again = estimator.estimate(log, "new", seed=seed)
-    assert (again.value, again.stderr) == (found.value, found.stderr), (
-        "two runs with one seed differ"
-    )
-
-
-def _with_policies(log: RankingLog) -> RankingLog:
-    logger, target = (Factored(log.dists[name]) for name in ("propensity", "new"))
-    clicks = (log.reward > np.median(log.reward)).astype(np.float64)
-    return replace(log, reward=clicks, propensity=logger, targets={"new": target}, dists={})
-
-
-def _untouched(estimator: Estimator, log: RankingLog, seed: int) -> None:
-    log = replace(log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy())
-    for array in (log.action, log.reward, log.context, log.bucket):
-        assert array is not None
-        # Writing to it then raises, which no comparison afterwards could miss.
-        array.setflags(write=False)
-    estimator.estimate(log, "new", seed=seed)
-
-
 def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
     workspace = Workspace(
         MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
@@ -116,40 +120,7 @@ def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int)
         _same(again.stderr, found.stderr, f"chunks of {size} rows change the standard error")
 
 
-def _row_order(
-    estimator: Estimator, log: RankingLog, found: Estimate, rng: np.random.Generator, seed: int
-) -> None:
-    again = estimator.estimate(
-        log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n)), "new", seed=seed
-    )
-    _same(again.value, found.value, "the order of rows changes the value")
-
-
-def _scale(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
-    again = estimator.estimate(log.changed(reward=log.reward * 4.0), "new", seed=seed)
-    assert abs(again.value - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), (
-        "V(4 r) is not 4 V(r)"
-    )
-
-
-def _on_policy(estimator: Estimator, log: RankingLog, seed: int) -> None:
-    dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
-    same = replace(log, targets={"new": log.propensity}, dists=dists)
-    found = estimator.estimate(same, "new", seed=seed)
-    _same(found.value, log.value, "the target is the logger, but does not earn what the log earned")
-    _same(found.ess, log.n, "the target is the logger, but weights are not one")
-
-
-def _shift(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
-    again = estimator.estimate(replace(log, reward=log.reward + 3.0), "new", seed=seed)
-    _same(
-        again.value,
-        found.value + 3.0 * float(log.position_weights.sum()),
-        "V(r + 3) is not V(r) + 3 sum alpha",
-    )
-
-
-def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:
+def _refusals(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> None:
     values = log.propensity.values  # type: ignore[union-attr]
     for kind in SUPPORTS:
         # The same numbers under every name: each must be used or refused, none may give nonsense.
@@ -161,7 +132,7 @@ def _refusals(estimator: Estimator, log: RankingLog, seed: int) -> None:
             dists={},
         )
         try:
-            found = estimator.estimate(other, "new", seed=seed)
+            found = estimate(other)
         except CounterrankError as problem:
             assert str(problem), "an error needs a message"
         else:

@@ -1,13 +1,14 @@
 """Laws every MSE estimate keeps."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.behavior import (
     BehaviorTree,
-    Candidate,
     MSEEstimate,
     Objective,
     Position,
@@ -32,21 +33,36 @@ def check_mse_estimate(
     without it is never chosen.
     """
     assert estimate.name and isinstance(estimate.name, str), "an MSE estimate needs a name"
-    rng = np.random.default_rng(seed)
-    log, models = interacting_log(rng), candidates(3, ["S", "I"])
-    first = _assigned(_Watched(estimate, estimate.name), log, models, seed)
-    assert np.array_equal(_assigned(estimate, log, models, seed), first), (
-        "two trees with one seed differ"
-    )
+    log, models = interacting_log(np.random.default_rng(seed)), candidates(3, ["S", "I"])
+
+    def watched(position: Position) -> Objective:
+        """Return the estimate's objective, given arrays that cannot be written to."""
+        for array in (position.tails, position.y):
+            array.setflags(write=False)
+        objective = estimate.objective(position)
+        expected = position.models, position.n_grow, position.n_apply
+        assert (objective.models, objective.n_grow, objective.n_apply) == expected, (
+            "models or rows were lost"
+        )
+        assert np.isfinite(objective.rule).all() and np.isfinite(objective.targets).all(), (
+            "the scoring rule is not finite"
+        )
+        return objective
+
+    def assigned(mse: Any, log: RankingLog) -> NDArray[np.int64]:
+        tree = BehaviorTree(candidates=models, mse=mse).fit(log, "new", seed=seed)
+        return tree.assign(log.context, log.n)
+
+    first = assigned(SimpleNamespace(name=estimate.name, objective=watched), log)
+    assert np.array_equal(assigned(estimate, log), first), "two trees with one seed differ"
     # An MSE has the unit of rewards squared: a tree that changes with the unit has a threshold in
     # it.
-    twice = _assigned(doubled or estimate, replace(log, reward=2.0 * log.reward), models, seed)
+    twice = assigned(doubled or estimate, replace(log, reward=2.0 * log.reward))
     assert np.array_equal(twice, first), "the tree for doubled rewards is another"
     alone = [m.name for m in models].index("I")
-    if detects:
-        assert not (first == alone).any(), (
-            "strong interaction, 4000 rows, and the model without it was chosen"
-        )
+    assert not detects or not (first == alone).any(), (
+        "strong interaction, 4000 rows, and the model without it was chosen"
+    )
 
 
 def interacting_log(rng: np.random.Generator) -> RankingLog:
@@ -58,37 +74,3 @@ def interacting_log(rng: np.random.Generator) -> RankingLog:
     distinct = np.array([len(set(ranking)) == len(ranking) for ranking in world.rankings.tolist()])
     strong = replace(world, quality=world.quality + 6.0 * distinct[None, :, None])
     return drawn_log(strong, 4000, rng)
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """Stands between a tree and an estimate, and looks at what passes."""
-
-    inner: MSEEstimate
-    name: str
-
-    def objective(self, position: Position) -> Objective:
-        """Return the estimate's objective, given arrays that cannot be written to."""
-        for array in (position.tails, position.y):
-            array.setflags(write=False)
-        found = self.inner.objective(position)
-        _well_formed(found, position)
-        return found
-
-
-def _well_formed(objective: Objective, position: Position) -> None:
-    models = position.models
-    assert objective.models == models, f"{objective.models} models of {models}"
-    assert objective.n_grow == position.n_grow and objective.n_apply == position.n_apply, (
-        "rows were lost"
-    )
-    assert np.isfinite(objective.rule).all() and np.isfinite(objective.targets).all(), (
-        "the scoring rule is not finite"
-    )
-
-
-def _assigned(
-    estimate: MSEEstimate, log: RankingLog, models: list[Candidate], seed: int
-) -> NDArray[np.int64]:
-    tree = BehaviorTree(candidates=models, mse=estimate).fit(log, "new", seed=seed)
-    return tree.assign(log.context, log.n)
