@@ -1,6 +1,6 @@
 """Ranking policies: what they draw, and how likely they put given items at given positions."""
 
-from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, superset_mask
+from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult
 from counterrank.policies.below_fold import BelowFold
@@ -79,6 +79,7 @@ __all__ = [
     "policy_from_table",
     "pooled",
     "position_matrix",
+    "repeated",
     "save_policy",
     "settled",
     "spec_in_file",

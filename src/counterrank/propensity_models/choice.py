@@ -9,7 +9,7 @@ few coefficients (conditional logit, McFadden 1974, chosen without replacement: 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.kernels.jit import jit
 from counterrank.messages import ESTIMATED, Message
-from counterrank.policies import Scored, parse_policy
+from counterrank.policies import Candidates, Scored, parse_policy
 from counterrank.propensity_models.model import (
     CERTAIN,
     FOLDS,
@@ -85,7 +85,7 @@ class Tastes(GapScales):
             here = np.add.reduceat(known, starts, axis=0, dtype=np.float64)
             middle = np.add.reduceat(filled, starts, axis=0) / np.maximum(here, 1.0)
             # Less the row's mean: what all candidates of a request share cancels in their chances.
-            apart = np.where(known, filled - np.repeat(middle, _counts(part), axis=0), 0.0)
+            apart = np.where(known, filled - np.repeat(middle, _sets(part).counts, axis=0), 0.0)
             count += here.sum(axis=0)
             total += filled.sum(axis=0)
             square += (apart**2).sum(axis=0)
@@ -134,11 +134,10 @@ class CandidateModel:
 
         By coefficients that have not seen its row.
         """
-        assert log.candidates is not None
         parts = []
         for part, _ in _pieces(log, self.tastes.width):
             each = self.tastes.of(part) @ (self.power * self.theta.T)  # (N, F)
-            fold = np.repeat(part.bucket % len(self.theta), _counts(part))
+            fold = np.repeat(part.bucket % len(self.theta), _sets(part).counts)
             found = each[np.arange(len(each)), fold]
             parts.append(np.where(_eligible(part), found, -np.inf))
         return np.concatenate(parts)
@@ -147,9 +146,8 @@ class CandidateModel:
         """Return the log whose logger is Plackett-Luce by these utilities, and the flag that says so."""
         log = listed(log)
         refuse_unknown(log)
-        assert log.candidates is not None
         policy = Scored(
-            log.candidates, self.utilities(log), parse_policy("plackett-luce"), name="utilities"
+            _sets(log), self.utilities(log), parse_policy("plackett-luce"), name="utilities"
         )
         return with_propensity(log, policy, None, self.notes)
 
@@ -168,10 +166,20 @@ class Choices:
         refuse_unknown(log)
         self.log = listed(log)
         self.tastes = Tastes.learn(self.log)
-        # One table a fold: what the fold's own coefficients are fitted on.
-        self.tables = [
-            _Table.of(self.log, self.tastes, log.bucket % FOLDS != fold) for fold in range(FOLDS)
-        ]
+        # What a fold's own coefficients are fitted on: rows of other folds that can tell something, those
+        # with a candidate at the top; and their candidates as numbers.
+        self.parts: list[tuple[RankingLog, Floats]] = []
+        for fold in range(FOLDS):
+            part = self.log.take(
+                np.flatnonzero((log.bucket % FOLDS != fold) & (self.log.shown[:, 0] >= 0))
+            )
+            if not part.n:
+                raise PropensityError(
+                    "one half of the log has no ranking whose first item is among its candidates; "
+                    "more rows are needed, or the candidates belong to other requests"
+                )
+            pieces = [self.tastes.of(piece) for piece, _ in _pieces(part, self.tastes.width)]
+            self.parts.append((part, np.concatenate(pieces)))
 
     @cached_property
     def model(self) -> CandidateModel:
@@ -191,11 +199,11 @@ class Choices:
         return np.stack(
             [
                 fit_choice(
-                    table.x, table.offsets, table.places, bucket_weight[table.bucket],
-                    eligible=table.eligible, penalty=self.tastes.penalty,
+                    x, _sets(part).offsets, part.shown, bucket_weight[part.bucket],
+                    eligible=_eligible(part), penalty=self.tastes.penalty,
                     start=None if start is None else start[fold],
                 )
-                for fold, table in enumerate(self.tables)
+                for fold, (part, x) in enumerate(self.parts)
             ]
         )  # fmt: skip
 
@@ -207,43 +215,16 @@ class Choices:
         from scipy import optimize
 
         log = self.log
-        assert log.candidates is not None
         utility, places = model.utilities(log), log.shown
         choices = int(np.logical_and.accumulate(places >= 0, axis=1).sum())
         weight, slope = np.ones(log.n), np.empty_like(utility)
-        offsets = log.candidates.offsets
+        offsets = _sets(log).offsets
 
         def loss(power: float) -> float:
             return choice_loss(offsets, power * utility, places, weight, slope) / max(choices, 1)
 
         found = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
         return float(found.x), float(np.exp(-found.fun))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """The candidates of some rows, as numbers."""
-
-    x: Floats
-    offsets: Ints
-    places: Ints
-    bucket: Ints
-    eligible: Bools
-
-    @classmethod
-    def of(cls, log: RankingLog, tastes: Tastes, keep: Bools) -> Self:
-        """Return the rows to keep that can tell something: those with a candidate at the top."""
-        places = log.shown
-        rows = np.flatnonzero(keep & (places[:, 0] >= 0))
-        if not len(rows):
-            raise PropensityError(
-                "one half of the log has no ranking whose first item is among its candidates; more "
-                "rows are needed, or the candidates belong to other requests"
-            )
-        part = log.take(rows)
-        assert part.candidates is not None
-        x = np.concatenate([tastes.of(piece) for piece, _ in _pieces(part, tastes.width)])
-        return cls(x, part.candidates.offsets, places[rows], part.bucket, _eligible(part))
 
 
 def fit_choice(
@@ -290,42 +271,33 @@ def refuse_unknown(log: RankingLog) -> None:
 
 def _pieces(log: RankingLog, width: int) -> Iterator[tuple[RankingLog, Ints]]:
     """Yield the log in parts of bounded size, with where the candidates of their rows begin."""
-    assert log.candidates is not None
-    for block in log.candidates.blocks(max(1, _CELLS // max(width, 1))):
+    for block in _sets(log).blocks(max(1, _CELLS // max(width, 1))):
         part = log.take(block)
-        assert part.candidates is not None
-        yield part, part.candidates.offsets[:-1]
+        yield part, _sets(part).offsets[:-1]
 
 
-def _counts(log: RankingLog) -> Ints:
+def _sets(log: RankingLog) -> Candidates:
     assert log.candidates is not None
-    return log.candidates.counts
+    return log.candidates
 
 
 def _eligible(log: RankingLog) -> Bools:
     """Return which candidates (N,) could be shown: those whose score is not -inf."""
-    assert log.candidates is not None
     scores = _scores(log)
-    return np.ones(len(log.candidates.items), bool) if scores is None else scores > -np.inf
+    return np.ones(len(_sets(log).items), bool) if scores is None else scores > -np.inf
 
 
 def _raw(log: RankingLog, names: tuple[str, ...]) -> Floats:
     """Return what is known of the candidates (N, len(names)); NaN missing."""
-    sets = log.candidates
-    assert sets is not None
-    out = np.empty((len(sets.items), len(names)))
-    j = 0
-    if names[0] == SCORES:
-        scores = _scores(log)
-        assert scores is not None
-        out[:, 0], j = scores, 1
+    sets = _sets(log)
+    columns: list[Any] = [_scores(log)] if names[0] == SCORES else []
     for name, values in sets.features.items():
         coded = name in sets.categories
-        out[:, j] = np.where(values < 0, np.nan, values) if coded else values
-        j += 1
+        columns.append(np.where(values < 0, np.nan, values) if coded else values)
     if log.item_features is not None:
-        out[:, j:] = log.item_features.of(sets.items.astype(np.int64))
-    return out
+        columns.append(log.item_features.of(sets.items.astype(np.int64)))
+    raw: Floats = np.column_stack(columns).astype(np.float64)
+    return raw
 
 
 def _note(model: CandidateModel) -> str:

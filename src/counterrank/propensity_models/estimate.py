@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -16,9 +15,10 @@ from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
 from counterrank.progress import reporter
-from counterrank.propensity_models.choice import Choices, Tastes, known_of, listed
+from counterrank.propensity_models.choice import CandidateModel, Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
     CHOICE,
+    PropensityModel,
     fit_model,
     group_keys,
     parse,
@@ -50,7 +50,13 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
             f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name "
             "fewer columns"
         )
-    _refuse_single(rows[:, 0], columns)
+    if (np.bincount(rows[:, 0]) <= 1).all():
+        named = f"equal {', '.join(columns)}" if columns else "the whole log"
+        raise PropensityError(
+            f"the logging policy is deterministic: rows of {named} always show one list, so no other "
+            "can be compared. Name fewer or coarser columns if the same context saw different lists; "
+            "else randomise a few percent of requests and log the probabilities, or run an A/B test"
+        )
     rankings = np.full((groups, longest, log.K), -1, dtype=np.int64)
     rankings[rows[:, 0], place] = rows[:, 1:]
     probs = np.zeros((groups, longest))
@@ -58,28 +64,14 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     probs /= probs.sum(axis=1, keepdims=True)
     policy = Enumerated(rankings, probs, group, n_actions=log.n_actions)
     # Good-Turing: the share of rows whose list occurred once estimates what was never seen.
-    once = int((np.bincount(back) == 1).sum())
-    return with_propensity(log, policy, None, (_note_on_lists(len(rows), groups, once / log.n),))
-
-
-def _refuse_single(owner: Ints, columns: tuple[str, ...]) -> None:
-    if (np.bincount(owner) > 1).any():
-        return
-    named = f"equal {', '.join(columns)}" if columns else "the whole log"
-    raise PropensityError(
-        f"the logging policy is deterministic: rows of {named} always show one list, so no other "
-        "can be compared. Name fewer or coarser columns if the same context saw different lists; "
-        "else randomise a few percent of requests and log the probabilities, or run an A/B test"
-    )
-
-
-def _note_on_lists(lists: int, groups: int, unseen: float) -> str:
-    return Message(
+    unseen = int((np.bincount(back) == 1).sum()) / log.n
+    note = Message(
         ESTIMATED,
-        f"each list's frequency ({lists:,} lists in {groups:,} contexts) stands for its propensity; "
+        f"each list's frequency ({len(rows):,} lists in {groups:,} contexts) stands for its propensity; "
         f"about {in_percent(unseen)} of requests would show a list not seen here (Good-Turing), and "
         "choices that depended on more than these columns bias the result",
     )
+    return with_propensity(log, policy, None, (note,))
 
 
 #: Bootstrap replicates for the uncertainty that estimated propensities add.
@@ -149,28 +141,30 @@ def estimated_source(
     name, columns = parse(method)
     rng = np.random.default_rng([seed, 71])
     if name == "by-list":
-        log = _in_memory(source)
-        drawn = [resampled(log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates)]
-        return MemorySource(by_list(log, columns)), [
-            MemorySource(by_list(one, columns)) for one in drawn
-        ]
+        if not isinstance(source, MemorySource):
+            raise PropensityError(
+                "by-list counts lists in memory; read the log with read_log first, or use logistic"
+            )
+        drawn = (resampled(source.log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates))
+        logs = [MemorySource(by_list(log, columns)) for log in (source.log, *drawn)]
+        return logs[0], list(logs[1:])
     name = _resolved(name, source.first)
     # A stream of its own: sources differ in how much they draw, replicates must not.
     sample = source.sample(fitted_rows(source.first, name), np.random.default_rng([seed, 72]))
-    model: _Applied
-    again: Callable[[Floats], _Applied]
+    model: PropensityModel | CandidateModel
+    again: Callable[[Floats], PropensityModel | CandidateModel]
     if name == CHOICE:
         choices = Choices(sample)
         model, again = choices.model, choices.refit
     else:
-        by_position = fit_model(sample, kind_of(sample, targets))
-        model, again = by_position, partial(refit, sample, by_position)
+        model = fit_model(sample, kind_of(sample, targets))
+        again = partial(refit, sample, model)
     others: list[Source] = []
     # A fit to long pages of many items takes seconds, so progress is shown.
     report = reporter()
     report.begin("propensities, once more", replicates)
     for counts in rng.poisson(1.0, (replicates, BUCKETS)):
-        others.append(mapped(source, _Redrawn(again(counts.astype(np.float64)), counts)))
+        others.append(mapped(source, partial(_redrawn, again(counts.astype(np.float64)), counts)))
         report.advance(1)
     return mapped(source, model.apply), others
 
@@ -184,18 +178,11 @@ def fitted_rows(first: RankingLog, name: str) -> int:
     return int(min(FITTED_ROWS, max(FITTED_NUMBERS / each, 1)))
 
 
-class _Applied(Protocol):
-    def apply(self, log: RankingLog) -> RankingLog: ...
-
-
-class _Redrawn:
-    """Resampled rows with the propensities of a model refitted on the same draw."""
-
-    def __init__(self, model: _Applied, counts: Ints) -> None:
-        self.model, self.counts = model, counts
-
-    def __call__(self, batch: RankingLog) -> RankingLog:
-        return self.model.apply(resampled(batch, self.counts))
+def _redrawn(
+    model: PropensityModel | CandidateModel, counts: Ints, batch: RankingLog
+) -> RankingLog:
+    """Return resampled rows with the propensities of a model refitted on the same draw."""
+    return model.apply(resampled(batch, counts))
 
 
 def resampled(log: RankingLog, counts: Ints) -> RankingLog:
@@ -222,11 +209,3 @@ def _resolved(name: str, log: RankingLog) -> str:
     if name != "auto":
         return name
     return CHOICE if known_of(log) else "logistic"
-
-
-def _in_memory(source: Source) -> RankingLog:
-    if isinstance(source, MemorySource):
-        return source.log
-    raise PropensityError(
-        "by-list counts lists in memory; read the log with read_log first, or use logistic"
-    )

@@ -15,6 +15,7 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
+from counterrank.policies import repeated
 
 #: Categories beyond this many share a column.
 MAX_CATEGORIES = 50
@@ -51,17 +52,6 @@ class ContextFeatures(GapScales):
 PENALTY = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Logistic:
-    """P(a | x) = exp(theta_a' x) / sum over available b of exp(theta_b' x); theta is (A, d)."""
-
-    theta: Floats
-
-    def log_prob(self, x: Floats, available: Bools | None = None) -> Floats:
-        """Return log-probabilities (n, A), minus infinity where an item is not available."""
-        return log_softmax(x @ self.theta.T, available)
-
-
 def log_softmax(scores: Floats, available: Bools | None = None) -> Floats:
     """Return scores less the log of their summed exponentials.
 
@@ -84,8 +74,10 @@ def fit_logistic(
     weight: Floats,
     available: Bools | None = None,
     start: Floats | None = None,
-) -> Logistic:
-    """Return the penalised maximum-likelihood model by L-BFGS; items never shown keep a score from the penalty.
+) -> Floats:
+    """Return theta (A, d) of P(a | x) = exp(theta_a' x) / sum over available b of exp(theta_b' x), by L-BFGS.
+
+    Items never shown keep a score from the penalty.
 
     Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the
     constant.
@@ -112,7 +104,7 @@ def fit_logistic(
     found = optimize.minimize(
         loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-10}
     )
-    return Logistic(np.asarray(found.x).reshape(size, d))
+    return np.asarray(found.x, dtype=np.float64).reshape(size, d)
 
 
 #: Whole distributions are kept up to this many numbers.
@@ -121,7 +113,7 @@ _NUMBERS = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PropensityModel:
-    """models[f][k] never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power, renormalised.
+    """models[f][k] (A, d) never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power, renormalised.
 
     `kind` is what the numbers are: "factored" and "position" model each position on its own;
     "prefix" and "joint" model each item given those above, which are no longer available when
@@ -129,7 +121,7 @@ class PropensityModel:
     """
 
     features: Callable[[RankingLog], Floats]
-    models: tuple[tuple[Logistic, ...], ...]
+    models: tuple[tuple[Floats, ...], ...]
     power: Floats
     kind: str
     size: int
@@ -147,9 +139,8 @@ class PropensityModel:
             rows = fold == f
             if rows.any():
                 allowed = None if available is None else available[rows]
-                out[rows] = log_softmax(
-                    self.power[k] * models[k].log_prob(x[rows], allowed), allowed
-                )
+                own = log_softmax(x[rows] @ models[k].T, allowed)
+                out[rows] = log_softmax(self.power[k] * own, allowed)
         share = (
             1.0 / self.size
             if available is None
@@ -226,12 +217,16 @@ def fit_model(log: RankingLog, kind: str = "factored") -> PropensityModel:
     # The floor is Laplace's: as if every item had been shown once more.
     model = PropensityModel(
         features=ContextFeatures.learn(log).of, models=(), power=np.ones(log.K), kind=kind, size=size,
-        without_replacement=kind in ("prefix", "joint") and not has_repeats(log),
+        without_replacement=kind in ("prefix", "joint") and not repeated(log.action).any(),
         floor=min(0.01, size / (log.n + size)), notes=(_NOTE,),
     )  # fmt: skip
     model = refit(log, model, np.ones(BUCKETS))
     calibrated = replace(model, power=calibrate(log, model))
-    refuse_certain(log, calibrated)
+    values = calibrated.propensity(log)[0].values
+    typical = float(values.mean() if kind == "joint" else np.exp(np.log(values).mean()))
+    if typical >= CERTAIN:
+        # The context predicts what is shown: there is nothing to compare.
+        raise deterministic("the context predicts", typical)
     return calibrated
 
 
@@ -242,7 +237,7 @@ def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> Pro
     """
     x, fold = model.features(log), log.bucket % FOLDS
     weight = bucket_weight[log.bucket]
-    models: list[list[Logistic]] = [[] for _ in range(FOLDS)]
+    models: list[list[Floats]] = [[] for _ in range(FOLDS)]
     for k in range(log.K):
         available = model.available(log, k)
         for f in range(FOLDS):
@@ -252,12 +247,12 @@ def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> Pro
                     "a position has no items to learn from in one half of the log; more rows are "
                     "needed"
                 )
-            one = fit_logistic(
+            theta = fit_logistic(
                 x[rows], log.action[rows, k], model.size, weight=weight[rows],
                 available=None if available is None else available[rows],
-                start=model.models[f][k].theta if model.models else None,
+                start=model.models[f][k] if model.models else None,
             )  # fmt: skip
-            models[f].append(one)
+            models[f].append(theta)
     return replace(model, models=tuple(map(tuple, models)))
 
 
@@ -282,29 +277,12 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
     return powers
 
 
-def refuse_certain(log: RankingLog, model: PropensityModel) -> None:
-    """Raise when the context predicts what is shown: there is nothing to compare."""
-    values = model.propensity(log)[0].values.reshape(log.n, -1)
-    typical = (
-        float(np.exp(np.log(values).mean())) if model.kind != "joint" else float(values.mean())
-    )
-    if typical >= CERTAIN:
-        raise deterministic("the context predicts", typical)
-
-
 def deterministic(what: str, typical: float) -> PropensityError:
     """Return the error for a logger whose choices the model predicts."""
     return PropensityError(
         f"the logging policy looks deterministic: {what} each shown item with probability "
         f"{typical:.3f}. Other policies cannot be evaluated from it. {what_is_possible()}"
     )
-
-
-def has_repeats(log: RankingLog) -> bool:
-    """Return whether any ranking shows an item twice."""
-    # Each position pads with a number of its own: two empty places are no repeat.
-    padded = np.where(log.action >= 0, log.action, -1 - np.arange(log.K))
-    return bool((np.diff(np.sort(padded, axis=1), axis=1) == 0).any())
 
 
 def group_keys(log: RankingLog, columns: tuple[str, ...]) -> NDArray[np.str_]:
