@@ -1,8 +1,9 @@
 """Array types, whose shapes docstrings give, and records of arrays that add."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import Field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Record = TypeVar("Record")
 
 
 class Summed:
@@ -43,3 +45,11 @@ def _added(one: Any, other: Any) -> Any:
     if isinstance(one, Mapping):
         return {**one, **{k: _added(one[k], v) if k in one else v for k, v in other.items()}}
     return one + other
+
+
+def changed(record: Record, **values: Any) -> Record:
+    """Return the same frozen record with other values of some fields, which are not checked again."""
+    other = copy(record)
+    for name, value in values.items():
+        object.__setattr__(other, name, value)
+    return other

@@ -15,7 +15,6 @@ from counterrank.data.encoding import (
     context_columns,
     encoded_context,
     encoded_features,
-    label_codes,
     mean_and_spread,
     one_hot,
 )
@@ -24,9 +23,9 @@ NAN = np.nan
 
 
 def test_few_labels_have_an_indicator_each_but_the_first_and_many_share_hashed_ones():
-    assert label_codes(2) == (1, 2, False)
-    assert label_codes(MOST_LABELS) == (1, MOST_LABELS, False)
-    assert label_codes(MOST_LABELS + 1) == (0, MOST_LABELS, True)
+    for labels, width in ((2, 1), (MOST_LABELS, MOST_LABELS - 1), (MOST_LABELS + 1, MOST_LABELS)):
+        names = {"shop": [str(j) for j in range(labels)]}
+        assert encoded_features(np.zeros((1, 1)), ("shop",), names).shape == (1, width)
     assert one_hot(np.array([2.0, 1.0, NAN]), 1, 3).tolist() == [[0, 1], [1, 0], [0, 0]]
     labels = [str(j) for j in range(500)]
     codes = (2, 7, 8)

@@ -97,7 +97,7 @@ def naive_sums(log):
 
 def test_the_kernel_against_its_naive_twin(kit):
     log = from_frame(kit.make(n=25, ragged=True), targets=())
-    assert fingerprint_of(log).sums == naive_sums(log)
+    assert tuple(fingerprint_of(log).sums[0].tolist()) == naive_sums(log)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 8, 700])

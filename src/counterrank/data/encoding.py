@@ -6,7 +6,6 @@ and learned policies.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +21,6 @@ GOLDEN = 0.6180339887498949
 FAR = 8.0
 #: Probabilities below this one are as good as none.
 RARE = 1e-6
-
-
-class LabelCodes(NamedTuple):
-    """Codes first..last - 1 that have an indicator each; `hashed` says that labels share them."""
-
-    first: int
-    last: int
-    hashed: bool
-
-
-def label_codes(labels: int) -> LabelCodes:
-    """Return the indicators of a category with so many labels.
-
-    >>> label_codes(3), label_codes(500)
-    (LabelCodes(first=1, last=3, hashed=False), LabelCodes(first=0, last=20, hashed=True))
-    """
-    # Few labels: the first is the baseline, because all indicators would add up to the intercept.
-    many = labels > MOST_LABELS
-    return LabelCodes(0, MOST_LABELS, hashed=True) if many else LabelCodes(1, labels, hashed=False)
 
 
 def one_hot(codes: Floats, first: int, last: int) -> Floats:
@@ -62,9 +42,12 @@ def encoded_features(
         if not labels:
             columns.append(own[..., None])
             continue
-        codes = label_codes(len(labels))
-        own = np.floor((own * GOLDEN) % 1.0 * MOST_LABELS) if codes.hashed else own
-        columns.append(one_hot(own, codes.first, codes.last))
+        if len(labels) > MOST_LABELS:
+            hashed = np.floor((own * GOLDEN) % 1.0 * MOST_LABELS)
+            columns.append(one_hot(hashed, 0, MOST_LABELS))
+        else:
+            # The first label is the baseline, because all indicators would add up to the intercept.
+            columns.append(one_hot(own, 1, len(labels)))
     return np.concatenate(columns, axis=-1) if columns else np.zeros((*values.shape[:-1], 0))
 
 

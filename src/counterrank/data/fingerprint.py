@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
-from counterrank.data.source import Source
+from counterrank.data.source import MemorySource, Source
 from counterrank.kernels import hashing
 from counterrank.policies import Scored
 
@@ -24,36 +24,30 @@ from counterrank.policies import Scored
 class Fingerprint:
     """The sum of the hashes of some rankings; adds over parts of a log."""
 
-    sums: tuple[int, int]
+    #: Of everything, and of the rows without the target policies (2, 2): the latter are equal for one log
+    #: with other targets.
+    sums: NDArray[np.uint64]
     n: int
     shape: Mapping[str, Any]
-    #: The same without the target policies: equal for one log with other targets.
-    row_sums: tuple[int, int]
     row_shape: Mapping[str, Any]
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(
-            _sum(self.sums, other.sums), self.n + other.n, self.shape, _sum(self.row_sums, other.row_sums),
-            self.row_shape,
-        )  # fmt: skip
+        # Unsigned numbers wrap around.
+        return type(self)(self.sums + other.sums, self.n + other.n, self.shape, self.row_shape)
 
     @property
     def of_rows(self) -> str:
         """32 hexadecimal digits of the rows alone, whatever targets are evaluated on them."""
-        return _digest(self.row_sums, self.n, self.row_shape)
+        return self._digest(self.sums[1], self.row_shape)
 
     def __str__(self) -> str:
         """32 hexadecimal digits."""
-        return _digest(self.sums, self.n, self.shape)
+        return self._digest(self.sums[0], self.shape)
 
-
-def _sum(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    return (left[0] + right[0]) % 2**64, (left[1] + right[1]) % 2**64
-
-
-def _digest(sums: tuple[int, int], n: int, shape: Mapping[str, Any]) -> str:
-    content = f"{sums[0]:016x}{sums[1]:016x}:{n}:{json.dumps(shape, sort_keys=True)}"
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+    def _digest(self, sums: NDArray[np.uint64], shape: Mapping[str, Any]) -> str:
+        first, second = sums.tolist()
+        content = f"{first:016x}{second:016x}:{self.n}:{json.dumps(shape, sort_keys=True)}"
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def fingerprint(log: RankingLog | Source) -> str:
@@ -67,9 +61,8 @@ def fingerprint(log: RankingLog | Source) -> str:
     >>> len(fingerprint(log)), fingerprint(log) == fingerprint(other)
     (32, False)
     """
-    if isinstance(log, RankingLog):
-        return str(fingerprint_of(log))
-    return str(log.reduce(fingerprint_of, label="fingerprint"))
+    source = MemorySource(log) if isinstance(log, RankingLog) else log
+    return str(source.reduce(fingerprint_of, label="fingerprint"))
 
 
 def fingerprint_of(log: RankingLog) -> Fingerprint:
@@ -88,8 +81,8 @@ def with_pages(log: RankingLog) -> tuple[Fingerprint, NDArray[np.uint64]]:
     rows = hashes.total()
     for name in sorted(log.targets):
         _absorb_policy(hashes, log.targets[name], log.lengths)
-    found = Fingerprint(hashes.total(), log.n, _shape(log, log.targets), rows, _shape(log, {}))
-    return found, pages
+    sums = np.array([hashes.total(), rows], dtype=np.uint64)
+    return Fingerprint(sums, log.n, _shape(log, log.targets), _shape(log, {})), pages
 
 
 def _absorb_policy(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats, Ints, changed
 from counterrank.data import validation
 from counterrank.data.events import JoinedEvents
 from counterrank.data.propensity import Propensity, rows_of
@@ -127,7 +127,15 @@ class RankingLog:
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
         given = self.reward if isinstance(self.reward, Mapping) else self.rewards
-        put(self, "rewards", self._rewards(given))
+        if given is self.reward and not given:
+            raise LogError("reward is an empty table of rewards; give one by name at least")
+        named = {
+            str(name): validation.named_rewards(
+                values, str(name), self.lengths, action.shape, start=self.start
+            )
+            for name, values in given.items()
+        }
+        put(self, "rewards", named)
         first: Any = next(iter(self.rewards.values())) if given is self.reward else self.reward
         reward, whole = validation.spread_rewards(first, self.lengths, action.shape)
         put(self, "page_reward", action.shape[1] > 1 and (whole or self.page_reward))
@@ -140,11 +148,7 @@ class RankingLog:
             validation.page_rewards(self.reward, self.lengths, start=self.start)
             put(self, "notes", tuple(dict.fromkeys((*self.notes, REWARD_PER_RANKING))))
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
-        targets = {
-            name: self._probabilities(value, name, positive=False)
-            for name, value in self.targets.items()
-        }
-        put(self, "targets", targets)
+        put(self, "targets", self.with_targets(self.targets).targets)
         put(self, "context", validation.context(self.context, self.n))
         put(self, "context_names", self._context_names())
         put(self, "position_weights", self._weights(self.position_weights))
@@ -169,12 +173,12 @@ class RankingLog:
 
     def __repr__(self) -> str:
         """Return sizes and names; the arrays are there to be looked at one by one."""
-        parts = [f"n={self.n}", f"K={self.K}", f"propensity={_kind(self.propensity)}"]
-        for name in ("rewards", "targets", "dists", "columns"):
-            if getattr(self, name):
-                parts.append(f"{name}={list(getattr(self, name))}")
-        if self.context_names:
-            parts.append(f"context={list(self.context_names)}")
+        logger = self.propensity
+        kind = logger.kind if isinstance(logger, Propensity) else logger
+        parts = [f"n={self.n}", f"K={self.K}", f"propensity={kind!r}"]
+        named = {name: getattr(self, name) for name in ("rewards", "targets", "dists", "columns")}
+        named["context"] = self.context_names
+        parts += [f"{name}={list(values)}" for name, values in named.items() if values]
         return f"RankingLog({', '.join(parts)})"
 
     @property
@@ -219,9 +223,8 @@ class RankingLog:
     @property
     def numbers(self) -> Ints:
         """The number of each row in the whole log (n,): draws depend on it, not on chunks or order."""
-        return (
-            np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
-        )
+        numbers: Ints = np.r_[self.rows]
+        return numbers
 
     @property
     def shown(self) -> Ints:
@@ -242,13 +245,9 @@ class RankingLog:
     @property
     def categories_of_items(self) -> dict[str, tuple[str, ...]]:
         """For each categorical feature of candidates or items, the labels behind its codes."""
-        known = (self.candidates, self.item_features)
-        return {
-            name: labels
-            for part in known
-            if part is not None
-            for name, labels in part.categories.items()
-        }
+        by_candidate = {} if self.candidates is None else self.candidates.categories
+        by_item = {} if self.item_features is None else self.item_features.categories
+        return {**by_candidate, **by_item}
 
     def features_of(self, items: Ints) -> Floats:
         """Return the features of items (n, ...) in their rows: (n, ..., d), NaN where not known."""
@@ -269,8 +268,9 @@ class RankingLog:
             name: {key: self._cut(value, rows, cut) for key, value in getattr(self, name).items()}
             for name in _BY_NAME
         }
+        stretch = isinstance(rows, slice) and rows.step in (None, 1)
         start = self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0)
-        selected = self._selected(rows)
+        selected = None if stretch and self.selected is None else self.numbers[rows]
         return self.changed(candidates=cut, start=start, selected=selected, **arrays, **named)
 
     def changed(self, **fields: Any) -> Self:
@@ -278,11 +278,7 @@ class RankingLog:
 
         Nothing is validated again.
         """
-        part = object.__new__(type(self))
-        for name in self.__dataclass_fields__:
-            value = fields[name] if name in fields else getattr(self, name)
-            object.__setattr__(part, name, value)
-        return part
+        return changed(self, **fields)
 
     def evenly_kept(self) -> Self:
         """Return rows that were each kept with the same probability: of a log with weights, some of its rows.
@@ -394,22 +390,6 @@ class RankingLog:
             return value.take(rows)
         return rows_of(value, rows)
 
-    def _selected(self, rows: Rows) -> Ints | None:
-        if self.selected is not None:
-            return self.selected[rows]
-        stretch = isinstance(rows, slice) and rows.step in (None, 1)
-        return None if stretch else self.start + np.arange(self.n)[rows]
-
-    def _rewards(self, given: Mapping[str, Any]) -> dict[str, Floats]:
-        if isinstance(self.reward, Mapping) and not given:
-            raise LogError("reward is an empty table of rewards; give one by name at least")
-        return {
-            str(name): validation.named_rewards(
-                values, str(name), self.lengths, self.action.shape, start=self.start
-            )
-            for name, values in given.items()
-        }
-
     def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
         if isinstance(given, Policy):
             if positive:
@@ -417,13 +397,7 @@ class RankingLog:
             return validation.policy(given, self.n, name)
         logger, kind = self.propensity, "factored"
         if name != LOGGING:
-            kind = (
-                logger.kind
-                if isinstance(logger, Propensity)
-                else "factored"
-                if logger.factored
-                else "prefix"
-            )
+            kind = logger.kind if isinstance(logger, Propensity) else logger.propensity_kind
         numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
         validation.propensities(
             numbers, self.lengths, self.action.shape, name=name, positive=positive, start=self.start
@@ -450,7 +424,3 @@ class RankingLog:
 
 
 __all__ = ["LOGGING", "Probabilities", "RankingLog"]
-
-
-def _kind(probabilities: Probabilities) -> str:
-    return repr(probabilities.kind if isinstance(probabilities, Propensity) else probabilities)

@@ -218,8 +218,8 @@ class _Kept(Generic[State]):
     kept: int
 
     def __add__(self, other: Self) -> Self:
-        one, two = self.state, other.state
-        both = (one if two is None else two) if one is None or two is None else one + two
+        known = [state for state in (self.state, other.state) if state is not None]
+        both = known[0] + known[1] if len(known) == 2 else next(iter(known), None)
         return type(self)(both, self.rows + other.rows, self.kept + other.kept)
 
 
@@ -245,12 +245,18 @@ class FilteredSource:
     @cached_property
     def first(self) -> RankingLog:
         """Some of the rows: those at the start of a log are often not among them."""
-        own = self._kept(self.source.first)
+        own = _kept(self.source.first, self.keep)
         return own if own.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum over the rows that are kept."""
-        total = self.source.reduce(_only(self.keep, partial), label=label)
+        keep = self.keep
+
+        def kept_part(batch: RankingLog) -> _Kept[State]:
+            part = _kept(batch, keep)
+            return _Kept(partial(part) if part.n else None, batch.n, part.n)
+
+        total = self.source.reduce(kept_part, label=label)
         if self.counted is not None:
             self.counted(total.rows, total.kept)
         if total.state is None:
@@ -259,9 +265,9 @@ class FilteredSource:
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings; fewer where they are few among the others."""
-        kept = self._kept(self.source.sample(rows, rng))
+        kept = _kept(self.source.sample(rows, rng), self.keep)
         if kept.n < rows:
-            kept = self._kept(self.source.sample(_MORE * rows, rng))
+            kept = _kept(self.source.sample(_MORE * rows, rng), self.keep)
         if not kept.n:
             raise self.refuse()
         if kept.n <= rows:
@@ -270,23 +276,13 @@ class FilteredSource:
 
     def batches(self) -> Iterator[RankingLog]:
         """Yield the rankings that are kept in batches, in order."""
-        kept = map(self._kept, MappedSource(self.source).batches())
+        kept = (_kept(batch, self.keep) for batch in MappedSource(self.source).batches())
         return (batch for batch in kept if batch.n)
 
-    def _kept(self, batch: RankingLog) -> RankingLog:
-        keep = self.keep(batch)
-        return batch if keep.all() else batch.take(np.flatnonzero(keep))
 
-
-def _only(
-    keep: Callable[[RankingLog], Bools], partial: Partial[State]
-) -> Callable[[RankingLog], _Kept[State]]:
-    def kept(batch: RankingLog) -> _Kept[State]:
-        rows = np.flatnonzero(keep(batch))
-        part = batch if len(rows) == batch.n else batch.take(rows)
-        return _Kept(partial(part) if len(rows) else None, batch.n, len(rows))
-
-    return kept
+def _kept(batch: RankingLog, keep: Callable[[RankingLog], Bools]) -> RankingLog:
+    rows = np.flatnonzero(keep(batch))
+    return batch if len(rows) == batch.n else batch.take(rows)
 
 
 class SampledOnce(MappedSource):

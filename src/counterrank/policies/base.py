@@ -53,6 +53,11 @@ class Policy(ABC):
     rule: Any = None
 
     @property
+    def propensity_kind(self) -> str:
+        """The kind of numbers per position that say most of this policy."""
+        return "factored" if self.factored else "prefix"
+
+    @property
     @abstractmethod
     def n_rows(self) -> int:
         """Number of contexts, or 1 for a policy that ignores the context."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats, Ints, changed
 from counterrank.errors import PolicyError
 from counterrank.messages import row_name
 from counterrank.policies.base import Rows
@@ -44,24 +44,42 @@ class Candidates:
     start: int = 0
 
     def __post_init__(self) -> None:
+        from counterrank.policies.kernels.rows import first_bad_candidate
+
         put = object.__setattr__
-        put(self, "offsets", np.ascontiguousarray(self.offsets, dtype=np.int64))
-        items = np.asarray(self.items)
+        offsets, items = np.ascontiguousarray(self.offsets, dtype=np.int64), np.asarray(self.items)
         if items.ndim != 1 or items.dtype.kind not in "iu":
             raise PolicyError(
                 f"candidates must be one flat array of integer ids, got {items.dtype} {items.shape}"
             )
-        self._check_offsets(len(items))
+        size = len(items)
+        if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != size:
+            raise PolicyError(
+                f"offsets must run from 0 to the number of candidates ({size}), one more than rows"
+            )
+        empty = np.diff(offsets) <= 0
+        if empty.any():
+            raise PolicyError(
+                f"{row_name(self.start + int(np.argmax(empty)))} has no candidate",
+                remedy="drop the row, or list what could have been shown",
+            )
+        put(self, "offsets", offsets)
         # Once flat and checked, four bytes an id are enough: catalogues have fewer than 2^31 items.
         put(self, "items", np.ascontiguousarray(items, dtype=np.int32))
-        largest = int(items.max(initial=-1)) + 1
-        put(self, "n_items", max(self.n_items, largest))
-        self._check_items()
-        put(
-            self,
-            "features",
-            {name: self._feature(name, values) for name, values in self.features.items()},
-        )
+        put(self, "n_items", max(self.n_items, int(items.max(initial=-1)) + 1))
+        row, place = first_bad_candidate(self.offsets, self.items, self.n_items)
+        if row >= 0:
+            item, named = int(self.items[offsets[row] + place]), row_name(self.start + row)
+            if item < 0:
+                raise PolicyError(
+                    f"{named}, candidate {place + 1}: {item} is no item", remedy="ids start at 0"
+                )
+            raise PolicyError(
+                f"{named}: item {item} is listed twice among the candidates",
+                remedy="list each item once",
+            )
+        features = {name: self._feature(name, values) for name, values in self.features.items()}
+        put(self, "features", features)
 
     @classmethod
     def from_lists(
@@ -83,21 +101,15 @@ class Candidates:
     @classmethod
     def concat(cls, parts: Sequence[Candidates]) -> Candidates:
         """Return the rows of all parts, in order; they come from one source and have the same features."""
-        first = parts[0]
         ends = np.cumsum([len(part.items) for part in parts])
-        shifted = [
-            part.offsets[1:] + before for part, before in zip(parts, [0, *ends[:-1]], strict=True)
-        ]
-        return _built(
-            np.concatenate([[0], *shifted]),
-            np.concatenate([part.items for part in parts]),
-            {
-                name: np.concatenate([part.features[name] for part in parts])
-                for name in first.features
-            },
-            first.categories,
-            max(part.n_items for part in parts),
-            first.start,
+        starts = zip(parts, [0, *ends[:-1]], strict=True)
+        names = parts[0].features
+        return changed(
+            parts[0],
+            offsets=np.concatenate([[0], *(part.offsets[1:] + before for part, before in starts)]),
+            items=np.concatenate([part.items for part in parts]),
+            features={n: np.concatenate([part.features[n] for part in parts]) for n in names},
+            n_items=max(part.n_items for part in parts),
         )
 
     @property
@@ -113,9 +125,13 @@ class Candidates:
     def take(self, rows: Rows) -> Candidates:
         """Return the candidates of the selected rows; a stretch of rows is a view."""
         offsets, where = self._cut(rows)
-        features = {name: values[where] for name, values in self.features.items()}
-        return _built(
-            offsets, self.items[where], features, self.categories, self.n_items, self._start(rows)
+        first = rows.indices(self.n)[0] if isinstance(rows, slice) else 0
+        return changed(
+            self,
+            offsets=offsets,
+            items=self.items[where],
+            features={name: values[where] for name, values in self.features.items()},
+            start=self.start + first,
         )
 
     def take_values(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
@@ -166,10 +182,9 @@ class Candidates:
     def global_items(self, places: Ints) -> Ints:
         """Return item ids for places (n, ...) in each row's list; negative places become -1."""
         flat = places.reshape(self.n, -1)
-        found = self.items[
-            np.minimum(self.offsets[:-1, None] + np.maximum(flat, 0), max(len(self.items) - 1, 0))
-        ]
-        return np.where(flat < 0, -1, found).astype(np.int64).reshape(places.shape)
+        # A place beyond the list is one of no item either.
+        at = np.minimum(self.offsets[:-1, None] + flat, len(self.items) - 1)
+        return np.where(flat < 0, -1, self.items[at]).astype(np.int64).reshape(places.shape)
 
     def _cut(self, rows: Rows) -> tuple[Ints, Any]:
         """Return the offsets of the selected rows, and where their entries stand."""
@@ -186,40 +201,6 @@ class Candidates:
         # An entry is as far from its row's old start as from its new one, so no loop is needed.
         return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(
             offsets[-1]
-        )
-
-    def _start(self, rows: Rows) -> int:
-        return self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0)
-
-    def _check_offsets(self, size: int) -> None:
-        offsets = self.offsets
-        if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != size:
-            raise PolicyError(
-                f"offsets must run from 0 to the number of candidates ({size}), one more than rows"
-            )
-        empty = np.diff(offsets) <= 0
-        if empty.any():
-            row = self.start + int(np.argmax(empty))
-            raise PolicyError(
-                f"{row_name(row)} has no candidate",
-                remedy="drop the row, or list what could have been shown",
-            )
-
-    def _check_items(self) -> None:
-        from counterrank.policies.kernels.rows import first_bad_candidate
-
-        row, place = first_bad_candidate(self.offsets, self.items, self.n_items)
-        if row < 0:
-            return
-        item = int(self.items[self.offsets[row] + place])
-        if item < 0:
-            raise PolicyError(
-                f"{row_name(self.start + row)}, candidate {place + 1}: {item} is no item",
-                remedy="ids start at 0",
-            )
-        raise PolicyError(
-            f"{row_name(self.start + row)}: item {item} is listed twice among the candidates",
-            remedy="list each item once",
         )
 
     def _feature(self, name: str, values: Any) -> NDArray[Any]:
@@ -243,15 +224,6 @@ class Candidates:
                 remedy="use NaN for a missing value",
             )
         return np.ascontiguousarray(array)
-
-
-def _built(*fields: Any) -> Candidates:
-    """Return candidates from parts of checked ones; nothing is checked again."""
-    # Rows are taken for every batch of every pass, and checking for repeats costs a pass.
-    made = object.__new__(Candidates)
-    for name, value in zip(Candidates.__dataclass_fields__, fields, strict=True):
-        object.__setattr__(made, name, value)
-    return made
 
 
 def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> NDArray[Any]:
@@ -287,7 +259,16 @@ class ItemFeatures:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = _as_numbers(self.values)
+        try:
+            table = np.ascontiguousarray(self.values, dtype=np.float64)
+        except (TypeError, ValueError) as problem:
+            raise PolicyError(
+                f"item features must be numbers or codes of categories: {problem}"
+            ) from None
+        if table.ndim != 2 or len(table) == 0:
+            raise PolicyError(
+                f"item features must be (A, d): one row per item; got shape {table.shape}"
+            )
         object.__setattr__(self, "values", table)
         object.__setattr__(self, "names", tuple(self.names))
         if table.shape[1] != len(self.names):
@@ -311,17 +292,3 @@ class ItemFeatures:
         # A log may show items that are newer than the file about them.
         known = (items >= 0) & (items < self.n_items)
         return np.where(known[..., None], self.values[np.where(known, items, 0)], np.nan)
-
-
-def _as_numbers(values: ArrayLike) -> Floats:
-    try:
-        table = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise PolicyError(
-            f"item features must be numbers or codes of categories: {problem}"
-        ) from None
-    if table.ndim != 2 or len(table) == 0:
-        raise PolicyError(
-            f"item features must be (A, d): one row per item; got shape {table.shape}"
-        )
-    return table

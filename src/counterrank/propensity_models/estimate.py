@@ -194,7 +194,7 @@ def resampled(log: RankingLog, counts: Ints) -> RankingLog:
 def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
     """Return the kind of probability that the targets are given in, so that the estimated ones match."""
     kinds = {
-        ("factored" if policy.factored else "prefix") if isinstance(policy, Policy) else policy.kind
+        policy.propensity_kind if isinstance(policy, Policy) else policy.kind
         for policy in (log.target(name) for name in targets)
     }
     if len(kinds) > 1:
