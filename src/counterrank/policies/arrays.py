@@ -93,11 +93,11 @@ class ClosedFormPolicy(ArrayPolicy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        prepared = self.prepare(items)
+        prepared, shown = self.prepare(items), items >= 0
         log_prob = np.zeros((len(items), sets.shape[-2]))
         with np.errstate(divide="ignore"):
             for j in range(sets.shape[-2]):
-                mask = sets[..., j, :] & (items >= 0)
+                mask = sets[..., j, :] & shown
                 # An empty set is certain.
                 np.copyto(log_prob[:, j], self.event(prepared, mask), where=mask.any(axis=1))
         return SubsetResult(log_prob, np.zeros_like(log_prob))

@@ -155,7 +155,8 @@ class Candidates:
         from counterrank.policies.kernels.rows import locate
 
         flat = np.ascontiguousarray(items, dtype=np.int64).reshape(self.n, -1)
-        return locate(self.offsets, self.items, flat, self.n_items).reshape(np.shape(items))
+        ends = np.column_stack([self.offsets[:-1], self.offsets[1:]])
+        return locate(ends, self.items, flat, self.n_items).reshape(np.shape(items))
 
     def features_of(self, items: Ints) -> list[Floats]:
         """Return one array (n, ...) a feature for items (n, ...).

@@ -65,9 +65,11 @@ class RankedPolicy(ClosedFormPolicy):
         return counts
 
     def prepare(self, items: Ints) -> Ints:
-        from counterrank.policies.kernels.rows import places
+        from counterrank.policies.kernels.rows import locate
 
-        return places(items, self.ranking)
+        n, R = self.ranking.shape
+        ends = np.arange(n)[:, None] * R + np.array([0, R])
+        return locate(ends, self.ranking.astype(np.int32).reshape(-1), items, self.n_items)
 
     def base(self, length: int, size: int) -> Ints:
         """Return (n, size, R) copies of the base ranking, R at least `length`."""

@@ -20,9 +20,8 @@ _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _ROUND = 1.5 * 2.0**52
 #: Mass relative to the best item's beside which exp(`LOWEST`) of a million items is nothing.
 _PLENTY = 1e-280
-(_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13) = (
-    1.0 / factorial(j) for j in range(2, 14)
-)
+#: 1 / 13!, ..., 1 / 2!
+_TAYLOR = tuple(1.0 / factorial(j) for j in range(13, 1, -1))
 
 
 @fused_jit
@@ -37,17 +36,9 @@ def rung(x: Floats, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
         m = np.floor(v * _PER_LOG_2 + 0.5)
         power[i] = m + _ROUND
         r = v - m * _LOG_2_HIGH - m * _LOG_2_LOW
-        s = _C13 * r + _C12
-        s = s * r + _C11
-        s = s * r + _C10
-        s = s * r + _C9
-        s = s * r + _C8
-        s = s * r + _C7
-        s = s * r + _C6
-        s = s * r + _C5
-        s = s * r + _C4
-        s = s * r + _C3
-        s = s * r + _C2
+        s = 0.0
+        for c in _TAYLOR:
+            s = s * r + c
         p[i] = r + r * r * s
     for i in range(x.size):
         bits[i] = (bits[i] + 1023) << 52

@@ -18,8 +18,11 @@ _MANY = 64
 
 
 @jit
-def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
-    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when absent."""
+def locate(ends: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
+    """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when absent.
+
+    Lists are items[ends[i, 0] : ends[i, 1]]; an only row of ends serves all.
+    """
     n, Q = asked.shape
     out = np.full((n, Q), -2, np.int64)
     tabled = Q > _MANY
@@ -28,10 +31,13 @@ def locate(offsets: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
         n_items if tabled else 0, -1, np.int64
     )  # the row that wrote `place`: no clearing between rows
     for i in range(n):
-        row = items[offsets[i] : offsets[i + 1]]
+        own = i if ends.shape[0] > 1 else 0
+        row = items[ends[own, 0] : ends[own, 1]]
         if tabled:
             for j in range(row.size):
-                place[row[j]], owner[row[j]] = j, i
+                # A list may be padded with -1.
+                if row[j] >= 0:
+                    place[row[j]], owner[row[j]] = j, i
         for k in range(Q):
             a = asked[i, k]
             if a < 0:
@@ -58,24 +64,6 @@ def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, i
                 return i, j - offsets[i]
             owner[a] = i
     return -1, -1
-
-
-@jit
-def places(items: Ints, ranking: Ints) -> Ints:
-    """Return (n, K) positions of items (n, K) in ranking (n or 1, R): -1 for padding, -2 when absent."""
-    n, K = items.shape
-    out = np.full((n, K), -2, np.int64)
-    for i in range(n):
-        base = ranking[i if ranking.shape[0] > 1 else 0]
-        for k in range(K):
-            if items[i, k] < 0:
-                out[i, k] = -1
-                continue
-            for r in range(base.size):
-                if base[r] == items[i, k]:
-                    out[i, k] = r
-                    break
-    return out
 
 
 @jit
