@@ -356,7 +356,7 @@ def test_a_check_says_what_to_do_with_scores_alone(written):
     ran = CliRunner().invoke(main, ["check", str(path), "--json", "-"])
     rows = {row["check"]: row for row in json.loads(ran.output)["audit"]}
     assert "scores of the logger, but no propensities" in rows["logged-propensities"]["found"]
-    assert "plackett-luce learn it" in rows["logged-propensities"]["remedy"]
+    assert "--estimate-propensity plackett-luce" in rows["logged-propensities"]["remedy"]
     assert rows["scores"]["status"] == "passed"
 
 
