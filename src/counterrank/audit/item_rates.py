@@ -144,28 +144,36 @@ def _categories(
     if len(known) < 3:
         return
     logs = np.log((observed[known] + 0.5) / expected[known])
-    for place, at in enumerate(known):
-        others = np.delete(logs, place)
-        off = float(logs[place] - np.median(others))
-        gap = float(np.abs(logs[place] - others).min())
-        same_side = bool((others > logs[place]).all() or (others < logs[place]).all())
-        error = math.sqrt(1 / expected[at] + 1 / expected.sum()) * 1.5
-        alike = float(np.ptp(others)) < math.log(ALIKE)
-        if (
-            same_side
-            and alike
-            and gap > math.log(APART)
-            and two_sided(off, error) * len(known) * kinds <= CHANCE
-        ):
-            yield Finding(
-                KIND,
-                WARNED,
-                f"items of {name.removeprefix('kind ')} {labels[at]} have {in_percent(math.exp(off), 0)} of the "
-                "rewards of others at their positions and scores",
-                ("check how rewards of these items are tracked; if they are right, ignore this",),
-                cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
-            )  # fmt: skip
-            return
+    chance = CHANCE / (len(known) * kinds)
+    for place in outlier(logs, 2.25 / expected[known], APART, ALIKE, chance):
+        off = float(logs[place] - np.median(np.delete(logs, place)))
+        yield Finding(
+            KIND,
+            WARNED,
+            f"items of {name.removeprefix('kind ')} {labels[known[place]]} have {in_percent(math.exp(off), 0)} of the "
+            "rewards of others at their positions and scores",
+            ("check how rewards of these items are tracked; if they are right, ignore this",),
+            cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
+        )  # fmt: skip
+
+
+def outlier(logs: Floats, variance: Floats, apart: float, alike: float, chance: float) -> list[int]:
+    """Return the one rate, by its logarithm, that is a factor away from all others, which are alike; or none.
+
+    >>> outlier(np.log([1.0, 1.1, 2.0]), np.full(3, 1e-3), 1.65, 1.3, 1e-4)
+    [2]
+    """
+    order = np.argsort(logs)
+    if len(order) < 2:
+        return []
+    for at, others in ((order[0], order[1:]), (order[-1], order[:-1])):
+        off = float(logs[at] - np.median(logs[others]))
+        error = math.sqrt(variance[at] + 1 / (1 / variance[others]).sum())
+        gap = float(np.abs(logs[at] - logs[others]).min())
+        same = float(np.ptp(logs[others])) < math.log(alike)
+        if gap > math.log(apart) and same and two_sided(off, error) <= chance:
+            return [int(at)]
+    return []
 
 
 def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:

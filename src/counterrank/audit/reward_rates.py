@@ -24,11 +24,10 @@ from counterrank.audit.findings import (
     whole,
 )
 from counterrank.audit.groups import BLOCK, coded
-from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page
+from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page, outlier
 from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
-from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED = (
@@ -59,8 +58,6 @@ CHANGED = 1.35
 FEWEST = 100
 #: Numbers of a group of rows before those of its positions.
 COUNTS = 5
-#: Sums of each level of each column.
-Levels = Mapping[str, Mapping[str, Floats]]
 
 
 def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
@@ -101,30 +98,24 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     if units[1].sum() < FEWEST or subject.first.page_reward:
         return REWARD_RATES.skipped("too few rewards to compare groups of rows")
     design = design_effect(units)
-    columns: dict[str, dict[str, dict[str, Floats]]] = {}
-    for (column, label, day), sums in tally.parts.items():
-        columns.setdefault(column, {}).setdefault(label, {})[day] = sums
-    levels = {
-        column: {label: np.sum([*by_day.values()], axis=0) for label, by_day in groups.items()}
-        for column, groups in columns.items()
-    }
-    days = {day: sums[:3] for day, sums in columns.pop("")[""].items()}
-    shown, hits = levels.pop("")[""][COUNTS:].reshape(2, -1)
+    days, columns = _columns(tally.parts)
+    overall = columns.pop("")[1][0]
+    shown, hits = overall.sum(axis=0)[COUNTS:].reshape(2, -1)
     found = []
     if not one_per_page(tally, subject):
         found += [
             *_position(shown, hits),
             *_thinned(tally.sums["pages"], hits / np.maximum(shown, 1.0), tally.sums["beside"]),
         ]
-    columns.pop(BLOCK)
-    found += [
-        *_in_stretches(levels.pop(BLOCK)),
-        *_apart(levels, subject, design),
-        *_at_positions(levels, subject),
-        *_counted_twice(levels, subject),
-        *_on_a_day(days, subject, design),
-        *_since_a_day(columns, sorted(days), subject, design),
-    ]
+    tests = sum(len(labels) for labels, _ in columns.values())
+    for column, (labels, cube) in columns.items():
+        found += _apart(column, labels, cube.sum(axis=1), subject, design, tests)
+        if column != BLOCK:
+            found += _at_positions(column, labels, cube.sum(axis=1), subject)
+            found += _counted_twice(column, labels, cube.sum(axis=1), subject)
+    labelled = {name: one for name, one in columns.items() if _labelled(name, subject)}
+    found += _on_a_day(dict(zip(days, overall[:, :3], strict=True)), subject, design)
+    found += _since_a_day(labelled, days, subject, design)
     return found or [Finding(LEVEL, PASSED, "no group of rows, position or day lost its rewards")]
 
 
@@ -148,81 +139,76 @@ def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
     return np.stack([np.bincount(codes, values, size) for values in rows])
 
 
-def _log_rate(sums: Floats, design: float) -> tuple[float, float]:
-    """Return the logarithm of the rewards of a row and its variance; -inf without any."""
-    n, first, second = sums
-    if first <= 0:
-        return -math.inf, math.inf
-    mean = first / n
-    return math.log(mean), design * max(second / n - mean**2, 1e-12) / (n * mean**2)
-
-
-def _apart(levels: Levels, subject: Subject, design: float) -> Iterator[Finding]:
-    """Yield the levels with hardly any reward, or far from others that are alike."""
-    tests = sum(len(groups) for groups in levels.values())
-    for column, every in levels.items():
-        groups = {label: sums[:3] for label, sums in every.items() if sums[0] >= FEWEST}
-        for label, own in groups.items():
-            others = [sums for name, sums in groups.items() if name != label]
-            ratio, lost = _stands_apart(own, others, design, tests) if others else (None, False)
-            # Rates along a number rise and fall by nature.
-            if ratio is None or not (lost or _labelled(column, subject)):
-                continue
-            yield _lost(
-                LEVEL,
-                f"where {column} is {label}, a ranking has {_times(ratio)} the rewards of the others",
-                without(column, [label], subject),
-                fails=lost,
-                alternatives="; if people there really act so, evaluate the groups one by one",
-            )
-            break
-
-
-def _in_stretches(groups: Mapping[str, Floats]) -> Iterator[Finding]:
-    """Yield the stretches of consecutive rows with hardly any reward."""
-    names, table = stretch_names(groups)
-    rows, hits = table[:, 0], table[:, 1]
-    expected = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0) * rows
-    bad = np.flatnonzero((expected >= EXPECTED) & (hits < HARDLY_ANY * expected))
-    if len(bad):
-        yield _lost(
-            STRETCH,
-            f"{listed([names[i] for i in bad])}: hardly any reward ({int(hits[bad].sum()):,} where about "
-            f"{int(expected[bad].sum()):,} were expected); rewards had not come in yet, or rows are sorted by them",
-            "",
-            fails=True,
-        )
+def _columns(
+    parts: Mapping[tuple[str, ...], Floats],
+) -> tuple[list[str], dict[str, tuple[list[str], Floats]]]:
+    """Return the days, and the labels of each column with their sums by day (L, D, V)."""
+    days = sorted({day for _, _, day in parts})
+    nothing = np.zeros_like(next(iter(parts.values())))
+    columns = {}
+    for column in dict.fromkeys(key[0] for key in parts):
+        labels = list(dict.fromkeys(label for name, label, _ in parts if name == column))
+        cube = [[parts.get((column, label, day), nothing) for day in days] for label in labels]
+        columns[column] = labels, np.array(cube)
+    if BLOCK in columns:
+        columns[BLOCK] = stretch_names(dict(zip(*columns[BLOCK], strict=True)))
+    return days, columns
 
 
 def _labelled(column: str, subject: Subject) -> bool:
-    return not any(cut.column == column and not cut.labels for cut in subject.cuts)
+    """Return whether a column has labels: rates along numbers and rows rise and fall by nature."""
+    return column != BLOCK and not any(
+        cut.column == column and not cut.labels for cut in subject.cuts
+    )
 
 
-def _at_positions(levels: Levels, subject: Subject) -> Iterator[Finding]:
+def _apart(
+    column: str, labels: Sequence[str], table: Floats, subject: Subject, design: float, tests: int
+) -> Iterator[Finding]:
+    """Yield the groups with hardly any reward, or the level far from others that are alike."""
+    rows, hits, squares = table.T[:3]
+    expected = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0) * rows
+    known = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
+    bad = known[hits[known] < HARDLY_ANY * expected[known]]
+    fails = len(bad) > 0
+    if not fails and _labelled(column, subject):
+        n, mean = rows[known], hits[known] / rows[known]
+        variance = design * np.maximum(squares[known] / n - mean**2, 1e-12) / (n * mean**2)
+        limit = APART_OF_TWO if len(known) == 2 else APART
+        bad = known[outlier(np.log(mean), variance, limit, ALIKE, CHANCE / tests)]
+    if len(bad):
+        names = [labels[at] for at in bad]
+        where = listed(names) if column == BLOCK else f"where {column} is {listed(names)}"
+        ratio = float(hits[bad].sum() / expected[bad].sum())
+        yield _lost(
+            STRETCH if column == BLOCK else LEVEL,
+            f"{where}, a ranking has {_times(ratio)} the rewards of the others",
+            without(column, names, subject),
+            fails=fails,
+            alternatives="" if fails else "; if people there really act so, evaluate the groups one by one",
+        )  # fmt: skip
+
+
+def _at_positions(
+    column: str, labels: Sequence[str], table: Floats, subject: Subject
+) -> Iterator[Finding]:
     """Yield the level with hardly any item that is rewarded at a position, or not rewarded, where others have many."""
-    for column, groups in levels.items():
-        total = np.sum([*groups.values()], axis=0)
-        for label, own in groups.items():
-            shown, hits = own[COUNTS:].reshape(2, -1)
-            rest, rest_hits = (total - own)[COUNTS:].reshape(2, -1)
-            for counts, others, what in (
-                (hits, rest_hits, "a reward"),
-                (shown - hits, rest - rest_hits, "an item without a reward"),
-            ):
-                expected = shown * others / np.maximum(rest, 1.0)
-                # Where a level has fewer everywhere, `_apart` tells it.
-                scale = float((counts / np.maximum(expected, 1.0)).max(initial=0.0))
-                few = counts < HARDLY_ANY_AT * min(1.0, scale) * expected
-                bad = np.flatnonzero(few & (min(1.0, scale) * expected >= EXPECTED))
-                if len(bad):
-                    yield _lost(
-                        POSITION,
-                        f"position {listed((bad + 1).tolist())} has hardly {what} where {column} is {label}, "
-                        "and many elsewhere",
-                        without(column, [label], subject),
-                        fails=True,
-                    )
-                    return
+    shown, hits = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
+    for counts, what in ((hits, "a reward"), (shown - hits, "an item without a reward")):
+        others = shown.sum(axis=0) - shown
+        expected = shown * (counts.sum(axis=0) - counts) / np.maximum(others, 1.0)
+        # Where a level has fewer everywhere, `_apart` tells it.
+        scale = (counts / np.maximum(expected, 1.0)).max(axis=1, initial=0.0, keepdims=True)
+        expected = expected * np.minimum(scale, 1.0)
+        bad = (expected >= EXPECTED) & (counts < HARDLY_ANY_AT * expected)
+        for at in np.flatnonzero(bad.any(axis=1))[:1]:
+            yield _lost(
+                POSITION,
+                f"position {listed((np.flatnonzero(bad[at]) + 1).tolist())} has hardly {what} where {column} is "
+                f"{labels[at]}, and many elsewhere",
+                without(column, [labels[at]], subject),
+                fails=True,
+            )  # fmt: skip
 
 
 def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
@@ -308,151 +294,94 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def _counted_twice(levels: Levels, subject: Subject) -> Iterator[Finding]:
+def _counted_twice(
+    column: str, labels: Sequence[str], table: Floats, subject: Subject
+) -> Iterator[Finding]:
     """Yield the levels of which all rewards are even numbers, where those of others are mostly one."""
-    for column, groups in levels.items():
-        table = np.stack([*groups.values()])
-        hits, ones, even = table[:, 1], table[:, 3], table[:, 4]
-        bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
-        if len(bad) and ones.sum() > 0.5 * (hits.sum() - hits[bad].sum()):
-            labels = [list(groups)[at] for at in bad]
-            text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(labels)} are even"
-            yield _lost(
-                TWICE,
-                f"{text}, those of others are not",
-                without(column, labels, subject),
-                fails=True,
-            )
-
-
-def _stands_apart(
-    own: Floats, others: Sequence[Floats], design: float, tests: int
-) -> tuple[float | None, bool]:
-    """Return the ratio of a level to the others where it is apart, and whether it has hardly any."""
-    rest = np.sum(others, axis=0)
-    expected = rest[1] / rest[0] * own[0]
-    if expected < 30:
-        return None, False
-    if own[1] < HARDLY_ANY * expected:
-        return float(own[1] / expected), True
-    (mine, variance), (mean, other_variance) = _log_rate(own, design), _log_rate(rest, design)
-    if two_sided(mine - mean, math.sqrt(variance + other_variance)) * tests > CHANCE:
-        return None, False
-    rates = [_log_rate(one, design)[0] for one in others]
-    # The nearest of the others must be far away, and they must be alike.
-    gap = min(abs(mine - rate) for rate in rates)
-    same_side = all(rate > mine for rate in rates) or all(rate < mine for rate in rates)
-    far = math.log(APART_OF_TWO if len(rates) == 1 else APART)
-    alike = len(rates) == 1 or max(rates) - min(rates) < math.log(ALIKE)
-    # Of two levels the lower one is told, which may have lost its rewards.
-    told = len(rates) > 1 or mine < rates[0]
-    return (math.exp(mine - mean), False) if same_side and alike and gap > far and told else (None, False)  # fmt: skip
+    hits, ones, even = table[:, 1], table[:, 3], table[:, 4]
+    bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
+    if len(bad) and ones.sum() > 0.5 * (hits.sum() - hits[bad].sum()):
+        names = [labels[at] for at in bad.tolist()]
+        text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(names)} are even"
+        where = without(column, names, subject)
+        yield _lost(TWICE, f"{text}, those of others are not", where, fails=True)
 
 
 def _on_a_day(every: dict[str, Floats], subject: Subject, design: float) -> Iterator[Finding]:
     """Yield the days with hardly any reward, or far from days that are alike."""
-    days = {day: sums for day, sums in every.items() if sums[0] >= FEWEST}
-    if len(days) < 4:
+    names = [day for day, sums in every.items() if sums[0] >= FEWEST]
+    if len(names) < 4:
         return
-    rates = {day: _log_rate(sums, design)[0] for day, sums in days.items()}
-    known = np.array([rate for rate in rates.values() if math.isfinite(rate)])
+    rows, hits, squares = np.stack([every[day] for day in names]).T
+    with np.errstate(divide="ignore"):
+        rates = np.log(hits / rows)
+    known = rates[hits > 0]
     centre = float(np.median(known))
     # The median distance from the median, as a standard deviation of the normal law.
     spread = 1.4826 * float(np.median(np.abs(known - centre)))
-    total = np.sum(list(days.values()), axis=0)
-    wrong, worst = [], 0.0
-    for day, sums in days.items():
-        off = rates[day] - centre
-        chance = design * (total[2] / total[1]) / max(math.exp(centre) * sums[0], 1.0)
-        error = math.sqrt(spread**2 + chance)
-        far = abs(off) > math.log(DAY_APART) and abs(off) > DAY_SPREADS * error
-        if far and two_sided(off, error) * len(days) <= CHANCE * 10:
-            wrong.append(day)
-            worst = max(worst, abs(off))
+    chance = design * squares.sum() / hits.sum() / np.maximum(math.exp(centre) * rows, 1.0)
+    off = rates - centre
+    # At five standard errors, so that no test of its own is needed.
+    far = np.abs(off) > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
+    wrong = np.flatnonzero(far)
     # Many days that differ are seasons, which `drift` tells.
-    if not wrong or len(wrong) > max(1, len(days) // 5):
-        return
-    fails = any(rates[day] - centre < math.log(HARDLY_ANY) for day in wrong)
-    yield _lost(
-        DAY,
-        f"on {', '.join(wrong)} a ranking has {_times(math.exp(rates[wrong[0]] - centre))} the rewards of other days",
-        without("day", wrong, subject),
-        fails=fails,
-    )
+    if len(wrong) and len(wrong) <= max(1, len(names) // 5):
+        days = [names[at] for at in wrong]
+        yield _lost(
+            DAY,
+            f"on {', '.join(days)} a ranking has {_times(math.exp(off[wrong[0]]))} the rewards of other days",
+            without("day", days, subject),
+            fails=bool((off[wrong] < math.log(HARDLY_ANY)).any()),
+        )  # fmt: skip
 
 
 def _since_a_day(
-    columns: dict[str, dict[str, dict[str, Floats]]], days: Sequence[str], subject: Subject, design: float
+    columns: Mapping[str, tuple[list[str], Floats]], days: Sequence[str], subject: Subject, design: float
 ) -> Iterator[Finding]:  # fmt: skip
     """Yield the level of each column that changed most against the others from one day on, or on one."""
-    by_column = {column: rows for column, rows in columns.items() if _labelled(column, subject)}
+    from scipy import special
+
     windows = [(at, len(days)) for at in range(1, len(days))]
     windows += [(at, at + 1) for at in range(len(days)) if len(days) > 2]
-    tests = len(windows) * sum(len(levels) for levels in by_column.values())
-    for column, levels in by_column.items():
-        tables = {label: _by_day(rows, days) for label, rows in levels.items()}
-        worst = None
-        for label, own in tables.items():
-            rest = np.sum([table for name, table in tables.items() if name != label], axis=0)
-            if len(tables) < 2:
-                continue
-            for start, end in windows:
-                change, error = _changed(own, np.asarray(rest), start, end, design)
-                if two_sided(change, error) * tests <= CHANCE and abs(change) > math.log(CHANGED):
-                    now = _gain(own, np.asarray(rest), start, end), label, start, end, change
-                    worst = max(worst or now, now)
-        if worst is None:
+    day = np.arange(len(days))
+    within = np.array([(start <= day) & (day < end) for start, end in windows], dtype=float)
+    tests = len(windows) * sum(len(labels) for labels, _ in columns.values())
+    for column, (labels, cube) in columns.items():
+        if len(labels) < 2 or not windows:
             continue
-        _, label, start, end, change = worst
-        when = (
-            f"from {days[start]} on"
-            if end == len(days) and end - start > 1
-            else f"on {days[start]}"
-        )
+        own = cube[:, :, :3]
+        inside = np.einsum("wd,ldv->lwv", within, own)
+        outside = own.sum(axis=1)[:, None] - inside
+        # Inside and outside of each window (4, L, W, 3): of the level, then of the others.
+        parts = np.stack([inside, outside, *(one.sum(axis=0) - one for one in (inside, outside))])
+        n, hits = parts[..., 0], parts[..., 1]
+        known = (n >= FEWEST).all(axis=0)
+        n = np.maximum(n, 1.0)
+        # Half a reward more, so that none at all has a logarithm; the variance is that of the rewards of
+        # all days, so that days without any are no less certain.
+        logs = np.log((hits + 0.5) / n)
+        change = logs[0] - logs[1] - logs[2] + logs[3]
+        whole = np.stack([parts[:2].sum(axis=0), parts[2:].sum(axis=0)])
+        spread = design * whole[..., 2] * whole[..., 0] / np.maximum(whole[..., 1], 1.0) ** 2
+        error = np.sqrt((spread * (1 / n[::2] + 1 / n[1::2])).sum(axis=0))
+        p = 2 * special.ndtr(-np.abs(change) / np.maximum(error, 1e-300))
+        bad = known & (p * tests <= CHANCE) & (np.abs(change) > math.log(CHANGED))
+        if not bad.any():
+            continue
+        # The window that explains most: Poisson's deviance of the rewards inside it.
+        expected = n[0] * np.exp(logs[1] + logs[2] - logs[3])
+        gain = special.xlogy(hits[0], hits[0] / expected) - hits[0] + expected
+        level, at = divmod(int(np.where(bad, gain, -1.0).argmax()), len(windows))
+        start, end = windows[at]
+        onwards = end == len(days)
+        when = f"from {days[start]} on" if onwards and end - start > 1 else f"on {days[start]}"
         yield _lost(
             BOTH,
-            f"{when}, rankings where {column} is {label} have {_times(math.exp(change))} the rewards "
-            "expected from the change of the others",
-            without_both(column, label, days[start], subject, onwards=end == len(days)),
+            f"{when}, rankings where {column} is {labels[level]} have {_times(math.exp(change[level, at]))} the "
+            "rewards expected from the change of the others",
+            without_both(column, labels[level], days[start], subject, onwards=onwards),
             fails=True,
-        )
-
-
-def _by_day(rows: Mapping[str, Floats], days: Sequence[str]) -> Floats:
-    return np.stack([rows[day][:3] if day in rows else np.zeros(3) for day in days])
-
-
-def _changed(own: Floats, rest: Floats, start: int, end: int, design: float) -> tuple[float, float]:
-    """Return how much more a level changed than the others inside a window of days, and its error."""
-    inside = np.zeros(len(own), bool)
-    inside[start:end] = True
-    total, variance = 0.0, 0.0
-    for table, sign in ((own, 1.0), (rest, -1.0)):
-        for rows, side in ((inside, 1.0), (~inside, -1.0)):
-            sums = table[rows].sum(axis=0)
-            if sums[0] < FEWEST:
-                return 0.0, 0.0
-            # Half a reward more, so that none at all has a logarithm; the variance is that of the
-            # rewards of all days, so that days without any are no less certain.
-            rate = math.log((sums[1] + 0.5) / sums[0])
-            n, first, second = table.sum(axis=0)
-            variance += design * second * n / (max(first, 1.0) ** 2 * sums[0])
-            total += sign * side * rate
-    return total, math.sqrt(variance)
-
-
-def _gain(own: Floats, rest: Floats, start: int, end: int) -> float:
-    """Return how much better a window explains the rewards: Poisson's deviance of those inside it."""
-    inside = np.zeros(len(own), bool)
-    inside[start:end] = True
-    (n, hits), (others, other_hits) = own[inside].sum(axis=0)[:2], rest[inside].sum(axis=0)[:2]
-    outside, before = own[~inside].sum(axis=0), rest[~inside].sum(axis=0)
-    expected = (
-        n * (outside[1] / outside[0]) * (other_hits / others) / max(before[1] / before[0], 1e-12)
-    )
-    expected = max(float(expected), 1e-12)
-    logged = hits * math.log(hits / expected) if hits > 0 else 0.0
-    return 2.0 * float(logged - hits + expected)
+        )  # fmt: skip
 
 
 def _times(ratio: float) -> str:

@@ -1,7 +1,6 @@
 """Checks of the rows: duplicates, rewards, units, and rewards along time."""
 
 import re
-import zlib
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from counterrank.audit.findings import (
     examples_at,
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
-from counterrank.data.copies import Copies, RowHashes, by_chance, distinct, page_hashes
+from counterrank.data.copies import Copies, RowHashes, as_numbers, by_chance, distinct, page_hashes
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
@@ -213,26 +212,14 @@ DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
 
 
 def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog) -> bool:
-    found = False
-    if batch.context is not None:
-        hashes.absorb(None, batch.context)
-        found = True
-    others = [
-        *([batch.unit] if batch.unit is not None else []),
-        *(batch.columns[name] for name in sorted(batch.columns)),
-    ]
-    for values in others:
-        hashes.absorb(None, _numbers(values)[:, None])
-        found = True
-    return found
-
-
-def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
-    if values.dtype.kind in "iufb":
-        return np.ascontiguousarray(values, dtype=np.float64)
-    return np.fromiter(
-        (zlib.crc32(str(value).encode()) for value in values.tolist()), np.float64, len(values)
-    )
+    """Add context, unit and carried columns to hashes of rows; return whether there are any."""
+    others = [batch.columns[name] for name in sorted({*batch.columns} - {*batch.context_names})]
+    parts = [] if batch.context is None else [batch.context]
+    for values in others if batch.unit is None else [batch.unit, *others]:
+        parts.append(np.ascontiguousarray(as_numbers(values), dtype=np.float64)[:, None])
+    for part in parts:
+        hashes.absorb(None, part)
+    return bool(parts)
 
 
 def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:

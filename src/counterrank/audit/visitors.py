@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.data.copies import as_numbers
 from counterrank.data.log import RankingLog
 from counterrank.findings import WARNED, Finding
 from counterrank.messages import say
@@ -35,7 +36,7 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     for name, values in batch.columns.items():
         if name == subject.time or values.dtype.kind not in "iuUSOT" or _named(name, OTHERS):
             continue
-        codes = np.unique(values.astype(str), return_inverse=True)[1].reshape(-1)
+        codes = np.unique(as_numbers(values), return_inverse=True)[1].reshape(-1)
         order = np.argsort(codes, kind="stable")
         same = codes[order[1:]] == codes[order[:-1]]
         first, second = order[:-1][same], order[1:][same]

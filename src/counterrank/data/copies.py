@@ -53,7 +53,7 @@ class RowHashes:
         """Return the hashes of a log, or of a batch of it."""
         unit: NDArray[np.generic] = np.arange(log.start, log.start + log.n)
         if log.unit is not None:
-            unit = log.unit if log.unit.dtype.kind in "iu" else _texts(log.unit)
+            unit = as_numbers(log.unit)
         owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
         keys = {column or "": key for column, key in _keys(log)}
         return cls(page_hashes(log), owner, _chances(log), keys)
@@ -82,10 +82,14 @@ def page_hashes(log: RankingLog) -> Words:
     return _hash(log.lengths, log.action, log.reward)
 
 
-def _texts(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    return np.fromiter(
-        (zlib.crc32(str(value).encode()) for value in values.tolist()), np.int64, len(values)
-    )
+def as_numbers(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return numbers and moments as they are, and a number for each text."""
+    if values.dtype.kind in "iufbmM":
+        return values.astype(np.int64) if values.dtype.kind in "mM" else values
+    # Labels recur: each is looked at once.
+    texts = [str(value) for value in values.tolist()]
+    known = {text: zlib.crc32(text.encode()) for text in set(texts)}
+    return np.array([known[text] for text in texts], dtype=np.int64)
 
 
 def _rounded(values: Floats) -> Floats:
