@@ -34,7 +34,13 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
     sums: dict[str, Floats] = {}
     for name, values in batch.columns.items():
-        if name == subject.time or values.dtype.kind not in "iuUSOT" or _named(name, OTHERS):
+        # Categories of the context are groups of users.
+        if (
+            name == subject.time
+            or name in batch.categories
+            or values.dtype.kind not in "iuUSOT"
+            or _named(name, OTHERS)
+        ):
             continue
         codes = np.unique(as_numbers(values), return_inverse=True)[1].reshape(-1)
         order = np.argsort(codes, kind="stable")
