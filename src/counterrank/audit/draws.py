@@ -98,8 +98,8 @@ def _of_target(name: str, more: bool) -> Finding:
     return Finding(
         "scores-by-target",
         FAILED,
-        f"'{name}' scores items that were shown {'higher' if more else 'lower'} than the logger's probabilities "
-        "let expect",
+        f"'{name}' scores items that were shown {'higher' if more else 'lower'} than expected from the "
+        "logger's probabilities",
         ("score the target with what was known before the page was shown, and log every page",),
         cause="the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
         "logger ranked by more than its scores",

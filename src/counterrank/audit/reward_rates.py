@@ -287,8 +287,8 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
         yield Finding(
             THINNED,
             FAILED,
-            f"there are about {100 * math.exp(first):.0f} % of the pages without any reward that those with one, "
-            "two and three let expect",
+            f"pages without a reward are about {100 * math.exp(first):.0f} % of the number expected from those "
+            "with one, two and three",
             ("log all pages, or say how many were kept with a weight for each row",),
             cause="pages without rewards were thinned or lost on their way into the log",
         )  # fmt: skip
