@@ -4,6 +4,7 @@ said of those that make no sense.
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import concat, scan_log
-from counterrank.io.where import MOST_LEVELS, Where
+from counterrank.io.where import Where
 
 TABLE = pa.table(
     {
@@ -72,7 +73,7 @@ TABLE = pa.table(
         ("day >= date '2026-10-04' - interval 1 day", [2, 3]),
         ("\"my col\" = 'x' and len(items) = 1 and items[1] > 2", [2, 4]),
         ("coalesce(share, 0) = 0", [4]),
-        ("not " * (MOST_LEVELS + 2) + "hits = 1", [0]),
+        ("not " * 52 + "hits = 1", [0]),
     ],
 )
 def test_what_conditions_mean(text, rows):
@@ -82,23 +83,24 @@ def test_what_conditions_mean(text, rows):
             where.rows(TABLE)
         return
     assert where.rows(TABLE).tolist() == rows
-    # Written anew from its parts, it is the same condition.
-    if where.condition is not None:
-        assert Where.of(where.condition.sql()).rows(TABLE).tolist() == rows
+    # Asked of DuckDB alone, it is the same condition; only there is NaN larger than any number.
+    if where.condition is not None and text != "share > 1":
+        assert replace(where, condition=None).rows(TABLE).tolist() == rows
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "where is empty"),
-        ("hits =", "a value: .* is expected where it ends"),
-        ("hits = 1 hits = 2", "at character 10: 'and', 'or' or the end is expected"),
-        ("hits = 1 and", "the name of a column is expected where it ends"),
-        ("(hits = 1", "a closing bracket is expected"),
-        ("country = 'DE", "'DE' is not understood"),
-        ("hits = 1; drop table log", "'; drop table log' is not understood"),
-        ("hits is 3", "null is expected"),
-        ("(" * 5000 + "hits = 1", "nest more than 50 deep"),
+        ("hits =", "is no SQL expression: it ends too early .character 8.; write conditions like"),
+        ("hits = 1 hits = 2", 'near "hits" .character 10.'),
+        ("hits = 1 and", "it ends too early"),
+        ("(hits = 1", "it ends too early"),
+        ("country = 'DE", "unterminated .*string"),
+        ("hits = 1; drop table log", 'near ";" .character 9.'),
+        ("hits is 3", 'near "3"'),
+        ("group = 3", "near .group. .*or .group. = 1"),
+        ("(" * 5000 + "hits = 1", "is no SQL expression"),
     ],
 )
 def test_conditions_that_are_not_understood(text, message):
@@ -127,8 +129,8 @@ def test_conditions_that_are_not_understood(text, message):
         ("hits > (select avg(hits) from log)", "looks at rows of its own"),
         ("hits > 1 and random() < 0.5", "uses random, which may change"),
         ("day > current_date - 7", "uses current_date.*{yesterday}"),
-        ("hits = 1) limit (1", "is no SQL|is not understood"),
-        ("hits = 1) from read_text('/etc/passwd') where (true", "is not understood|is no SQL"),
+        ("hits = 1) limit (1", "no SQL|one SQL"),
+        ("hits = 1) from read_text('/etc/passwd') where (true", "no SQL|one SQL"),
         ("exists (select * from read_text('/etc/passwd'))", "looks at rows of its own"),
     ],
 )

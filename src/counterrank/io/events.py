@@ -83,7 +83,7 @@ class Events:
         for name, text in self.rewards.items():
             if not str(text).strip() or not isinstance(text, str):
                 raise ConfigError(f"the event '{name}' needs an aggregate, like count(*)")
-            sql.Expression(text, f"the aggregate of '{name}'")
+            sql.parsed(text, f"the aggregate of '{name}'")
         if self.microseconds is not None and self.time is None:
             raise ConfigError("a window needs the time of events: name its column (--event-time)")
 
@@ -112,7 +112,7 @@ class Events:
         """The columns of events that are looked at."""
         found = {own for _, own in self.keys} | ({self.time} if self.time else set())
         texts = self.rewards.values()
-        return found.union(*(sql.Expression(text, "the aggregate").columns for text in texts))
+        return found.union(*(sql.parsed(text, "the aggregate")[1] for text in texts))
 
     @property
     def said(self) -> dict[str, str]:

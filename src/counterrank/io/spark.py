@@ -24,7 +24,7 @@ from counterrank.io.cluster import (
 )
 from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
-from counterrank.io.where import COMPARE, JOIN, RowCondition, Where
+from counterrank.io.where import COMPARE, IN, IS_NULL, JOIN, NOT, RowCondition, Where
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -216,13 +216,13 @@ def _condition(frame: Any, part: RowCondition) -> Any:
     """Return a condition as Spark's, which pushes it down as far as it can."""
     if part.parts:
         parts = [_condition(frame, one) for one in part.parts]
-        return ~parts[0] if part.word == "not" else reduce(JOIN[part.word], parts)
+        return ~parts[0] if part.kind == NOT else reduce(JOIN[part.kind], parts)
     column = frame[_quoted(part.column)]
-    if part.word == "is null":
+    if part.kind == IS_NULL:
         return column.isNull()
-    if part.word == "in":
+    if part.kind == IN:
         return column.isin(list(part.values))
-    return COMPARE[part.word](column, *part.values)
+    return COMPARE[part.kind](column, *part.values)
 
 
 def _quoted(name: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError
+from counterrank.records import Json
 from counterrank.texts import first_line
 
 #: What DuckDB may hold in memory; beyond, it uses the folder it is given.
@@ -91,51 +92,54 @@ def refuse_other_than_select(query: str) -> None:
         raise ConfigError(f"the query must be one SELECT, which only reads; it holds {kinds}")
 
 
-class Expression:
-    """A condition on one row, or an aggregate of rows, in SQL: checked before it runs."""
+def parsed(text: str, what: str, *, remedy: str = "") -> tuple[Json, tuple[str, ...]]:
+    """Return the syntax tree of a condition on one row, or of an aggregate of rows, and its columns.
 
-    def __init__(self, text: str, what: str) -> None:
-        self.text, self.what = text, what
-        # The line end closes a comment, should there be one.
-        node = self._node(f"SELECT ({text}\n) FROM log")
-        if node is None:
-            raise ConfigError(f"{what} {text[:200]!r} is no SQL expression")
-        found = list(_inside(node))
-        # Whatever closes the bracket and goes on would show here.
-        if len(node["select_list"]) != 1 or node["modifiers"] or node.get("where_clause"):
-            raise ConfigError(f"{what} {text[:200]!r} must be one expression")
-        if any(one.get("class") in ("SUBQUERY", "WINDOW") for one in found):
-            raise ConfigError(f"{what} {text[:200]!r} looks at rows of its own; it may not")
-        self.columns = tuple(
-            dict.fromkeys(one["column_names"][0] for one in found if one.get("column_names"))
-        )
-        functions = {str(one["function_name"]).lower() for one in found if "function_name" in one}
-        changing = [*functions & _changing(), *(set(map(str.lower, self.columns)) & {*_PRESENT})]
-        if changing:
-            raise ConfigError(
-                f"{what} {text[:200]!r} uses {changing[0]}, which may change while the log is read; "
-                "write the day itself (job files know {date} and {yesterday})"
-            )
-
-    @staticmethod
-    def _node(query: str) -> dict[str, Any] | None:
-        with connection() as opened:
-            answer = opened.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
-        parsed = json.loads(answer[0][0])
-        if parsed["error"] or len(parsed["statements"]) != 1:
-            return None
-        node: dict[str, Any] = parsed["statements"][0]["node"]
-        plain = node["type"] == "SELECT_NODE" and node["from_table"]["type"] == "BASE_TABLE"
-        return node if plain else None
-
-
-def is_expression(text: str) -> bool:
-    """Whether a text can be read as an expression of SQL.
-
-    >>> is_expression("lower(country) = 'de'"), is_expression("country = ")
-    (True, False)
+    What may not run is refused.
     """
-    return Expression._node(f"SELECT ({text}\n) FROM log") is not None
+    # The line end closes a comment, should there be one.
+    before, given = "SELECT (", f"{what} {text[:200]!r}"
+    with connection() as opened:
+        answer = opened.execute(
+            "SELECT json_serialize_sql(?)", [f"{before}{text}\n) FROM log"]
+        ).fetchall()
+    try:
+        tree = json.loads(answer[0][0])
+    except RecursionError:
+        raise ConfigError(f"{given} nests too deep") from None
+    if tree["error"]:
+        at = int(tree.get("position", 0)) - len(before)
+        said = tree["error_message"] if at < len(text) else "it ends too early"
+        raise ConfigError(
+            f"{given} is no SQL expression: {said} (character {at + 1})", remedy=remedy
+        )
+    node: Json = tree["statements"][0]["node"]
+    # Whatever closes the bracket and goes on would show here.
+    if (
+        len(tree["statements"]) != 1
+        or node["type"] != "SELECT_NODE"
+        or node["from_table"]["type"] != "BASE_TABLE"
+        or len(node["select_list"]) != 1
+        or node["modifiers"]
+        or node.get("where_clause")
+    ):
+        raise ConfigError(f"{given} must be one SQL expression", remedy=remedy)
+    found = list(_inside(node))
+    if any(one.get("class") in ("SUBQUERY", "WINDOW") for one in found):
+        raise ConfigError(f"{given} looks at rows of its own; it may not")
+    columns = tuple(
+        dict.fromkeys(one["column_names"][0] for one in found if one.get("column_names"))
+    )
+    functions = {str(one["function_name"]).lower() for one in found if "function_name" in one}
+    changing = set(map(str.lower, columns)) & {*_PRESENT}
+    if functions:
+        changing |= functions & _changing()
+    if changing:
+        raise ConfigError(
+            f"{given} uses {min(changing)}, which may change while the log is read; "
+            "write the day itself (job files know {date} and {yesterday})"
+        )
+    return node["select_list"][0], columns
 
 
 def _inside(node: Any) -> Iterator[dict[str, Any]]:

@@ -1,18 +1,18 @@
-"""Which rows to read: any condition in SQL, as the reader and the engines use it.
+"""Which rows to read: any condition in SQL on one row, as DuckDB reads it.
 
-A small part of SQL is understood here, so that folders, statistics and Spark are asked
-too: comparisons of a column with a value, `in (...)`, `between`, `is null`, `not`, `and`, `or` and
-brackets. Any other condition on one row is DuckDB's. Text stands in single quotes, a column name
-that is no plain word in double quotes. A comparison with a missing value selects nothing.
+Comparisons of a column with a value, `in (...)`, `between`, `is null`, `not`, `and` and `or` are
+also held against folders, statistics of Parquet files and Spark tables. Any other condition is
+computed by DuckDB. Text stands in single quotes, a column name that is no plain word in double
+quotes. A comparison with a missing value selects nothing.
 """
 
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import reduce
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,30 +20,35 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from counterrank.errors import ConfigError
-from counterrank.io import sql
+from counterrank.io import sql, values
+from counterrank.records import Json
 from counterrank.texts import listed, suggestion
 
-Literal = str | int | float | bool | date | datetime
+Literal = str | int | float | bool
 
 COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge,
+    "COMPARE_EQUAL": operator.eq, "COMPARE_NOTEQUAL": operator.ne,
+    "COMPARE_LESSTHAN": operator.lt, "COMPARE_LESSTHANOREQUALTO": operator.le,
+    "COMPARE_GREATERTHAN": operator.gt, "COMPARE_GREATERTHANOREQUALTO": operator.ge,
 }  # fmt: skip
-_SPELLINGS = {"==": "=", "<>": "!="}
-#: Brackets and `not` may nest this deep; parsing recurses.
-MOST_LEVELS = 50
-
-
 #: What joins conditions, for expressions of Arrow and of Spark.
-JOIN: Mapping[str, Callable[[Any, Any], Any]] = {"and": operator.and_, "or": operator.or_}
+JOIN: Mapping[str, Callable[[Any, Any], Any]] = {
+    "CONJUNCTION_AND": operator.and_, "CONJUNCTION_OR": operator.or_,
+}  # fmt: skip
+IN, IS_NULL, NOT = "COMPARE_IN", "OPERATOR_IS_NULL", "OPERATOR_NOT"
+_EXAMPLE = "write conditions like day >= '2026-10-01' and country in ('DE', 'AT'), or \"group\" = 1 for a word of SQL"
+#: A column that no log has.
+_ROW = " row"
+#: Values of a list up to which each is compared by itself.
+_COMPARED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
     """A condition, or a part of one: of a column and values, or of other conditions."""
 
-    #: A comparison, "in" or "is null" of a column; "not", "and" or "or" of parts.
-    word: str
+    #: What DuckDB calls the comparison of a column, or what joins the parts.
+    kind: str
     column: str = ""
     values: tuple[Literal, ...] = ()
     parts: "tuple[RowCondition, ...]" = ()
@@ -52,22 +57,12 @@ class RowCondition:
         """Return the condition as Arrow's."""
         if self.parts:
             found = [part.expression(schema) for part in self.parts]
-            return ~found[0] if self.word == "not" else reduce(JOIN[self.word], found)
-        column = pc.field(self.column)
-        if self.word == "is null":
-            _type_of(self.column, schema)
+            return ~found[0] if self.kind == NOT else reduce(JOIN[self.kind], found)
+        column, kind = pc.field(self.column), _type_of(self.column, schema)
+        if self.kind == IS_NULL:
             return column.is_null()
-        values = [_fitted(value, self.column, schema) for value in self.values]
-        return _among(column, values) if self.word == "in" else COMPARE[self.word](column, *values)
-
-    def sql(self) -> str:
-        """Return the condition in SQL."""
-        if self.parts:
-            parts = [f"({part.sql()})" for part in self.parts]
-            return f"not {parts[0]}" if self.word == "not" else f" {self.word} ".join(parts)
-        values = ", ".join(map(_text, self.values))
-        values = f"({values})" if self.word == "in" else values
-        return f"{_name(self.column)} {self.word} {values}".rstrip()
+        fitted = [_fitted(value, self.column, kind) for value in self.values]
+        return _among(column, fitted) if self.kind == IN else COMPARE[self.kind](column, *fitted)
 
     def columns(self) -> Iterator[str]:
         """Yield the columns it looks at."""
@@ -75,6 +70,44 @@ class RowCondition:
             yield self.column
         for part in self.parts:
             yield from part.columns()
+
+
+def _condition(node: Json) -> RowCondition:
+    """Return a syntax tree as a condition; a KeyError tells that only DuckDB understands it."""
+    kind = node["type"]
+    if kind in ("COMPARE_NOT_IN", "OPERATOR_IS_NOT_NULL"):
+        positive = IN if kind == "COMPARE_NOT_IN" else IS_NULL
+        return RowCondition(NOT, parts=(_condition({**node, "type": positive}),))
+    if kind in JOIN or kind == NOT:
+        return RowCondition(kind, parts=tuple(map(_condition, node["children"])))
+    if kind == "COMPARE_BETWEEN":
+        ends = {"lower": "COMPARE_GREATERTHANOREQUALTO", "upper": "COMPARE_LESSTHANOREQUALTO"}
+        parts = [
+            {"type": word, "left": node["input"], "right": node[end]} for end, word in ends.items()
+        ]
+        return RowCondition("CONJUNCTION_AND", parts=tuple(map(_condition, parts)))
+    if kind in COMPARE:
+        column, *rest = node["left"], node["right"]
+    elif kind in (IN, IS_NULL):
+        column, *rest = node["children"]
+    else:
+        raise KeyError(kind)
+    return RowCondition(kind, ".".join(column["column_names"]), tuple(map(_constant, rest)))
+
+
+def _constant(node: Json) -> Literal:
+    """Return a value that stands in a condition; before DuckDB 2, it has the value in its type."""
+    if "value" in node:
+        kind, text = node["value"]["type"]["id"], str(node["value"]["value"])
+        if kind == "DECIMAL":
+            text += f"e-{node['value']['type']['type_info']['scale']}"
+    else:
+        kind, text = node["literal"]["kind"], node["literal"]["text"]
+    if kind in ("STRING", "VARCHAR"):
+        return text
+    if kind == "BOOLEAN":
+        return text.lower() == "true"
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else float(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +131,23 @@ class Where:
         """
         if isinstance(given, cls):
             return given
-        if isinstance(given, str):
-            return cls._of_text(given)
         if isinstance(given, Mapping) and given:
-            condition = _from_table(given)
-            return cls(condition.sql(), _once(condition), condition)
-        raise ConfigError(
-            "where is a condition like \"country = 'DE'\", or columns and their values like "
-            f"{{'country': 'DE'}}; got {given!r}"
-        )
-
-    @classmethod
-    def _of_text(cls, given: str) -> Self:
-        """Return a condition of the small grammar, or else any condition in SQL."""
+            parts = [_written(str(name), wanted) for name, wanted in given.items()]
+            given = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+        if not isinstance(given, str):
+            raise ConfigError(
+                "where is a condition like \"country = 'DE'\", or columns and their values like "
+                f"{{'country': 'DE'}}; got {given!r}"
+            )
         text = given.strip()
+        if not text:
+            raise ConfigError(f"where is empty; {_EXAMPLE}")
+        node, columns = sql.parsed(text, "the condition", remedy=_EXAMPLE)
         try:
-            condition = _Parser(given).condition()
-        except ConfigError:
-            # What is no SQL either gets the message that says where.
-            if not text or not sql.is_expression(given):
-                raise
-            return cls(text, sql.Expression(text, "the condition").columns, None)
-        return cls(text, _once(condition), condition)
+            condition = _condition(node)
+        except (KeyError, ValueError, RecursionError):
+            return cls(text, columns, None)
+        return cls(text, tuple(dict.fromkeys(condition.columns())), condition)
 
     def __str__(self) -> str:
         return self.text
@@ -140,25 +168,25 @@ class Where:
         >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
         [1, 3]
         """
-        if self.condition is None:
-            return self._rows_in_sql(table)
-        condition = self.expression(table.schema)
-        number = pa.array(np.arange(table.num_rows))
-        looked_at = table.select(list(self.columns)).append_column(_ROW, number)
-        found: NDArray[np.int64] = looked_at.filter(condition)[_ROW].to_numpy()
-        return found
-
-    def _rows_in_sql(self, table: pa.Table) -> NDArray[np.int64]:
-        import duckdb
-
         for name in self.columns:
             if name not in table.column_names:
-                raise _no_column(name, table.column_names, "; text stands in single quotes")
+                raise _no_column(name, table.column_names)
         looked_at = table.select(list(self.columns))
         looked_at = looked_at.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+        if self.condition is None:
+            looked_at, fits = self._in_sql(looked_at), pc.field("fits")
+        else:
+            fits = self.expression(table.schema)
+        found: NDArray[np.int64] = looked_at.filter(fits)[_ROW].to_numpy()
+        return np.sort(found)
+
+    def _in_sql(self, table: pa.Table) -> pa.Table:
+        """Return the numbers of rows, and whether they fit by DuckDB."""
+        import duckdb
+
         try:
             with sql.connection() as opened:
-                opened.register("log", looked_at)
+                opened.register("log", table)
                 query = f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log"
                 answer = sql.table(opened, query)
         except duckdb.Error as problem:
@@ -168,18 +196,32 @@ class Where:
         kind = answer.schema.types[1]
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise ConfigError(f"the condition {self.text[:200]!r} gives {kind}, not true or false")
-        found: NDArray[np.int64] = answer.filter(answer["fits"].cast(pa.bool_()))[_ROW].to_numpy()
-        return np.sort(found)
+        return answer.set_column(1, "fits", answer["fits"].cast(pa.bool_()))
 
 
-#: A column that no log has.
-_ROW = " row"
-#: Values of a list up to which each is compared by itself.
-_COMPARED = 50
+def _written(column: str, wanted: Any) -> str:
+    """Return the condition that a column has a value, or one of several, in SQL."""
+    name = column if re.fullmatch(r"[^\W\d]\w*", column) else sql.name(column)
+    if not isinstance(wanted, (list, tuple, set, frozenset)):
+        return f"{name} = {_text(column, wanted)}"
+    if not wanted:
+        raise ConfigError(f"where: no value is given for '{column}'")
+    return f"{name} in ({', '.join(_text(column, value) for value in wanted)})"
 
 
-def _once(condition: RowCondition) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(condition.columns()))
+def _text(column: str, value: Any) -> str:
+    found = value.item() if isinstance(value, np.generic) else value
+    if isinstance(found, datetime) and found.tzinfo is not None:
+        found = found.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(found, bool):
+        return str(found).lower()
+    if isinstance(found, (int, float)):
+        return repr(found)
+    if isinstance(found, (str, date, datetime)):
+        return sql.literal(str(found))
+    raise ConfigError(
+        f"where: '{column}' must be a text, a number, a date, true or false, got {value!r}"
+    )
 
 
 def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
@@ -188,32 +230,10 @@ def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
     if len(found) <= _COMPARED:
         return reduce(operator.or_, [column == value for value in found])
     # An expression of thousands of comparisons is so deep that Arrow would crash.
-    values = pa.array([value.as_py() for value in found])
-    ends, unknown = pc.min_max(values), pa.scalar(None, pa.bool_())
-    among = pc.if_else(column.is_null(), unknown, column.isin(values))
+    every = pa.array([value.as_py() for value in found])
+    ends, unknown = pc.min_max(every), pa.scalar(None, pa.bool_())
+    among = pc.if_else(column.is_null(), unknown, column.isin(every))
     return (column >= ends["min"]) & (column <= ends["max"]) & among
-
-
-def _from_table(given: Mapping[str, Any]) -> RowCondition:
-    parts: list[RowCondition] = []
-    for name, wanted in given.items():
-        if isinstance(wanted, (list, tuple, set, frozenset)):
-            if not wanted:
-                raise ConfigError(f"where: no value is given for '{name}'")
-            values = tuple(_plain(name, value) for value in wanted)
-            parts.append(RowCondition("in", str(name), values))
-        else:
-            parts.append(RowCondition("=", str(name), (_plain(name, wanted),)))
-    return parts[0] if len(parts) == 1 else RowCondition("and", parts=tuple(parts))
-
-
-def _plain(name: object, value: Any) -> Literal:
-    found = value.item() if isinstance(value, np.generic) else value
-    if isinstance(found, (str, int, float, bool, date, datetime)):
-        return found
-    raise ConfigError(
-        f"where: '{name}' must be a text, a number, a date, true or false, got {value!r}"
-    )
 
 
 def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
@@ -229,211 +249,34 @@ def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
     return kind
 
 
-def _no_column(column: str, names: list[str], hint: str = "") -> ConfigError:
+def _no_column(column: str, names: list[str]) -> ConfigError:
     return ConfigError(
         f"there is no column '{column}' to select by{suggestion(column, names)}; columns are "
-        f"{listed(names)}{hint}"
+        f"{listed(names)}; text stands in single quotes"
     )
 
 
-def _fitted(value: Literal, column: str, schema: pa.Schema) -> pa.Scalar:
+def _fitted(value: Literal, column: str, kind: pa.DataType) -> pa.Scalar:
     """Return a value as the column's type would write it, so that both compare."""
-    kind = _type_of(column, schema)
-    if pa.types.is_null(kind):  # nothing is known of it, and nothing fits
-        return pa.scalar(value)
-    holds_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    holds_text = holds_text or bool(pa.types.is_string_view(kind))
-    if isinstance(value, bool) or pa.types.is_boolean(kind):
-        fits = isinstance(value, bool) and pa.types.is_boolean(kind)
-    elif isinstance(value, (int, float)):
-        fits = not holds_text and not pa.types.is_temporal(kind)
-    else:
-        fits = True
     scalar = pa.scalar(value)
+    if pa.types.is_null(kind):  # nothing is known of it, and nothing fits
+        return scalar
+    holds_text = values.is_text(kind)
     try:
-        if not fits:
-            raise pa.ArrowInvalid
         # A number stays as it is written: 2.5 is no whole number, but may well stand between two.
-        return scalar if isinstance(value, (bool, int, float)) else _as_type(scalar, kind)
+        if isinstance(value, bool) or pa.types.is_boolean(kind):
+            fits = isinstance(value, bool) and pa.types.is_boolean(kind)
+        elif isinstance(value, (int, float)):
+            fits = not holds_text and not pa.types.is_temporal(kind)
+        elif pa.types.is_timestamp(kind) and kind.tz is not None:
+            # A moment without a zone is one of UTC, as the days of a log usually are.
+            moment = scalar.cast(pa.timestamp(kind.unit))
+            return pc.assume_timezone(moment, "UTC").cast(kind)
+        else:
+            return scalar.cast(kind)
+        if fits:
+            return scalar
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        hint = f"; write '{value}' in single quotes" if holds_text else ""
-        raise ConfigError(
-            f"column '{column}' holds {kind}, and {_text(value)} is none{hint}"
-        ) from None
-
-
-def _as_type(scalar: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
-    # A moment without a zone is one of UTC, as the days of a log usually are.
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        moment = scalar.cast(pa.timestamp(kind.unit))
-        return pc.assume_timezone(moment, "UTC").cast(kind)
-    return scalar.cast(kind)
-
-
-def _name(column: str) -> str:
-    if _WORD.fullmatch(column) and column.lower() not in _WORDS:
-        return column
-    quoted = column.replace('"', '""')
-    return f'"{quoted}"'
-
-
-def _text(value: Literal) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    quoted = str(value).replace("'", "''")
-    return f"'{quoted}'"
-
-
-_WORDS = ("and", "or", "not", "in", "is", "null", "between", "true", "false")
-_WORD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")+")
-    | (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)(?![\w.])
-    | (?P<word>[^\W\d]\w*(?:\.\w+)*)
-    | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,)
-    )""",
-    re.VERBOSE,
-)
-_EXAMPLE = "write conditions like day >= '2026-10-01' and country in ('DE', 'AT')"
-
-
-def _not(part: RowCondition) -> RowCondition:
-    return RowCondition("not", parts=(part,))
-
-
-class _Parser:
-    """Reads one condition from the left to the right."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = list(self._tokens())
-        self.at = 0
-        self.depth = 0
-
-    def _tokens(self) -> Iterator[tuple[str, str, int]]:
-        end = len(self.text.rstrip())
-        at = 0
-        while at < end:
-            found = _TOKEN.match(self.text, at)
-            if found is None:
-                rest = self.text[at:].strip()
-                self._refuse(f"'{rest[:20]}' is not understood", at)
-            kind = str(found.lastgroup)
-            value, start = found.group(kind), found.start(kind)
-            if kind == "word" and value.lower() in _WORDS:
-                kind, value = "keyword", value.lower()
-            yield kind, _SPELLINGS.get(value, value), start
-            at = found.end()
-
-    def condition(self) -> RowCondition:
-        if not self.tokens:
-            raise ConfigError(f"where is empty; {_EXAMPLE}")
-        found = self._either()
-        if self.at < len(self.tokens):
-            self._expected("'and', 'or' or the end")
-        return found
-
-    def _either(self) -> RowCondition:
-        return self._joined("or", self._both)
-
-    def _both(self) -> RowCondition:
-        return self._joined("and", self._one)
-
-    def _joined(self, word: str, part: Callable[[], RowCondition]) -> RowCondition:
-        parts = [part()]
-        while self._take("keyword", word):
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else RowCondition(word, parts=tuple(parts))
-
-    def _one(self) -> RowCondition:
-        self.depth += 1
-        if self.depth > MOST_LEVELS:
-            self._refuse(f"brackets and 'not' nest more than {MOST_LEVELS} deep", 0)
-        if self._take("keyword", "not"):
-            found = _not(self._one())
-        elif self._take("sign", "("):
-            found = self._either()
-            if not self._take("sign", ")"):
-                self._expected("a closing bracket")
-        else:
-            found = self._about(self._column())
-        self.depth -= 1
-        return found
-
-    def _column(self) -> str:
-        kind, value, _ = self._peek()
-        if kind not in ("word", "quoted"):
-            self._expected("the name of a column")
-        self.at += 1
-        return value if kind == "word" else value[1:-1].replace('""', '"')
-
-    def _about(self, column: str) -> RowCondition:
-        kind, value, _ = self._peek()
-        if kind == "sign" and value in COMPARE:
-            self.at += 1
-            return RowCondition(value, column, (self._literal(),))
-        if self._take("keyword", "is"):
-            turned = self._take("keyword", "not")
-            if not self._take("keyword", "null"):
-                self._expected("null")
-            found = RowCondition("is null", column)
-            return _not(found) if turned else found
-        turned = self._take("keyword", "not")
-        if self._take("keyword", "in"):
-            found = RowCondition("in", column, self._list())
-        elif self._take("keyword", "between"):
-            low = self._literal()
-            if not self._take("keyword", "and"):
-                self._expected("'and' and the upper end")
-            ends = ((">=", low), ("<=", self._literal()))
-            parts = tuple(RowCondition(sign, column, (end,)) for sign, end in ends)
-            found = RowCondition("and", parts=parts)
-        else:
-            self._expected("a comparison (=, !=, <, <=, >, >=, in, between, is null)")
-        return _not(found) if turned else found
-
-    def _list(self) -> tuple[Literal, ...]:
-        if not self._take("sign", "("):
-            self._expected("a list in brackets")
-        values = [self._literal()]
-        while self._take("sign", ","):
-            values.append(self._literal())
-        if not self._take("sign", ")"):
-            self._expected("a comma or a closing bracket")
-        return tuple(values)
-
-    def _literal(self) -> Literal:
-        kind, value, _ = self._peek()
-        self.at += 1
-        if kind == "text":
-            return value[1:-1].replace("''", "'")
-        if kind == "number":
-            return int(value) if re.fullmatch(r"[-+]?\d{1,18}", value) else float(value)
-        if kind == "keyword" and value in ("true", "false"):
-            return value == "true"
-        self.at -= 1
-        self._expected("a value: a number, true, false, or text in single quotes like 'DE'")
-
-    def _peek(self) -> tuple[str, str, int]:
-        end = ("end", "", len(self.text))
-        return self.tokens[self.at] if self.at < len(self.tokens) else end
-
-    def _take(self, kind: str, value: str) -> bool:
-        found = self._peek()[:2] == (kind, value)
-        self.at += found
-        return found
-
-    def _expected(self, what: str) -> NoReturn:
-        kind, value, at = self._peek()
-        seen = "it ends" if kind == "end" else f"{value} stands"
-        self._refuse(f"{what} is expected where {seen}", at)
-
-    def _refuse(self, problem: str, at: int) -> NoReturn:
-        raise ConfigError(
-            f"the condition {self.text.strip()[:200]!r} is not understood at character {at + 1}: "
-            f"{problem}; {_EXAMPLE}"
-        )
+        pass
+    hint = f"; write '{value}' in single quotes" if holds_text else ""
+    raise ConfigError(f"column '{column}' holds {kind}, and {_text(column, value)} is none{hint}")
