@@ -10,7 +10,6 @@ import pyarrow as pa
 from counterrank.io import ReadOptions, Survey, resolve, scan_log
 from counterrank.io.cluster import (
     ROWS_OF_A_PARTITION,
-    Work,
     _sum_of_frame,
     _sum_of_part,
     frame_batches,
@@ -45,8 +44,8 @@ def test_rows_of_a_partition_are_numbered_from_its_own_start():
 
 def test_a_worker_that_does_not_reach_what_was_made_of_a_file_says_so(kit, tmp_path):
     files = scan_log(kit.write(kit.make(n=5), tmp_path / "log.csv"), targets="new")
-    work = Work(partial(_sum_of_part, files, attrgetter("n")))
-    assert outcome_of(work, 0, iter(())).rows == 5
+    work = partial(outcome_of, partial(_sum_of_part, files, attrgetter("n")), files=files)
+    assert work(0, iter(())).rows == 5
     Path(files.parts[0].file.path).unlink()
-    problem = outcome_of(work, 0, iter(())).problem
+    problem = work(0, iter(())).problem
     assert "this worker does not reach" in problem and "log.csv" in problem and "TMPDIR" in problem

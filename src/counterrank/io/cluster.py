@@ -1,10 +1,11 @@
 """A log on a cluster: the same passes, sent to where the rows are, and what a worker does with them."""
 
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, Self
 
@@ -48,20 +49,8 @@ class TaskOutcome:
         return replace(self, state=total, rows=self.rows + other.rows)
 
 
-def _partition(index: int) -> str:
-    return f"partition {index}"
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Something to be done with every partition; it travels to the workers."""
-
-    #: Takes the number of a partition and its tables; returns its state and its number of rankings.
-    run: Callable[[int, Iterator[pa.Table]], tuple[Any, int]]
-    #: What a message calls a partition.
-    name: Callable[[int], str] = _partition
-
-
+#: Something to be done with every partition, given its number and tables; it travels to the workers.
+Work = Callable[[int, Iterator[pa.Table]], TaskOutcome]
 #: An engine: does a piece of work on these columns of every partition and yields what came of them,
 #: in their order; neighbours may come added.
 Runner = Callable[[Work, Sequence[str]], Iterator[TaskOutcome]]
@@ -72,15 +61,38 @@ def added(outcomes: Iterable[TaskOutcome]) -> TaskOutcome:
     return sum(outcomes, start=TaskOutcome())
 
 
-def outcome_of(work: Work, index: int, tables: Iterator[pa.Table]) -> TaskOutcome:
-    """Return what came of a partition; a failure is a result too, since trying bad data again does not mend it."""
+def outcome_of(
+    run: Callable[[int, Iterator[pa.Table]], tuple[Any, int]],
+    index: int,
+    tables: Iterator[pa.Table],
+    *,
+    files: FileSource | None = None,
+) -> TaskOutcome:
+    """Return what came of a partition: its state and its number of rankings.
+
+    A failure is a result too, since trying bad data again does not mend it.
+    """
     try:
-        state, rows = work.run(index, tables)
-        return TaskOutcome(state, rows)
-    except CounterrankError as problem:
-        return TaskOutcome(problem=f"{work.name(index)}: {problem}")
+        return TaskOutcome(*run(index, tables))
     except Exception as problem:
-        return TaskOutcome(problem=f"{work.name(index)}: {one_line(problem)}")
+        name, ours = f"partition {index}", isinstance(problem, CounterrankError)
+        if files is not None:
+            part = files.parts[index]
+            name += f" ({part.file.title}, row groups {part.groups[0]} to {part.groups[-1]})"
+        return TaskOutcome(problem=f"{name}: {problem if ours else one_line(problem)}")
+
+
+def packed(content: Any, pickler: str) -> bytes:
+    """Return what travels to a worker; `pickler` is the module of the engine that packs functions too."""
+    dumps: Callable[[Any], bytes] = importlib.import_module(pickler).dumps
+    return dumps(content)
+
+
+# Once a worker, not once per partition: a pass may carry whole models along.
+@lru_cache(maxsize=4)
+def unpacked(payload: bytes, pickler: str) -> Any:
+    """Return what was packed."""
+    return importlib.import_module(pickler).loads(payload)
 
 
 def one_line(problem: BaseException) -> str:
@@ -131,13 +143,6 @@ def _sum_of_part(
     return summed(files.read_part(part), partial)
 
 
-def _part_name(files: FileSource, index: int) -> str:
-    """Return the part and the file and row groups it is made of."""
-    part = files.parts[index]
-    groups = f", row groups {part.groups[0]} to {part.groups[-1]}" if part.groups else ""
-    return f"partition {index} ({part.file.title}{groups})"
-
-
 def survey_of(survey: Survey, index: int, tables: Iterator[pa.Table]) -> tuple[Survey | None, int]:
     """Return what a partition adds to an empty survey: lengths of rankings, names."""
     found, rows = replace(survey, labels={}, numbers=set()), 0
@@ -148,56 +153,44 @@ def survey_of(survey: Survey, index: int, tables: Iterator[pa.Table]) -> tuple[S
     return (found if rows else None), rows
 
 
-class OnWorker:
-    """What is left of a source on a worker: its start. A pass cannot begin another."""
-
-    def __init__(self, first: RankingLog, n: int | None) -> None:
-        self.first = first
-        self.n = n
-
-    def reduce(self, partial: Partial[State], *, label: str = "") -> State:
-        """Refuse."""
-        raise EngineError("a pass over the log was begun inside another pass, on a worker")
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Refuse."""
-        raise EngineError("a sample was drawn inside a pass, on a worker")
-
-
-class _ClusterSource:
-    """What frames and files on a cluster have in common."""
+@dataclass(slots=True)
+class ClusterSource:
+    """A log on a cluster: a frame, whose schema is looked at here, or files that every worker can reach."""
 
     runner: Runner
-    _n: int | None
+    spec: LogSpec
+    #: Returns the first rankings.
+    start: Callable[[], RankingLog]
+    #: Makes the work of a pass out of what is summed.
+    work: Callable[[Partial[Any]], Work]
+    #: Number of rankings, where it is known already.
+    n: int | None
+    columns: tuple[str, ...] = ()
     #: Stops what was started for the source.
     closing: AbstractContextManager[Any] = nullcontext()
+    _first: RankingLog | None = None
 
     @property
     def first(self) -> RankingLog:
         """The first rankings."""
-        raise NotImplementedError
-
-    @property
-    def n(self) -> int | None:
-        """Number of rankings, where it is known already."""
-        return self._n
+        if self._first is None:
+            self._first = self.start()
+        return self._first
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial` over all partitions, added in their order."""
-        outcome = self._total(self._pass(partial), label)
+        outcome = _total(self.runner(self.work(partial), self.columns), label, self.n)
         if outcome.state is None:
             raise LogError("the log is empty: no partition holds a ranking")
         # Every pass counts; the next has a bar with an end, and samples need no pass of their own.
-        self._n = outcome.rows
+        self.n = outcome.rows
         state: State = outcome.state
         return state
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings, drawn uniformly, in the order of the log."""
-        rows = sample_rows(self._read_as(), rows)
-        n = self._n
-        if n is None:
-            n = self.reduce(attrgetter("n"), label="counting")
+        rows = sample_rows(self.spec, rows)
+        n = self.reduce(attrgetter("n"), label="counting") if self.n is None else self.n
         # Each row decides by itself (a hash of its number), so partitions need not talk to each
         # other; the few that are too many are cut here.
         draw = partial(_drawn, int(rng.integers(2**63)), share_for(rows, n))
@@ -207,106 +200,80 @@ class _ClusterSource:
         """Stop the cluster, if it was started for this source."""
         self.closing.__exit__(None, None, None)
 
-    def _pass(self, counts: Partial[State]) -> Work:
-        raise NotImplementedError
-
-    def _read_as(self) -> LogSpec:
-        raise NotImplementedError
-
-    def _columns(self) -> Sequence[str]:
-        return ()
-
-    def _total(self, work: Work, label: str, columns: Sequence[str] | None = None) -> TaskOutcome:
-        report = reporter()
-        report.begin(label, self._n)
-        total = TaskOutcome()
-        for outcome in self.runner(work, self._columns() if columns is None else columns):
-            if outcome.problem:
-                raise EngineError(outcome.problem)
-            total = total + outcome
-            report.advance(outcome.rows)
-        return total
-
     def __reduce__(self) -> tuple[Any, ...]:
         # Plans refer to their source; neither the data nor the connection travels with them.
-        return OnWorker, (self.first.take(slice(0, 64)), self._n)
+        return _on_worker, (self.first.take(slice(0, 64)), self.spec, self.n)
 
 
-class FilesOnCluster(_ClusterSource):
-    """Files that every worker can reach: each reads the parts it is given."""
+def _on_worker(first: RankingLog, spec: LogSpec, n: int | None) -> ClusterSource:
+    """Return what is left of a source on a worker: its start. A pass cannot begin another."""
 
-    def __init__(
-        self, files: FileSource, runner: Runner, *, closing: AbstractContextManager[Any]
-    ) -> None:
-        self.files, self.runner, self._n = files, runner, files.n
-        self.closing = closing
+    def refuse(*given: Any) -> Any:
+        raise EngineError("a pass over the log was begun inside another pass, on a worker")
 
-    @property
-    def first(self) -> RankingLog:
-        """The first rankings, read here."""
-        return self.files.first
-
-    def _pass(self, counts: Partial[State]) -> Work:
-        return Work(partial(_sum_of_part, self.files, counts), partial(_part_name, self.files))
-
-    def _read_as(self) -> LogSpec:
-        return self.files.spec
+    return ClusterSource(refuse, spec, lambda: first, refuse, n)
 
 
-class FrameOnCluster(_ClusterSource):
-    """A distributed frame: its schema is looked at here, its rows only where they are."""
+def _total(outcomes: Iterable[TaskOutcome], label: str, n: int | None) -> TaskOutcome:
+    report = reporter()
+    report.begin(label, n)
+    total = TaskOutcome()
+    for outcome in outcomes:
+        if outcome.problem:
+            raise EngineError(outcome.problem)
+        total = total + outcome
+        report.advance(outcome.rows)
+    return total
 
-    def __init__(
-        self, runner: Runner, head: Callable[[int], pa.Table], options: ReadOptions
-    ) -> None:
-        if options.events is not None:
-            raise ConfigError(
-                "events are joined to logs in files or in memory; write this frame to Parquet first"
-            )
-        self.runner = runner
-        self._n = None
-        self.head = head(1000)
-        if self.head.num_rows == 0:
-            raise LogError("the log is empty: the frame has columns but no rows")
-        self.spec = self._spec(options)
 
-    @cached_property
-    def first(self) -> RankingLog:
-        """The first rankings."""
-        log = decode(self.head, self.spec)
+def files_on_cluster(
+    files: FileSource, runner: Runner, closing: AbstractContextManager[Any]
+) -> ClusterSource:
+    """Return files of which each worker reads the parts it is given."""
+
+    def work(counts: Partial[Any]) -> Work:
+        return partial(outcome_of, partial(_sum_of_part, files, counts), files=files)
+
+    return ClusterSource(runner, files.spec, lambda: files.first, work, files.n, closing=closing)
+
+
+def frame_on_cluster(runner: Runner, head: pa.Table, options: ReadOptions) -> ClusterSource:
+    """Return the log in a distributed frame, of which `head` are the first rows."""
+    if options.events is not None:
+        raise ConfigError(
+            "events are joined to logs in files or in memory; write this frame to Parquet first"
+        )
+    if head.num_rows == 0:
+        raise LogError("the log is empty: the frame has columns but no rows")
+    survey, n = Survey.of(resolve(head, options, in_memory=False), options, head), None
+    if survey.spec.layout == "long":
+        raise LogError(
+            "this frame has one row per position, and a ranking may lie in two partitions; "
+            "collect positions into lists first (one row per ranking)"
+        )
+    survey.absorb(head)
+    # Numbered columns of plain ids are told by the schema; lengths of lists, names and candidates
+    # only by all rows.
+    if (
+        survey.spec.fields["action"].has_lists
+        or survey.labels
+        or survey.encode_actions
+        or survey.spec.candidates
+    ):
+        empty = Survey(survey.spec, survey.encode_actions)
+        work = partial(outcome_of, partial(survey_of, empty))
+        outcome = _total(runner(work, survey.columns), "looking", None)
+        n, survey = outcome.rows, outcome.state
+    spec = survey.finish(head)
+
+    def first() -> RankingLog:
+        log = decode(head, spec)
         return without_ties(log) or log
 
-    def _pass(self, counts: Partial[State]) -> Work:
-        return Work(partial(_sum_of_frame, self.spec, counts))
+    def work_of(counts: Partial[Any]) -> Work:
+        return partial(outcome_of, partial(_sum_of_frame, spec, counts))
 
-    def _read_as(self) -> LogSpec:
-        return self.spec
-
-    def _columns(self) -> Sequence[str]:
-        return self.spec.columns
-
-    def _spec(self, options: ReadOptions) -> LogSpec:
-        survey = Survey.of(resolve(self.head, options, in_memory=False), options, self.head)
-        if survey.spec.layout == "long":
-            raise LogError(
-                "this frame has one row per position, and a ranking may lie in two partitions; "
-                "collect positions into lists first (one row per ranking)"
-            )
-        survey.absorb(self.head)
-        # Numbered columns of plain ids are told by the schema; lengths of lists, names and candidates
-        # only by all rows.
-        numbered = not survey.spec.fields["action"].has_lists
-        told = (
-            numbered
-            and not survey.labels
-            and not survey.encode_actions
-            and not survey.spec.candidates
-        )
-        if not told:
-            empty = Survey(survey.spec, survey.encode_actions)
-            outcome = self._total(Work(partial(survey_of, empty)), "looking", survey.columns)
-            self._n, survey = outcome.rows, outcome.state
-        return survey.finish(self.head)
+    return ClusterSource(runner, spec, first, work_of, n, spec.columns)
 
 
 @dataclass(frozen=True, slots=True)

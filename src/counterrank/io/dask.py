@@ -1,8 +1,8 @@
 """Dask: passes over a Dask frame, or over files by the workers of a `distributed` cluster."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -11,13 +11,15 @@ import pyarrow as pa
 from counterrank.data.source import default_threads
 from counterrank.errors import EngineError, LogError, require
 from counterrank.io.cluster import (
-    FilesOnCluster,
-    FrameOnCluster,
+    ClusterSource,
     TaskOutcome,
     Work,
     added,
+    files_on_cluster,
+    frame_on_cluster,
     one_line,
-    outcome_of,
+    packed,
+    unpacked,
 )
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import as_table
@@ -26,23 +28,36 @@ from counterrank.io.where import Where
 
 #: No more results than this come home one by one; neighbours are added on the workers.
 RESULTS = 256
+_PICKLER = "cloudpickle"
 
 
-def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> FrameOnCluster:
+def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> ClusterSource:
     """Return the log in a Dask frame; `client` does the work, or the one in force, or else Dask's threads here."""
     require("dask.dataframe", extra="dask")
-    chosen = _filtered(frame, options.where)
-    run, head = partial(_run_on_frame, chosen, client), partial(_head, chosen, client)
-    source = FrameOnCluster(run, head, options)
-    _refuse_cut_lists(source)
+    chosen, where = frame, options.where
+    if where is not None:
+        # No row, but the types of the columns: what is no column, or no value of one, is told at once.
+        where.expression(as_table(frame._meta).schema)
+        chosen = frame.map_partitions(_fitting, where, meta=frame._meta)
+    head = _head(chosen, client, 1000)
+    source = frame_on_cluster(partial(_run_on_frame, chosen, client), head, options)
+    spec = source.spec
+    for field in (*spec.fields.values(), *spec.targets.values(), *spec.dists.values()):
+        # Dask turns columns of arrays into text, which cuts numbers to eight digits.
+        if field.form == "text" and "," not in (head[field.name][0].as_py() or ","):
+            raise LogError(
+                f"Dask has turned the arrays in column '{field.name}' into text, which cuts their "
+                "digits; call dask.config.set({'dataframe.convert-string': False}) before making "
+                "the frame, or read Parquet"
+            )
     return source
 
 
-def file_source(files: FileSource, client: Any = None) -> FilesOnCluster:
+def file_source(files: FileSource, client: Any = None) -> ClusterSource:
     """Return a log in files, read by the workers of `client`; without one, by those of a cluster on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_client()) if client is None else client
-    return FilesOnCluster(files, partial(_run_on_files, used, len(files.parts)), closing=stack)
+    return files_on_cluster(files, partial(_run_on_files, used, len(files.parts)), stack)
 
 
 @contextmanager
@@ -82,12 +97,11 @@ def _run_on_frame(
     import dask
 
     client = given or _client()
-    payload = _packed(work)
+    payload = packed(work, _PICKLER)
     parts = frame[list(columns)].to_delayed()
     # Not pure: by equal arguments Dask would answer a second pass from the first.
     tasks = [
-        dask.delayed(_of_frame, pure=False)(payload, index, part)
-        for index, part in enumerate(parts)
+        dask.delayed(_task, pure=False)(payload, index, part) for index, part in enumerate(parts)
     ]
     return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
 
@@ -95,8 +109,8 @@ def _run_on_frame(
 def _run_on_files(
     client: Any, count: int, work: Work, columns: Sequence[str]
 ) -> Iterator[TaskOutcome]:
-    payloads = [_packed(work)] * count
-    return _gathered(client, client.map(_of_file, payloads, range(count), pure=False))
+    payloads = [packed(work, _PICKLER)] * count
+    return _gathered(client, client.map(_task, payloads, range(count), pure=False))
 
 
 def _client() -> Any:
@@ -149,46 +163,14 @@ def _gathered(client: Any, leaves: list[Any]) -> Iterator[TaskOutcome]:
             client.cancel([*leaves[done:], *futures])
 
 
-def _of_frame(payload: bytes, index: int, frame: Any) -> TaskOutcome:
-    return outcome_of(_unpacked(payload), index, (as_table(one) for one in [frame] if len(one)))
-
-
-def _of_file(payload: bytes, index: int) -> TaskOutcome:
-    return outcome_of(_unpacked(payload), index, iter(()))
-
-
-def _packed(work: Work) -> bytes:
-    dumps: Callable[[Any], bytes] = require("cloudpickle", extra="dask").dumps
-    return dumps(work)
-
-
-# Once a worker, not once per partition: a pass may carry whole models along.
-@lru_cache(maxsize=4)
-def _unpacked(payload: bytes) -> Work:
-    work: Work = require("cloudpickle", extra="dask").loads(payload)
-    return work
-
-
-def _filtered(frame: Any, where: Where | None) -> Any:
-    if where is None:
-        return frame
-    # No row, but the types of the columns: what is no column, or no value of one, is told at once.
-    where.expression(as_table(frame._meta).schema)
-    return frame.map_partitions(_fitting, where, meta=frame._meta)
+def _task(payload: bytes, index: int, frame: Any = ()) -> TaskOutcome:
+    """Do a piece of work with a partition of a frame; a part of files is read by the work itself."""
+    outcome: TaskOutcome = unpacked(payload, _PICKLER)(
+        index, (as_table(one) for one in [frame] if len(one))
+    )
+    return outcome
 
 
 def _fitting(part: Any, where: Where) -> Any:
     """Return the rows of a partition that fit."""
     return part.iloc[where.rows(as_table(part[list(where.columns)]))]
-
-
-def _refuse_cut_lists(source: FrameOnCluster) -> None:
-    """Dask turns columns of arrays into text, which cuts numbers to eight digits."""
-    spec = source.spec
-    for field in (*spec.fields.values(), *spec.targets.values(), *spec.dists.values()):
-        if field.form == "text" and "," not in (source.head[field.name][0].as_py() or ","):
-            raise LogError(
-                f"Dask has turned the arrays in column '{field.name}' into text, which cuts their "
-                "digits; call dask.config.set({'dataframe.convert-string': False}) before making "
-                "the frame, or read Parquet"
-            )

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +15,15 @@ import pyarrow as pa
 from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError, EngineError, require
 from counterrank.io.cluster import (
-    FilesOnCluster,
-    FrameOnCluster,
+    ClusterSource,
+    Runner,
     TaskOutcome,
     Work,
     added,
-    outcome_of,
+    files_on_cluster,
+    frame_on_cluster,
+    packed,
+    unpacked,
 )
 from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
@@ -28,25 +31,28 @@ from counterrank.io.where import COMPARE, IN, IS_NULL, JOIN, NOT, RowCondition, 
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
+_PICKLER = "pyspark.cloudpickle"
 _SCHEMA = "partition long, rows long, state binary, problem string"
 
 Mapper = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def frame_source(frame: Any, options: ReadOptions) -> FrameOnCluster:
+def frame_source(frame: Any, options: ReadOptions) -> ClusterSource:
     """Return the log in a Spark DataFrame; nothing is collected but its first rows and the sums."""
     require("pyspark", extra="spark")
     _use_this_python(frame.sparkSession)
     chosen = _filtered(frame, options.where)
-    return FrameOnCluster(_SparkFrame(chosen), partial(_head, chosen), options)
+    with _plainly():
+        head: pa.Table = chosen.limit(1000).toArrow()
+    return frame_on_cluster(_on_frame(chosen), head, options)
 
 
-def file_source(files: FileSource, session: Any = None) -> FilesOnCluster:
+def file_source(files: FileSource, session: Any = None) -> ClusterSource:
     """Return a log in files that Spark's workers can reach; without a session, one is started on this machine."""
     stack = ExitStack()
     used = stack.enter_context(local_session()) if session is None else session
     _use_this_python(used)
-    return FilesOnCluster(files, partial(_run_on_files, used, len(files.parts)), closing=stack)
+    return files_on_cluster(files, partial(_run_on_files, used, len(files.parts)), stack)
 
 
 @contextmanager
@@ -88,30 +94,24 @@ _ON_THIS_MACHINE = {
 }
 
 
-class _SparkFrame:
-    """The engine of a frame, which learns from its first pass how many partitions there are."""
+def _on_frame(frame: Any) -> Runner:
+    """Return the engine of a frame, which learns from its first pass how many partitions there are."""
+    partitions = 0
 
-    def __init__(self, frame: Any) -> None:
-        self.frame = frame
-        self.partitions = 0
-
-    def __call__(self, work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
+    def run(work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
+        nonlocal partitions
         with _plainly():
-            chosen = self.frame.select(*[_quoted(name) for name in columns])
-            results = chosen.mapInArrow(_over_rows(_packed(work)), _SCHEMA)
-            if self.partitions > RESULTS:
-                results = _added_by_neighbours(results, -(-self.partitions // RESULTS))
+            chosen = frame.select(*[_quoted(name) for name in columns])
+            results = chosen.mapInArrow(_over_rows(packed(work, _PICKLER)), _SCHEMA)
+            if partitions > RESULTS:
+                results = _added_by_neighbours(results, -(-partitions // RESULTS))
             # Tasks end in any order; sums of floats must not depend on it.
             table = results.toArrow().sort_by("partition")
         # Known after the first pass only, whose results come home one by one.
-        self.partitions = max(self.partitions, table.num_rows)
+        partitions = max(partitions, table.num_rows)
         return _outcomes(table)
 
-
-def _head(frame: Any, rows: int) -> pa.Table:
-    with _plainly():
-        table: pa.Table = frame.limit(rows).toArrow()
-    return table
+    return run
 
 
 def _run_on_files(
@@ -119,7 +119,11 @@ def _run_on_files(
 ) -> Iterator[TaskOutcome]:
     with _plainly():
         ids = session.range(0, count, 1, min(count, RESULTS))
-        table = ids.mapInArrow(_over_ids(_packed(work)), _SCHEMA).toArrow().sort_by("partition")
+        table = (
+            ids.mapInArrow(_over_ids(packed(work, _PICKLER)), _SCHEMA)
+            .toArrow()
+            .sort_by("partition")
+        )
     return _outcomes(table)
 
 
@@ -129,7 +133,7 @@ def _over_rows(payload: bytes) -> Mapper:
 
         index = TaskContext.get().partitionId()
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        yield _row(index, outcome_of(_unpacked(payload), index, tables))
+        yield _row(index, unpacked(payload, _PICKLER)(index, tables))
 
     return over
 
@@ -138,7 +142,7 @@ def _over_ids(payload: bytes) -> Mapper:
     def over(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts = [index for batch in batches for index in batch.column(0).to_pylist()]
         if parts:
-            outcomes = (outcome_of(_unpacked(payload), index, iter(())) for index in parts)
+            outcomes = (unpacked(payload, _PICKLER)(index, iter(())) for index in parts)
             yield _row(parts[0], added(outcomes))
 
     return over
@@ -158,7 +162,7 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
 
 
 def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
-    state = None if outcome.state is None else _packed(outcome.state)
+    state = None if outcome.state is None else packed(outcome.state, _PICKLER)
     columns = [
         pa.array([index], pa.int64()),
         pa.array([outcome.rows], pa.int64()),
@@ -171,24 +175,8 @@ def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
 def _outcomes(table: pa.Table) -> Iterator[TaskOutcome]:
     for row in range(table.num_rows):
         state = table["state"][row].as_py()
-        found = None if state is None else _loads(state)
+        found = None if state is None else require(_PICKLER, extra="spark").loads(state)
         yield TaskOutcome(found, table["rows"][row].as_py(), table["problem"][row].as_py())
-
-
-def _packed(content: Any) -> bytes:
-    dumps: Callable[[Any], bytes] = require("pyspark.cloudpickle", extra="spark").dumps
-    return dumps(content)
-
-
-def _loads(content: bytes) -> Any:
-    return require("pyspark.cloudpickle", extra="spark").loads(content)
-
-
-# Once a worker, not once per partition: a pass may carry whole models along.
-@lru_cache(maxsize=4)
-def _unpacked(payload: bytes) -> Work:
-    work: Work = _loads(payload)
-    return work
 
 
 def _use_this_python(session: Any) -> None:
