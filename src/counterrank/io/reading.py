@@ -44,7 +44,7 @@ from counterrank.io.survey import (
     refuse_folders,
     selecting,
 )
-from counterrank.io.target_lists import TargetLists
+from counterrank.io.target_lists import read_lists
 from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
 
@@ -230,7 +230,7 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     if log is None:
         raise no_match(options.where)
     for name, path in options.target_lists.items():
-        log = TargetLists.read(name, path, str(options.column("query"))).onto(log)
+        log = read_lists(name, path, str(options.column("query")))(log)
     return log
 
 

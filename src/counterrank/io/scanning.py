@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from counterrank.io.adapters import is_adapter
 from counterrank.io.files import DataFile, TooLargeError
 from counterrank.io.lakehouse import refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
-from counterrank.io.reading import concat, read_log, read_part
+from counterrank.io.reading import concat, from_frame, read_log, read_part
 from counterrank.io.spec import LogSpec
 from counterrank.io.streams import is_stream, stream_source
 from counterrank.io.survey import (
@@ -41,7 +41,7 @@ from counterrank.io.survey import (
     plan,
     sample_rows,
 )
-from counterrank.io.target_lists import TargetLists
+from counterrank.io.target_lists import read_lists
 from counterrank.io.where import Where
 from counterrank.progress import reporter
 
@@ -309,6 +309,8 @@ def open_source(
     """
     where = None if where is None else Where.of(where)
     names, columns = _names(targets)
+    given = targets if isinstance(targets, Mapping) else {}
+    arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
     kind = _kind_of(log)
     if kind in ("log", "source"):
         refuse_unread({name: value for name, value in reading.items() if name != "target_lists"})
@@ -317,15 +319,17 @@ def open_source(
     if position_weights is not None:
         reading["position_weights"] = position_weights
     _check_engine(engine, kind)
-    lists = _lists(reading)
+    lists = ReadOptions.of(target_lists=reading.pop("target_lists", None)).target_lists
     if needs_targets and not (names or lists) and kind not in ("log", "source", "frame", "stream"):
         raise ConfigError(_NO_TARGET)
-    if lists:
-        segments = (*segments, lists[0].column)
-        targets = _without(targets, names, lists)
-    source = _source(log, kind, targets, segments, engine, where, reading)
-    for one in lists:
-        source = mapped(source, one.onto)
+    own = tuple(name for name in names if name not in {*lists, *arrays})
+    query = str(columns_of(reading.get("columns") or {}).get("query", "query"))
+    segments = (*segments, query) if lists else tuple(segments)
+    columns = {name: column for name, column in columns.items() if name not in lists}
+    wanted = _Wanted(own, columns, arrays, guess=targets is None)
+    source = _source(log, kind, wanted, segments, engine, where, reading)
+    for name, path in lists.items():
+        source = mapped(source, read_lists(name, path, query))
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
     if needs_targets and not names:
@@ -333,56 +337,70 @@ def open_source(
     return source, names
 
 
-def _lists(reading: dict[str, Any]) -> list[TargetLists]:
-    """Return the lists of other rankers, taken out of the reader's options."""
-    files = ReadOptions.of(target_lists=reading.pop("target_lists", None)).target_lists
-    column = columns_of(reading.get("columns") or {}).get("query", "query")
-    return [TargetLists.read(name, path, str(column)) for name, path in files.items()]
+class _Wanted(NamedTuple):
+    """The targets that were asked for."""
 
-
-def _without(targets: Any, names: tuple[str, ...], lists: list[TargetLists]) -> Any:
-    """Return the targets that are not given as lists."""
-    own = [name for name in names if name not in {one.target for one in lists}]
-    return {name: targets[name] for name in own} if isinstance(targets, Mapping) else own
+    #: Those that stand in the log, but for lists and arrays.
+    names: tuple[str, ...]
+    #: Columns by the names of targets, where both differ.
+    columns: Mapping[str, str]
+    arrays: Mapping[str, Any]
+    guess: bool
 
 
 def _source(
-    log: Any, kind: str, targets: Any, segments: Sequence[str], engine: Any, where: Where | None,
-    reading: dict[str, Any],
+    log: Any, kind: str, wanted: _Wanted, segments: tuple[str, ...], engine: Any,
+    where: Where | None, reading: dict[str, Any],
 ) -> Source:  # fmt: skip
-    names, _ = _names(targets)
     if kind == "source":
         if where is not None:
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
         return log  # type: ignore[no-any-return]
-    if kind == "stream" and not _has_arrays(targets):
-        return _from_stream(log, targets, where=where, segments=segments, **reading)
-    if kind == "path" and not _has_arrays(targets):
-        return _from_path(log, engine, segments=segments, where=where, targets=names, **reading)
     if kind in ("dask", "spark"):
-        return _from_cluster(kind, log, segments=segments, where=where, targets=names, **reading)
-    return _in_memory(log, kind, targets, names, where, reading)
-
-
-def _from_stream(
-    log: Any, targets: Any, *, where: Where | None, segments: Sequence[str], **reading: Any
-) -> Source:
-    refuse_version(reading.pop("version", None))
-    names = None if targets is None else _names(targets)[0]
-    options = ReadOptions.of(targets=names, where=where, **reading)
-    return stream_source(log, options, tuple(segments))
+        reading = {"segments": segments, **reading}
+        return _from_cluster(
+            kind, log, ReadOptions.of(targets=wanted.names, where=where, **reading)
+        )
+    if kind in ("log", "frame") or wanted.arrays:
+        return MemorySource(_in_memory(log, kind, wanted, where, reading))
+    if kind == "stream":
+        refuse_version(reading.pop("version", None))
+        names = None if wanted.guess else wanted.names
+        return stream_source(log, ReadOptions.of(targets=names, where=where, **reading), segments)
+    return _from_path(log, engine, segments=segments, where=where, targets=wanted.names, **reading)
 
 
 def _in_memory(
-    log: Any, kind: str, targets: Any, names: tuple[str, ...], where: Where | None,
-    reading: dict[str, Any],
-) -> MemorySource:  # fmt: skip
-    if kind != "log" and not _has_arrays(targets):
-        return MemorySource(_read(log, kind, targets, names, {**reading, "where": where}))
-    # Arrays have a row for each ranking of the log: they are put beside it before any is left out.
-    if kind != "log" and where is not None:
-        reading["keep"] = (*reading.get("keep", ()), *where.columns)
-    return MemorySource(_selected(_read(log, kind, targets, names, reading), where))
+    log: Any, kind: str, wanted: _Wanted, where: Where | None, reading: dict[str, Any]
+) -> RankingLog:  # fmt: skip
+    """Return a log in memory with its targets: columns, or arrays beside them, each of them checked."""
+    names, columns, arrays, _ = wanted
+    found: RankingLog
+    if kind == "log":
+        weights = reading.get("position_weights")
+        found = log if weights is None else log.with_position_weights(weights)
+        # A text names one of the log's targets, which may get another name here.
+        arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
+    else:
+        if where is not None and arrays:
+            # Arrays have a row for each ranking of the log: they are put beside it before any is
+            # left out.
+            reading["keep"] = (*reading.get("keep", ()), *where.columns)
+        elif where is not None:
+            reading["where"], where = where, None
+        read = read_log if kind == "path" else from_frame
+        # None lets the reader guess targets; beside arrays a guess would be evaluated unasked.
+        found = read(log, targets=names or (() if arrays else None), **reading)
+    found = found.with_targets(arrays) if arrays else found
+    for name in names:
+        found.target(name)
+    if where is None:
+        return found
+    known = pa.table({name: pa.array(values) for name, values in found.columns.items()})
+    rows = where.rows(known)
+    if not len(rows):
+        raise no_match(where)
+    return found.where(np.isin(np.arange(found.n), rows))
 
 
 def _kind_of(log: Any) -> str:
@@ -432,65 +450,6 @@ def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
     return names, {}
 
 
-def _has_arrays(targets: Any) -> bool:
-    return isinstance(targets, Mapping) and not all(
-        isinstance(value, str) for value in targets.values()
-    )
-
-
-def _read(
-    log: Any, kind: str, targets: Any, names: tuple[str, ...], reading: dict[str, Any]
-) -> RankingLog:
-    """Return a log in memory with its targets, each of them checked."""
-    given = dict(targets) if isinstance(targets, Mapping) else {}
-    if kind == "log":
-        found = _as_it_is(log, given, reading.get("position_weights"))
-    else:
-        read = RankingLog.read if kind == "path" else RankingLog.from_frame
-        found = _beside_arrays(read, log, given, names, reading)
-    for name in names:
-        found.target(name)
-    return found
-
-
-def _as_it_is(log: RankingLog, given: Mapping[str, Any], weights: Any) -> RankingLog:
-    """A log that was read: a text names one of its targets, which may get another name here."""
-    known = {
-        name: log.target(value) if isinstance(value, str) else value
-        for name, value in given.items()
-    }
-    found = log if weights is None else log.with_position_weights(weights)
-    return found.with_targets(known) if known else found
-
-
-def _beside_arrays(
-    read: Callable[..., RankingLog],
-    log: Any,
-    given: Mapping[str, Any],
-    names: tuple[str, ...],
-    reading: dict[str, Any],
-) -> RankingLog:
-    """A log read for the targets that are columns of it, with those given as arrays beside them."""
-    arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
-    named = tuple(name for name in names if name not in arrays)
-    # None lets the reader guess targets; beside arrays a guess would be evaluated unasked.
-    found = read(log, targets=named or (() if arrays else None), **reading)
-    return found.with_targets(arrays) if arrays else found
-
-
-def _selected(log: RankingLog, where: Where | None) -> RankingLog:
-    """Return the rankings that fit a condition."""
-    if where is None:
-        return log
-    known = pa.table({name: pa.array(values) for name, values in log.columns.items()})
-    rows = where.rows(known)
-    if not len(rows):
-        raise no_match(where)
-    keep = np.zeros(log.n, dtype=bool)
-    keep[rows] = True
-    return log.where(keep)
-
-
 def _from_path(
     path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
@@ -522,11 +481,12 @@ def is_small(path: str | os.PathLike[str]) -> bool:
 
 
 def _on_cluster(files: FileSource, engine: Any) -> Source:
-    if _is(engine, "spark", "pyspark"):
+    package = type(engine).__module__.partition(".")[0]
+    if engine == "spark" or package == "pyspark":
         from counterrank.io import spark
 
         return spark.file_source(files, None if engine == "spark" else engine)
-    if _is(engine, "dask", "distributed"):
+    if engine == "dask" or package == "distributed":
         from counterrank.io import dask
 
         return dask.file_source(files, None if engine == "dask" else engine)
@@ -535,20 +495,7 @@ def _on_cluster(files: FileSource, engine: Any) -> Source:
     )
 
 
-def _is(engine: Any, name: str, package: str) -> bool:
-    return (
-        engine == name
-        if isinstance(engine, str)
-        else type(engine).__module__.split(".")[0] == package
-    )
-
-
-def _from_cluster(
-    kind: str, frame: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
-) -> Source:
-    options = ReadOptions.of(
-        targets=targets, where=where, **{"segments": tuple(segments), **reading}
-    )
+def _from_cluster(kind: str, frame: Any, options: ReadOptions) -> Source:
     if kind == "spark":
         from counterrank.io import spark
 
