@@ -234,7 +234,6 @@ TITLES: dict[str, str] = {
     "rewards-events-early": "Events come after the impression",
     "rewards-events-several": "Each event counts once",
     "rewards-events-late": "Events come within the window",
-    "rewards-events-shares": "Every group of rankings has events",
     "rewards": "Rewards vary",
     "units": "Enough independent rows or units",
     "context": "No value of the context is missing",

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
+from counterrank.audit.auditor import audit
+from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import concat, scan_log
 
@@ -324,9 +326,8 @@ def test_a_group_without_events_is_named(shop):
     found = cr.RankingLog.from_frame(
         shop.impressions(), events=events(table.filter(pa.array(kept))), **READING
     )
-    shares = next(one for one in found.events.findings if one.code == "rewards-events-shares")
-    assert shares.status == "warned" and "x_device is mobile" in shares.text
-    assert shares.where == "not \"x_device\" in ('mobile')"
+    (level,) = (one for one in audit(MemorySource(found), ()) if one.code == "rewards-by-level")
+    assert level.status == "failed" and "mobile" in level.text
     healthy = cr.RankingLog.from_frame(shop.impressions(), events=events(table), **READING)
     assert all(one.status == "passed" for one in healthy.events.findings)
 

@@ -5,7 +5,6 @@ beside the candidates, one list per row, and become policies batch by batch, so 
 a batch however many requests there are.
 """
 
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +20,7 @@ from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand
-from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.io.spec import Field, LogSpec
 from counterrank.messages import (
     MISSING_PROPENSITY,
     TIES_DROPPED,
@@ -51,29 +50,19 @@ def decode(
 
     `bucket` (n,) are the buckets of rows without units where rows were left out.
     """
-    present = set(table.column_names)
-    missing = [name for name in spec.columns if name not in present]
-    if missing:
-        raise LogError(
-            f"column '{missing[0]}' is missing here",
-            remedy=f"columns are {listed(table.column_names)}",
-        )
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
     if spec.ranking is None:
         return _RankingRows(table, spec, start).log(bucket)
-    with _naming_rankings(table[spec.ranking], start):
-        return _RankingRows(table, spec, start).log(bucket)
-
-
-def _naming_rankings(ids: pa.ChunkedArray, start: int) -> AbstractContextManager[None]:
-    """Say "ranking 'r7'" where an error would say "row 7": its rows stand elsewhere in the file."""
+    ids = table[spec.ranking]
 
     def name(row: int) -> str:
+        """Return "ranking 'r7'": its rows stand elsewhere in the file."""
         index = row - start
         return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
 
-    return naming_rows(name)
+    with naming_rows(name):
+        return _RankingRows(table, spec, start).log(bucket)
 
 
 def without_ties(log: RankingLog) -> RankingLog | None:
@@ -117,10 +106,15 @@ class _RankingRows:
         scored: dict[str, Probabilities] = (
             {} if beside is None else {name: beside.policy(name) for name in parts.scores}
         )
+        propensity = scored.pop(LOGGING, None)
+        if propensity is None and MISSING_PROPENSITY in spec.notes:
+            propensity = Propensity("factored", np.ones(self.action.shape))
+        elif propensity is None:
+            propensity = self._policy(spec.fields["propensity"])
         log = RankingLog(
             action=self.action,
             reward=reward,
-            propensity=scored.pop(LOGGING) if LOGGING in scored else self._propensity(),
+            propensity=propensity,
             candidates=None if beside is None else beside.candidates,
             item_features=parts.item_features,
             context=values.context(table, spec, start),
@@ -141,7 +135,13 @@ class _RankingRows:
         )
         if spec.events is not None:
             log = log.changed(events=spec.events)
-        return with_saved_policies(log, parts)
+        # Target policies that are rules in files are bound to the rows.
+        rules = {
+            name: _rule(text).bind(log)
+            for name, text in parts.policies.items()
+            if name != LOGGING and name not in parts.scores
+        }
+        return log.with_targets(rules) if rules else log
 
     def _column(self, name: str) -> NDArray[Any]:
         return values.objects(values.one_chunk(self.table[name]))
@@ -165,26 +165,20 @@ class _RankingRows:
             return values.column_numbers(self.table, field.name, self.start).copy()
         return self._padded(self._matrix(field), 0.0)
 
-    def _propensity(self) -> Propensity:
-        if MISSING_PROPENSITY in self.spec.notes:
-            return Propensity("factored", np.ones(self.action.shape))
-        return self._policy(self.spec.fields["propensity"])
-
     def _targets(self) -> dict[str, Propensity]:
-        found = {
-            name: self._guess(field) if name in self.spec.guessed else self._policy(field)
-            for name, field in self.spec.targets.items()
-        }
-        return {name: policy for name, policy in found.items() if policy is not None}
-
-    def _guess(self, field: Field) -> Propensity | None:
-        """A column nobody named is a target policy only if every number in it could be a probability."""
-        try:
-            found = self._policy(field)
-        except LogError:
-            return None
-        inside = (found.values >= 0) & (found.values <= 1)
-        return found if bool(inside.all()) else None
+        found = {}
+        for name, field in self.spec.targets.items():
+            try:
+                policy = self._policy(field)
+            except LogError:
+                if name not in self.spec.guessed:
+                    raise
+                continue
+            # A column nobody named is a target only if every number in it could be a probability.
+            inside = (policy.values >= 0) & (policy.values <= 1)
+            if name not in self.spec.guessed or inside.all():
+                found[name] = policy
+        return found
 
     def _policy(self, field: Field) -> Propensity:
         kind = self.spec.kind
@@ -201,8 +195,11 @@ class _RankingRows:
 
     def _dists(self) -> dict[str, Floats]:
         used = None if self.order is not None else self.used
-        found = values.distributions(self.table, self.spec, used, self.start)
-        return {name: self._moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
+        found = {}
+        for name, field in self.spec.dists.items():
+            dist = values.distribution(self.table, field, self.spec, used, self.start)
+            found[name] = self._moved(dist) if dist.ndim == 3 else dist
+        return found
 
     def _matrix(self, field: Field) -> Floats:
         found, lengths = values.numbers(self.table, field, self.spec, self.start)
@@ -350,18 +347,6 @@ class Listed:
         return values.place_in_lists(self.counts, self.start, "candidate")
 
 
-def with_saved_policies(log: RankingLog, parts: CandidateSpec) -> RankingLog:
-    """Return the log with those target policies that are rules in files, bound to its rows."""
-    rules = {
-        name: _rule(text)
-        for name, text in parts.policies.items()
-        if name != LOGGING and name not in parts.scores
-    }
-    return (
-        log.with_targets({name: rule.bind(log) for name, rule in rules.items()}) if rules else log
-    )
-
-
 @lru_cache(maxsize=16)
 def _rule(path: str) -> Any:
     rule = load_policy(path)
@@ -384,9 +369,21 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     table = pa.concat_tables(
         [tables.read_table(file) for file in expand(path)], promote_options="permissive"
     )
-    key = _item_column(table.column_names, path)
+    known = table.column_names
+    key = next((name for name in _ITEMS if name in known), None)
+    if key is None:
+        raise LogError(
+            f"{path} has no column '{ITEM}'{suggestion(ITEM, known)}",
+            remedy=f"columns are {listed(known)}",
+        )
     ids = _ids(values.one_chunk(table[key]), names, path)
-    _refuse_twice(ids, path)
+    items, counts = np.unique(ids[ids >= 0], return_counts=True)
+    if (counts > 1).any():
+        one, two = np.flatnonzero(ids == items[counts > 1][0])[:2]
+        raise LogError(
+            f"{path}: rows {one} and {two} are about the same item",
+            remedy="keep one row per item",
+        )
     features = [name for name in table.column_names if name not in (key, *_INDEX)]
     if not features:
         raise LogError(
@@ -396,23 +393,13 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     size = max(n_items, len(names or ()), int(ids.max(initial=-1)) + 1, 1)
     result = np.full((size, len(features)), np.nan)  # (A, d)
     categories: dict[str, tuple[str, ...]] = {}
-    known = ids >= 0
+    kept = ids >= 0
     for j, name in enumerate(features):
         column, labels = _feature(values.one_chunk(table[name]), name, path)
         if labels is not None:
             categories[name] = labels
-        result[ids[known], j] = column[known]
+        result[ids[kept], j] = column[kept]
     return ItemFeatures(result, tuple(features), categories)
-
-
-def _item_column(names: list[str], path: str) -> str:
-    for name in _ITEMS:
-        if name in names:
-            return name
-    raise LogError(
-        f"{path} has no column '{ITEM}'{suggestion(ITEM, names)}",
-        remedy=f"columns are {listed(names)}",
-    )
 
 
 def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
@@ -437,14 +424,3 @@ def _ids(array: pa.Array, names: tuple[str, ...] | None, path: str) -> Ints:
     text = values.as_text(array)
     found = pc.fill_null(pc.index_in(text, value_set=pa.array(names, type=text.type)), -1)
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _refuse_twice(ids: Ints, path: str) -> None:
-    order = np.argsort(ids, kind="stable")
-    again = np.flatnonzero((np.diff(ids[order]) == 0) & (ids[order][1:] >= 0))
-    if len(again):
-        one, two = sorted((int(order[again[0]]), int(order[again[0] + 1])))
-        raise LogError(
-            f"{path}: rows {one} and {two} are about the same item",
-            remedy="keep one row per item",
-        )

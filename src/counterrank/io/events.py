@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from counterrank.data.events import JoinedEvents
 from counterrank.errors import ConfigError, LogError
@@ -23,10 +22,6 @@ _UNITS = {
 }  # fmt: skip
 #: Shares of the events from which on a finding warns, and below which a join is none.
 _WARNED, _NONE = 0.01, 0.02
-#: Groups with fewer rankings are not compared.
-_FEWEST = 100
-#: Groups of a column that are compared, and how unlikely a share must be by chance.
-_MOST_GROUPS, _CHANCE = 100, 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +151,7 @@ class Join:
         self.name = events.path if isinstance(events.path, str) else "the events"
 
     def run(self, shown: str, *, timed: bool, pages: Sequence[int]) -> JoinedEvents:
-        """Make a table `rewards` of id, rewards and number of events (" n"), and audit the join.
+        """Make a table `rewards` of id and rewards, and audit the join.
 
         `shown` is a query of " id", the keys k0, k1, ... and, where `timed`, the moment " t" of what was
         shown; the keys numbered by `pages` are those of the ranking.
@@ -177,7 +172,7 @@ class Join:
         self._refuse_aggregates()
         chosen = ", ".join(f"e.{sql.name(name)}" for name in self.columns)
         self.opened.execute(
-            f'CREATE TEMP TABLE rewards AS SELECT " id", count(*) AS " n", {made} FROM '
+            f'CREATE TEMP TABLE rewards AS SELECT " id", {made} FROM '
             f'(SELECT p.id AS " id", {chosen} FROM pairs p JOIN events e ON p.event = e." number" '
             f'WHERE {inside}) GROUP BY " id"'
         )
@@ -416,65 +411,3 @@ def _percent(count: int, rows: int) -> str:
     ('0.2 %', '33 %')
     """
     return f"{100 * count / max(rows, 1):.2g} %"
-
-
-class Shares:
-    """The share of rankings with any event, by day and by groups of the context."""
-
-    def __init__(self, columns: Iterable[str], time: str | None) -> None:
-        self.columns, self.time = tuple(columns), time
-        self.counts: dict[tuple[str, str], list[int]] = {}
-        self.total = [0, 0]
-
-    def note(self, table: pa.Table, any_event: pa.Array) -> None:
-        """Count the rankings of a piece."""
-        self._add(("", ""), len(any_event), pc.sum(any_event).as_py() or 0)
-        for name in (*self.columns, *([self.time] if self.time else [])):
-            column = values.plain(values.one_chunk(table[name]))
-            if name == self.time:
-                if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
-                    continue
-                column = column.cast(pa.date32(), safe=False)
-            elif not (values.is_text(column.type) or pa.types.is_boolean(column.type)):
-                continue
-            groups = pa.table(
-                {"level": column.cast(pa.string()), "any": any_event.cast(pa.int64())}
-            )
-            for row in (
-                groups.group_by("level").aggregate([("any", "count"), ("any", "sum")]).to_pylist()
-            ):
-                if row["level"] is not None and len(self.counts) < 10_000:
-                    self._add((name, row["level"]), row["any_count"], row["any_sum"])
-
-    def _add(self, key: tuple[str, str], rows: int, hits: int) -> None:
-        found = self.counts.setdefault(key, [0, 0])
-        found[0] += rows
-        found[1] += hits
-
-    def finding(self) -> Finding:
-        """Return the shares, and a warning where a group has far fewer events than the others."""
-        rows, hits = self.counts.get(("", ""), [0, 0])
-        share = hits / max(rows, 1)
-        text = f"{_percent(hits, rows)} of the rankings have an event"
-        by_column: dict[str, list[str]] = {}
-        for (name, level), (n, found) in self.counts.items():
-            spread = (n * share * (1 - share)) ** 0.5
-            # Less than a third of what is usual, and too little for chance.
-            if (
-                name
-                and n >= _FEWEST
-                and n * share - found > _CHANCE * spread
-                and 3 * found < n * share
-            ):
-                by_column.setdefault(name, []).append(level)
-        if not by_column:
-            return Finding("rewards-events-shares", PASSED, text)
-        name, levels = next(iter(by_column.items()))
-        first = self.counts[name, sorted(levels)[0]]
-        chosen = ", ".join(sql.literal(level) for level in sorted(levels)[:20])
-        return Finding(
-            "rewards-events-shares", WARNED,
-            f"{text}, but only {_percent(first[1], first[0])} where {name} is {listed(sorted(levels))}",
-            ("join these events too, or leave these rankings out",),
-            cause="events of this group were lost", where=f"not {sql.name(name)} in ({chosen})",
-        )  # fmt: skip

@@ -21,15 +21,13 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.events import JoinedEvents
 from counterrank.errors import LogError
 from counterrank.io import sql, tables, values
-from counterrank.io.events import Events, Join, Shares
+from counterrank.io.events import Events, Join
 from counterrank.io.files import DataFile, expand
 from counterrank.io.spec import Field, LogSpec
 from counterrank.io.tables import Room, written
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
-#: How many events were joined to a row.
-COUNT = " n"
 #: The time of a shown item, where rows were positions; keys are " k0", " k1" and so on.
 TIME = " t"
 
@@ -210,27 +208,21 @@ def with_events(
             f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names)
         )
         query = (
-            f'SELECT coalesce(r." n", 0) AS "{COUNT}", {names} FROM log l LEFT JOIN rewards r '
-            'ON l." id" = r." id" ORDER BY l." id"'
+            f'SELECT {names} FROM log l LEFT JOIN rewards r ON l." id" = r." id" ORDER BY l." id"'
         )
-        groups = tuple(dict.fromkeys([*spec.context, *spec.segments]))
-        shares, rewards = Shares(groups, events.shown), _Taking(sql.batches(opened, query))
+        rewards = _Taking(sql.batches(opened, query))
         for piece, shown in read():
             counts = np.ones(piece.num_rows, dtype=np.int64)
             if not of_page:
                 counts = values.entry_counts(_item_lists(piece, spec))
             found = rewards.take(int(counts.sum()))
-            if events.shown is not None and events.shown not in piece.column_names:
-                piece = piece.append_column(events.shown, pc.list_element(piece[TIME], 0))
-            total, ends = np.append(0, np.cumsum(found[COUNT].to_numpy())), np.cumsum(counts)
-            shares.note(piece, pa.array(total[ends] > total[ends - counts]))
             for name in events.names:
                 column = found[name].combine_chunks()
                 if not of_page:
                     column = _listed(found[name], np.arange(len(column)), counts)
                 piece = piece.append_column(name, column)
             yield piece, shown
-        report(replace(joined, findings=(*joined.findings, shares.finding())))
+        report(joined)
 
 
 def _keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:

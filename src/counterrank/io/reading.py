@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import chain
-from typing import Any, Protocol, TypeGuard, Unpack
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -249,39 +249,28 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
 
 def as_table(frame: Any) -> pa.Table:
     """Return any known table as an Arrow table, without a copy where the library allows it."""
-    table = _converted(frame)
-    if len(set(table.column_names)) < table.num_columns:
-        twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
-        raise LogError(f"there are two columns called '{twice}'; names must differ")
-    return table
-
-
-def _converted(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if isinstance(frame, Mapping):
-        return pa.table({str(name): _column(name, values) for name, values in frame.items()})
+        table = frame
+    elif isinstance(frame, pa.RecordBatch):
+        table = pa.Table.from_batches([frame])
+    elif isinstance(frame, Mapping):
+        table = pa.table({str(name): _column(name, values) for name, values in frame.items()})
     # By module name, not by type: importing pandas or polars only to ask would take longer than
     # most conversions.
-    if type(frame).__module__.partition(".")[0] == "pandas":
-        return _from_pandas(frame)
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(frame).read_all()
-    raise LogError(
-        f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
-        "arrays, or a path to read_log"
-    )
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    if not hasattr(frame, "columns"):
-        raise LogError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame")
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise LogError(f"there are two columns called '{twice[0]}'; names must differ")
-    return pa.table({str(name): _column(name, frame[name]) for name in frame.columns})
+    elif type(frame).__module__.partition(".")[0] == "pandas":
+        if not hasattr(frame, "columns"):
+            raise LogError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame")
+        columns = [_column(name, frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
+        table = pa.table(columns, names=list(map(str, frame.columns)))
+    elif hasattr(frame, "__arrow_c_stream__"):
+        table = pa.RecordBatchReader.from_stream(frame).read_all()
+    else:
+        raise LogError(
+            f"a {type(frame).__name__} is not a table; give pandas, polars, pyarrow or a dict of "
+            "arrays, or a path to read_log"
+        )
+    tables.refuse_twice(table.column_names, "")
+    return table
 
 
 def _column(name: object, given: Any) -> pa.Array:
@@ -303,60 +292,47 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
     first = pieces[0]
     if len(pieces) == 1:
         return first
-    sets = _candidates([piece.candidates for piece in pieces])
-    rules = {name: policy.rule for name, policy in first.targets.items() if _to_bind_again(policy)}
-    listed = [name for name in first.targets if name not in rules]
+    sets = None
+    if first.candidates is not None:
+        sets = Candidates.concat([one.candidates for one in pieces if one.candidates is not None])
+    # Policies that a rule made and that cannot be put together row by row are made again.
+    rules = {
+        name: policy.rule
+        for name, policy in first.targets.items()
+        if isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
+    }
+    stacked: dict[str, Any] = {
+        name: np.concatenate([getattr(piece, name) for piece in pieces])
+        for name in _BY_ROW
+        if getattr(first, name) is not None
+    }
+    for group in ("dists", "columns", "rewards"):
+        stacked[group] = {
+            name: np.concatenate([getattr(piece, group)[name] for piece in pieces])
+            for name in getattr(first, group)
+        }
+    places = np.concatenate([piece.numbers for piece in pieces])
+    stretch = np.array_equal(places, np.arange(first.start, first.start + len(places)))
     joined = replace(
         first,
-        **_stacked(pieces),
+        **stacked,
         candidates=sets,
         propensity=_joined([piece.propensity for piece in pieces], sets),
-        targets={name: _joined([piece.targets[name] for piece in pieces], sets) for name in listed},
-        selected=_places(pieces),
+        targets={
+            name: _joined([piece.targets[name] for piece in pieces], sets)
+            for name in first.targets
+            if name not in rules
+        },
+        selected=None if stretch else places,
         notes=tuple(dict.fromkeys(chain.from_iterable(piece.notes for piece in pieces))),
     )
-    if not rules:
-        return joined
     # Last: a rule reads the columns and candidates of the whole.
-    return joined.with_targets({name: rule.bind(joined) for name, rule in rules.items()})
+    bound = {name: rule.bind(joined) for name, rule in rules.items()}
+    return joined.with_targets(bound) if bound else joined
 
 
 #: Arrays with an entry per ranking, None in all pieces or in none.
 _BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket", "weight")
-
-
-def _stacked(pieces: Sequence[RankingLog]) -> dict[str, Any]:
-    """Return the arrays of all pieces under each other, by field."""
-    stacked: dict[str, Any] = {
-        name: _arrays([getattr(piece, name) for piece in pieces]) for name in _BY_ROW
-    }
-    for group in ("dists", "columns", "rewards"):
-        stacked[group] = {
-            name: _arrays([getattr(piece, group)[name] for piece in pieces])
-            for name in getattr(pieces[0], group)
-        }
-    return stacked
-
-
-def _to_bind_again(policy: Probabilities) -> TypeGuard[Policy]:
-    """Whether a rule made a policy that cannot be put together row by row."""
-    return isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
-
-
-def _places(pieces: Sequence[RankingLog]) -> NDArray[np.int64] | None:
-    """Where the rows stand in the whole log; None when they are one stretch of it."""
-    places = np.concatenate([piece.numbers for piece in pieces])
-    stretch = np.arange(pieces[0].start, pieces[0].start + len(places))
-    return None if np.array_equal(places, stretch) else places
-
-
-def _arrays(parts: Sequence[Any]) -> Any:
-    return None if parts[0] is None else np.concatenate(parts)
-
-
-def _candidates(parts: Sequence[Candidates | None]) -> Candidates | None:
-    listed = [part for part in parts if part is not None]
-    return Candidates.concat(listed) if len(listed) == len(parts) else None
 
 
 def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabilities:

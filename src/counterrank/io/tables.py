@@ -135,10 +135,15 @@ def _holds_text(opened: Any, columns: Columns) -> bool:
 def schema(file: DataFile) -> pa.Schema:
     """Return the names and types of a file's columns."""
     found = metadata(file).schema.to_arrow_schema()
-    if len(set(found.names)) < len(found.names):
-        twice = Counter(found.names).most_common(1)[0][0]
-        raise LogError(f"{file.title}: there are two columns called '{twice}'; names must differ")
+    refuse_twice(found.names, f"{file.title}: ")
     return found
+
+
+def refuse_twice(names: Sequence[str], where: str) -> None:
+    """Raise when two columns have one name."""
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise LogError(f"{where}there are two columns called '{name}'; names must differ")
 
 
 def sample(file: DataFile, rows: int = 1000) -> pa.Table:

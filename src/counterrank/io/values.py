@@ -83,7 +83,8 @@ def floats(array: pa.Array, name: str, place: Place) -> Floats:
         raise LogError(
             f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
         )
-    return _numpy(array)
+    array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def integers(array: pa.Array, name: str, place: Place) -> Ints:
@@ -172,12 +173,6 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)
 
 
-def _numpy(array: pa.Array) -> Floats:
-    if not pa.types.is_float64(array.type):
-        array = array.cast(pa.float64(), safe=False)
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column holds numbers."""
     return bool(
@@ -186,12 +181,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def _parsed(array: pa.Array, name: str, place: Place) -> pa.Array:
-    trimmed = pc.utf8_trim_whitespace(array)
-    empty = pc.is_in(
-        pc.utf8_lower(trimmed),
-        value_set=pa.array(_NOTHING, type=trimmed.type),
-    )
-    trimmed = pc.if_else(empty, pa.scalar(None, type=trimmed.type), trimmed)
+    trimmed = _or_null(pc.utf8_trim_whitespace(array))
     try:
         return trimmed.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -253,39 +243,29 @@ def parse_lists(array: pa.Array, name: str, start: int) -> pa.Array:
     if not is_text(text.type):
         # A file in which every ranking has one item reads as plain numbers.
         text = text.cast(pa.string())
-    if _is_nested(text):
+    if pc.any(pc.match_substring_regex(text, r"^\s*\[\s*\[")).as_py():
         return _nested(text, name, start)
     bare = pc.replace_substring_regex(text, r"^\s*[\[(]|[\])]\s*$|[\"']", "")
     bare = pc.utf8_trim_whitespace(bare)
-    if (broken := _first_broken(text)) is not None:
-        row, cell = broken
+    opened, closed = (pc.match_substring_regex(text, sign) for sign in (r"^\s*[\[(]", r"[\])]\s*$"))
+    row = pc.index(pc.not_equal(opened, closed), True).as_py()
+    if row >= 0:
         raise LogError(
-            f"{row_name(start + row)}: '{name}' is {cell[:60]!r}, which is not a whole list",
+            f"{row_name(start + row)}: '{name}' is {text[row].as_py()[:60]!r}, which is not a whole "
+            "list",
             remedy="write [1, 2, 3] or 1 2 3",
         )
     parts = pc.split_pattern_regex(bare, r"\s*[,;|]\s*|\s+")
-    return _without_nothing(parts, bare)
-
-
-def _first_broken(text: pa.Array) -> tuple[int, str] | None:
-    opened = pc.match_substring_regex(text, r"^\s*[\[(]")
-    closed = pc.match_substring_regex(text, r"[\])]\s*$")
-    row = pc.index(pc.not_equal(opened, closed), True).as_py()
-    return None if row < 0 else (row, text[row].as_py())
-
-
-def _without_nothing(parts: pa.Array, bare: pa.Array) -> pa.Array:
-    words = parts.values
-    words = pc.if_else(
-        pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type)), None, words
-    )
-    empty = pc.fill_null(pc.equal(bare, ""), True)
+    words = _or_null(parts.values)
     result = type(parts).from_arrays(parts.offsets, words)
+    empty = pc.fill_null(pc.equal(bare, ""), True)
     return pc.if_else(empty, pa.scalar(None, type=result.type), result)
 
 
-def _is_nested(text: pa.Array) -> bool:
-    return bool(pc.any(pc.match_substring_regex(text, r"^\s*\[\s*\[")).as_py())
+def _or_null(words: pa.Array) -> pa.Array:
+    """Return texts with null for what says that there is nothing."""
+    nothing = pc.is_in(pc.utf8_lower(words), value_set=pa.array(_NOTHING, type=words.type))
+    return pc.if_else(nothing, pa.scalar(None, type=words.type), words)
 
 
 def _nested(text: pa.Array, name: str, start: int) -> pa.Array:
@@ -401,18 +381,10 @@ def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
     return result
 
 
-def distributions(
-    table: pa.Table, spec: LogSpec, used: Ints | None, start: int
-) -> dict[str, Floats]:
-    """Return the distribution of each policy that has one, by policy name."""
-    return {
-        name: _distribution(table, field, spec, used, start) for name, field in spec.dists.items()
-    }
-
-
-def _distribution(
+def distribution(
     table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int
 ) -> Floats:
+    """Return a policy's whole distributions, (n, A) or (n, K, A)."""
     if not field.has_lists:
         return numbers(table, field, spec, start)[0]
     array = as_lists(table[field.name], field.name, start)
@@ -422,12 +394,20 @@ def _distribution(
     items = np.full(len(array), spec.K) if used is None else used
     wrong = (outer != items) & (outer != spec.K)
     if wrong.any():
-        row = int(np.argmax(wrong))
+        at = int(np.argmax(wrong))
         raise LogError(
-            f"{row_name(start + row)}: '{field.name}' has {outer[row]} lists, the ranking has "
-            f"{items[row]} items"
+            f"{row_name(start + at)}: '{field.name}' has {outer[at]} lists, the ranking has "
+            f"{items[at]} items"
         )
-    return _by_position(array.flatten(), field, outer, items, start)
+    row, position = places(outer)
+    shown = position < items[row]
+    place = place_in_lists(np.bincount(row[shown], minlength=len(outer)), start)
+    # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
+    length = int(max(outer.max(initial=0), items.max(initial=0)))
+    result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
+    inner = array.flatten().filter(pa.array(shown))
+    result[row[shown], position[shown]] = _rows(inner, field, place)
+    return result
 
 
 def _rows(array: pa.Array, field: Field, place: Place) -> Floats:
@@ -442,19 +422,6 @@ def _rows(array: pa.Array, field: Field, place: Place) -> Floats:
     return flat.reshape(len(array), field.size).copy()
 
 
-def _by_position(inner: pa.Array, field: Field, outer: Ints, items: Ints, start: int) -> Floats:
-    row, position = places(outer)
-    shown = position < items[row]
-
-    place = place_in_lists(np.bincount(row[shown], minlength=len(outer)), start)
-
-    # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
-    length = int(max(outer.max(initial=0), items.max(initial=0)))
-    result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
-    result[row[shown], position[shown]] = _rows(inner.filter(pa.array(shown)), field, place)
-    return result
-
-
 def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] | None:
     """Return the context (n, d), NaN where a value is missing."""
     if not spec.context:
@@ -466,7 +433,14 @@ def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] |
             found = codes(array, spec.categories[name], name, place)
             result[:, j] = np.where(found < 0, np.nan, found)
         elif pa.types.is_temporal(array.type):
-            result[:, j] = _seconds(array, name)
+            if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
+                raise LogError(
+                    f"context column '{name}' holds {array.type}",
+                    remedy="numbers, categories or times are wanted",
+                )
+            # Seconds since 1970.
+            stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
+            result[:, j] = floats(stamps, name, place) / 1e6
         else:
             result[:, j] = floats(array, name, place)
         refuse_huge(result[:, j], f"context '{name}'", place)
@@ -480,17 +454,6 @@ def refuse_huge(found: Floats, what: str, place: Place) -> None:
         index = int(np.argmax(huge))
         seen = "infinite" if np.isinf(found[index]) else f"{found[index]:g}"
         raise LogError(f"{what} is {seen} at {place(index)}", remedy="use null for missing values")
-
-
-def _seconds(array: pa.Array, name: str) -> NDArray[np.float64]:
-    """Points in time as seconds since 1970."""
-    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
-        raise LogError(
-            f"context column '{name}' holds {array.type}",
-            remedy="numbers, categories or times are wanted",
-        )
-    stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
-    return np.asarray(stamps.to_numpy(zero_copy_only=False), dtype=np.float64) / 1e6
 
 
 def units(
@@ -508,32 +471,15 @@ def units(
                 "each ranking needs its user or session (give anonymous ones an id of their own)"
             ),
         )
-    return objects(array), _buckets(array)
-
-
-def _buckets(array: pa.Array) -> Ints | None:
+    if not is_text(array.type):
+        return objects(array), None
     from counterrank.kernels import hashing
 
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        return None
-    result = np.empty(len(array), dtype=np.int64)
-    hashing.string_buckets(*_text_buffers(array), result)
-    return result
-
-
-def _text_buffers(array: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
-    wide = pa.types.is_large_string(array.type)
-    _, offsets, data = array.buffers()
-    kind = np.int64 if wide else np.int32
-    # Copies: views of Arrow memory are read-only, and the kernel would be compiled a second time
-    # for them.
-    ends = np.frombuffer(offsets, dtype=kind)[array.offset : array.offset + len(array) + 1].astype(
-        np.int64
-    )
-    first = int(ends[0]) if len(ends) else 0
-    content = (
-        np.frombuffer(data, dtype=np.uint8)
-        if data is not None and data.size
-        else np.empty(0, dtype=np.uint8)
-    )
-    return ends - first, content[first : int(ends[-1])].copy()
+    found = np.empty(len(array), dtype=np.int64)
+    text = array.cast(pa.large_string())
+    whole = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
+    joined = pc.binary_join(whole, "")[0].as_buffer()
+    ends = np.append(0, np.cumsum(pc.binary_length(text).to_numpy(zero_copy_only=False)))
+    # A copy: views of Arrow memory are read-only, and the kernel would be compiled a second time.
+    hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), found)
+    return objects(array), found
