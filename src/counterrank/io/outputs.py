@@ -5,7 +5,6 @@ import glob
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from counterrank import stores
 from counterrank.errors import OutputError
@@ -29,7 +28,7 @@ def check_outputs(
         away = stores.is_url(given)
         real = given if away else os.path.realpath(given)
         for source in sources:
-            (_refuse_address if away else _refuse_input)(option, given, real, source)
+            _refuse_input(option, given, real, source)
         if real in seen:
             raise OutputError(
                 f"{seen[real]} and {option} would both write {given}; give each per file of its own"
@@ -41,46 +40,32 @@ def check_outputs(
             _refuse_unwritable(option, given, real)
 
 
-def _refuse_address(option: str, given: str, real: str, source: str) -> None:
-    """Raise when an output in a store is an input, or would be one next time."""
-    if real.rstrip("/") == source.rstrip("/"):
+def _refuse_input(option: str, given: str, real: str, source: str) -> None:
+    """Raise when an output is an input, or would be one next time."""
+    away = stores.is_url(source)
+    if away != stores.is_url(real):
+        return
+    place = (source if away else os.path.realpath(source)).rstrip("/")
+    folder = os.path.isdir(place)
+    # Links: two names of one file differ as paths.
+    if not folder and (real.rstrip("/") == place or _is_same(real, place)):
         raise OutputError(
             f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
         )
-    inside = real.startswith(source.rstrip("/") + "/") or fnmatch.fnmatch(real, source)
-    if stores.is_url(source) and inside and has_known_extension(real):
+    inside = (away or folder) and real.startswith(f"{place}/")
+    if (inside or (away and fnmatch.fnmatch(real, source))) and has_known_extension(real):
         raise OutputError(
             f"{option} {given} lies in {source} and would be read as part of it; write elsewhere"
         )
-
-
-def _refuse_input(option: str, given: str, real: str, source: str) -> None:
-    if stores.is_url(source):
+    if away or not glob.has_magic(source) or os.path.exists(source):
         return
-    where = os.path.realpath(source)
-    if os.path.isdir(where):
-        if Path(real).is_relative_to(where) and has_known_extension(real):
-            raise OutputError(
-                f"{option} {given} lies in {source} and would be read as part of it; write "
-                "elsewhere"
-            )
-    # Links: two names of one file differ as paths.
-    elif real == where or _is_same(real, where):
+    if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
         raise OutputError(
-            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
+            f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere"
         )
-    elif glob.has_magic(source) and not os.path.exists(source):
-        _refuse_match(option, given, real, source)
-
-
-def _refuse_match(option: str, given: str, real: str, pattern: str) -> None:
-    if any(_is_same(real, found) for found in glob.iglob(pattern, recursive=True)):
+    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source)):
         raise OutputError(
-            f"{option} {given} is one of the inputs {pattern} and would be lost; write elsewhere"
-        )
-    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(pattern)):
-        raise OutputError(
-            f"{option} {given} would be one of {pattern} next time; write it elsewhere"
+            f"{option} {given} would be one of {source} next time; write it elsewhere"
         )
 
 

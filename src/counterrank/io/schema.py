@@ -182,12 +182,18 @@ class _Resolver:
         shown = self.options.columns.get(column, column)
         found = self.find(shown)
         if found is None:
-            raise MissingColumnError(
-                f"there is no column '{_shown(shown)}' for the reward {name}"
-                f"{suggestion(_shown(shown), self.names)}, nor '{_shown(shown)}_1'",
-                remedy=f"columns are {listed(self.names)}",
-            )
+            raise self.absent(_shown(shown), f" for the reward {name}", numbered=True)
         return found
+
+    def absent(
+        self, name: str, wanted: str, *, numbered: bool = False, more: str = ""
+    ) -> MissingColumnError:
+        """Return the error about a column that is not there, nor those that are numbered like it."""
+        return MissingColumnError(
+            f"there is no column '{name}'{wanted}{suggestion(name, self.names)}"
+            + (f", nor '{name}_1'" if numbered else ""),
+            remedy=f"columns are {listed(self.names)}{more}",
+        )
 
     def no_policy(self, name: str) -> LogError:
         shown = _shown(self.options.column(name))
@@ -199,41 +205,28 @@ class _Resolver:
                     "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
                 )
             )
-        return LogError(
-            f"there is no column '{shown}' for the target policy {name}"
-            f"{suggestion(shown, self.names)}, nor '{shown}_1'",
-            remedy=f"columns are {listed(self.names)}. {_map_names({name: 'NAME'})}",
-        )
+        more = f". {_map_names({name: 'NAME'})}"
+        return self.absent(shown, f" for the target policy {name}", numbered=True, more=more)
 
     def no_role(self, role: str) -> LogError:
         """One message names all that is missing, and maps it to columns whose names are usual."""
         shown = _shown(self.options.column(role))
-        others = [other for other in self.missing() if other != role]
+        needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
+        others = [
+            other
+            for other in needed
+            if other != role and self.find(self.options.column(other)) is None
+        ]
         also = f" (nor for {', '.join(others)})" if others else ""
         wanted = (role, *others)
         if self.usual.of("position") and not self.is_long:
             wanted = ("ranking", "position", *wanted)
-        return LogError(
-            f"there is no column '{shown}' for the {role}{suggestion(shown, self.names)}, nor '"
-            f"{shown}_1'{also}",
-            remedy=(
-                f"columns are {listed(self.names)}. "
-                f"{_map_names({one: self.usual.of(one) or 'NAME' for one in wanted})}"
-                f"{self.known_format()}"
-            ),
-        )
-
-    def missing(self) -> list[str]:
-        """Return the roles that every log needs and this one lacks, so that one message can name them all."""
-        needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
-        return [role for role in needed if self.find(self.options.column(role)) is None]
-
-    def known_format(self) -> str:
-        """A hint when the columns are those of a public data set."""
+        more = f". {_map_names({one: self.usual.of(one) or 'NAME' for one in wanted})}"
         for name, columns in _SIGNATURES.items():
             if set(columns) <= set(self.names):
-                return f". These are the columns of another format: say {say('--format', name)}"
-        return ""
+                more += f". These are the columns of another format: say {say('--format', name)}"
+        problem = self.absent(shown, f" for the {role}", numbered=True, more=more)
+        return LogError(f"{problem.said}{also}", remedy=problem.remedy)
 
     def find(self, name: str | tuple[str, ...]) -> Field | None:
         """Return the field of that name, or those names, if it is there in any form."""
@@ -250,13 +243,8 @@ class _Resolver:
         kind = self.table.schema.field(name).type
         if values.is_list(kind):
             return "list"
-        if values.is_text(kind) and self.holds_lists(name):
-            return "text"
-        return "scalar"
-
-    def holds_lists(self, name: str) -> bool:
-        cells = [cell for cell in self.table[name].slice(0, _SAMPLE).to_pylist() if cell]
-        return any(values.looks_like_list(cell) for cell in cells)
+        cells = self.table[name].slice(0, _SAMPLE).to_pylist() if values.is_text(kind) else []
+        return "text" if any(cell and values.looks_like_list(cell) for cell in cells) else "scalar"
 
     def numbered(self, stem: str) -> tuple[str, ...]:
         present = self.names
@@ -295,9 +283,9 @@ class _Resolver:
 
     def propensity(self) -> Field | None:
         found = self.find(self.options.column("propensity"))
-        if found is not None and (
-            self.options.require_propensity or not _is_empty(self.table, found)
-        ):
+        columns = () if found is None else found.columns
+        empty = all(self.table[name].null_count == self.table.num_rows for name in columns)
+        if self.options.require_propensity and found is not None or not empty:
             return found
         scored = self.scores_of(LOGGING) if found is None else None
         if scored is not None and self.options.require_propensity:
@@ -347,7 +335,9 @@ class _Resolver:
         """Fields that may be target policies: lists or numbered columns of fractions."""
         context = set(self.context())
         for name in self.names:
-            if name not in context and not _is_beside(name) and self.may_be_policy(name):
+            # What belongs to candidates or stands beside a policy's own column is none.
+            beside = name.endswith(_BESIDE) or name == "candidates" or name.startswith(FEATURE)
+            if name not in context and not beside and self.may_be_policy(name):
                 yield name, Field((name,), self.form(name))
         for stem in sorted(stem for stem, found in self.runs.items() if "1" in found):
             columns = self.fractions(stem)
@@ -381,7 +371,8 @@ class _Resolver:
         items = self.beside(options.column("candidates"))
         if long:
             # A row for each candidate, shown or not, whose position is missing where it was not.
-            items = Field(action.columns, "scalar") if scores or self.has_unshown() else None
+            unshown = self.table[self.single("position") or ""].null_count
+            items = Field(action.columns, "scalar") if scores or unshown else None
         features = () if items is None else self.features(long)
         return CandidateSpec(
             items=items,
@@ -410,25 +401,21 @@ class _Resolver:
         given = self.options.columns
         mapped = {role: given[role] for role in given if role.startswith(FEATURE)}
         own = {name: name for name in self.names if name.startswith(FEATURE)}
-        form = "scalar" if long else "list"
         found = []
         for title, column in {**own, **mapped}.items():
             field = self.find(column) if long else self.beside(column)
             fits = field is not None and (field.form == "scalar" if long else field.has_lists)
             if field is not None and fits:
                 found.append(replace(field, title=title))
+            elif title in mapped and _shown(column) not in self.names:
+                raise self.absent(_shown(column), f" for '{title}'")
             elif title in mapped:
-                raise LogError(self._no_feature(title, _shown(column), form))
+                one = "one value per row" if long else "a list with an entry for each candidate"
+                raise LogError(
+                    f"column '{_shown(column)}' for '{title}' is no feature of candidates: it must "
+                    f"hold {one}"
+                )
         return tuple(found)
-
-    def _no_feature(self, title: str, column: str, form: str) -> str:
-        if column not in self.names:
-            return (
-                f"there is no column '{column}' for '{title}'{suggestion(column, self.names)}; "
-                f"columns are {listed(self.names)}"
-            )
-        one = "one value per row" if form == "scalar" else "a list with an entry for each candidate"
-        return f"column '{column}' for '{title}' is no feature of candidates: it must hold {one}"
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
@@ -451,19 +438,9 @@ class _Resolver:
         found = self.scores_of(name)
         if found is not None:
             return found
-        key = f"{name}_scores"
-        raise LogError(
-            f"there is no column '{key}' with the scores of "
-            f"{('the logger' if name == LOGGING else f'policy {name}')}"
-            f"{suggestion(key, self.names)}",
-            remedy=(
-                f"columns are {listed(self.names)}. Map it with {say('--columns', f'{key}=NAME')}"
-            ),
-        )
-
-    def has_unshown(self) -> bool:
-        position = self.table[self.single("position") or ""]
-        return bool(position.null_count)
+        key, owner = f"{name}_scores", "the logger" if name == LOGGING else f"policy {name}"
+        more = f". Map it with {say('--columns', f'{key}=NAME')}"
+        raise self.absent(key, f" with the scores of {owner}", more=more)
 
     def holds_names(self, field: Field) -> bool:
         """Whether a feature of candidates is a category rather than a number."""
@@ -540,11 +517,7 @@ class _Resolver:
 
     def require(self, name: str, role: str = "") -> None:
         if name not in self.names:
-            wanted = f" for {role}" if role else ""
-            raise MissingColumnError(
-                f"there is no column '{name}'{wanted}{suggestion(name, self.names)}",
-                remedy=f"columns are {listed(self.names)}",
-            )
+            raise self.absent(name, f" for {role}" if role else "")
 
 
 #: Endings of columns that belong to a policy.
@@ -573,12 +546,3 @@ def _map_names(mapping: Mapping[str, str]) -> str:
     wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
     python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
     return f"Map names with {say('--columns', wanted, f'columns={{{python}}}')}"
-
-
-def _is_beside(name: str) -> bool:
-    """Whether a column belongs to the candidates or stands beside a policy's own."""
-    return name.endswith(_BESIDE) or name == "candidates" or name.startswith("z_")
-
-
-def _is_empty(table: pa.Table, field: Field) -> bool:
-    return all(table[name].null_count == table.num_rows for name in field.columns)

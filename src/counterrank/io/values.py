@@ -478,7 +478,7 @@ def units(
     found = np.empty(len(array), dtype=np.int64)
     text = array.cast(pa.large_string())
     whole = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
-    joined = pc.binary_join(whole, "")[0].as_buffer()
+    joined = pc.binary_join(whole, pa.scalar("", text.type))[0].as_buffer()
     ends = np.append(0, np.cumsum(pc.binary_length(text).to_numpy(zero_copy_only=False)))
     # A copy: views of Arrow memory are read-only, and the kernel would be compiled a second time.
     hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), found)
