@@ -183,11 +183,8 @@ def clear_errors(url: PathLike, *, writing: bool = False) -> Iterator[None]:
         kind = OutputError if writing else LogError
         if isinstance(problem, MissingExtraError):
             raise
-        raise kind(f"{_verb(writing)} {os.fspath(url)}: {_reason(problem)}") from None
-
-
-def _verb(writing: bool) -> str:
-    return "cannot write" if writing else "cannot read"
+        verb = "write" if writing else "read"
+        raise kind(f"cannot {verb} {os.fspath(url)}: {_reason(problem)}") from None
 
 
 def _reason(problem: OSError) -> str:

@@ -171,7 +171,12 @@ def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
             continue
         if not part.strip():
             continue
-        role, column = _pair(part)
+        role, sign, column = map(str.strip, part.partition("="))
+        if not (sign and role and column):
+            raise ConfigError(
+                f"columns: '{part.strip()}' is not understood; write pairs like "
+                "action=items,reward=clicks"
+            )
         # A dict would keep the last of two silently.
         if role in found:
             raise ConfigError(
@@ -181,16 +186,6 @@ def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
             )
         found[role] = column
     return found
-
-
-def _pair(text: str) -> tuple[str, str]:
-    role, sign, column = text.partition("=")
-    if not sign or not role.strip() or not column.strip():
-        raise ConfigError(
-            f"columns: '{text.strip()}' is not understood; write pairs like "
-            "action=items,reward=clicks"
-        )
-    return role.strip(), column.strip()
 
 
 def _names(key: str, given: Any) -> tuple[str, ...]:

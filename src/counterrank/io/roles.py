@@ -136,6 +136,9 @@ class Sample:
         self.table = table
         self.names: list[str] = table.column_names
         self.taken: set[str] = set()
+        #: What was taken for what, and what could not be found.
+        self.notes: list[str] = []
+        self.missing: list[str] = []
 
     def kind(self, name: str) -> pa.DataType:
         """Return the type of a column."""
@@ -147,18 +150,20 @@ class Sample:
 
     def constant_within(self, name: str, group: str) -> bool:
         """Return whether all rows of a group have one value of a column."""
-        pairs = self.table.select([group, name]).group_by([group, name]).aggregate([]).num_rows
-        return bool(pairs == self.table.select([group]).group_by([group]).aggregate([]).num_rows)
+        levels = [
+            self.table.group_by(keys).aggregate([]).num_rows for keys in ([group, name], [group])
+        ]
+        return bool(levels[0] == levels[1])
 
-    def take(self, role: str, notes: list[str], fits: Iterable[str] | None = None) -> str:
+    def take(self, role: str, fits: Iterable[str] | None = None) -> str:
         """Return the column of a role, or nothing; it is not offered to another role."""
-        found = [one for one in named(self.names, role) if one not in self.taken]
-        found = found if fits is None else [one for one in found if one in set(fits)]
+        fitting = set(self.names if fits is None else fits) - self.taken
+        found = [one for one in named(self.names, role) if one in fitting]
         if not found:
             return ""
         self.taken.add(found[0])
         also = f" (also possible: {', '.join(found[1:])})" if len(found) > 1 else ""
-        notes.append(f"{role}: {found[0]}{also}")
+        self.notes.append(f"{role}: {found[0]}{also}")
         return found[0]
 
     def scalars(self) -> list[str]:
@@ -171,21 +176,32 @@ def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGue
 
     `given` are roles that a person has named: role to column.
     """
-    notes: list[str] = []
-    missing: list[str] = []
     sample, columns = Sample(table), dict(given or {})
     sample.taken.update(columns.values())
-    long = _long(sample, columns, notes, missing)
-    for role in ("action", "unit", "propensity"):
-        if role not in columns and (found := sample.take(role, notes)):
+    notes = sample.notes
+    long = any(not is_list(sample.kind(one)) for one in named(sample.names, "position"))
+    notes.append(f"layout: one row per {'shown item or candidate' if long else 'ranking'}")
+    placed = ("position", "ranking") if long else ()
+    for role in (*placed, "action", "unit", "propensity"):
+        fits = sample.scalars() if role in placed else None
+        if role not in columns and (found := sample.take(role, fits)):
             columns[role] = found
-    if "action" not in columns and not _numbered(sample.names):
-        missing.append("no column looks like the shown items (say --columns action=NAME)")
-    time = sample.take("time", notes)
-    rewards = _rewards(sample, notes)
-    scores = _scores(sample, columns)
-    targets, kind = _policies(sample, columns, scores, notes, missing)
-    written = _metadata(table)
+    numbered = any(re.fullmatch(r"action_\d+", name) for name in sample.names)
+    needed = {**{role: role for role in placed}, **({} if numbered else {"action": "shown items"})}
+    sample.missing += [
+        f"no column looks like the {name} (say --columns {role}=NAME)"
+        for role, name in needed.items()
+        if role not in columns
+    ]
+    time = sample.take("time")
+    rewards = _rewards(sample)
+    targets, kind = _policies(sample, columns)
+    # What `simulate` or `plan` wrote into the file: the logger and the policies.
+    written = {
+        key.decode().removeprefix("counterrank."): value.decode()
+        for key, value in (table.schema.metadata or {}).items()
+        if key.startswith((b"counterrank.logger", b"counterrank.policy."))
+    }
     logger = written.get("logger", kind)
     policies = {one: written.get(f"policy.{one}", kind) for one in targets if kind}
     if "unit" not in columns:
@@ -213,38 +229,11 @@ def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGue
         time=time,
         rewards=rewards,
         notes=tuple(notes),
-        missing=tuple(missing),
+        missing=tuple(sample.missing),
     )
 
 
-def _metadata(table: pa.Table) -> dict[str, str]:
-    """Return what `simulate` or `plan` wrote into the file: the logger and the policies."""
-    found = table.schema.metadata or {}
-    return {
-        key.decode().removeprefix("counterrank."): value.decode()
-        for key, value in found.items()
-        if key.startswith((b"counterrank.logger", b"counterrank.policy."))
-    }
-
-
-def _long(sample: Sample, columns: dict[str, str], notes: list[str], missing: list[str]) -> bool:
-    """Return whether a ranking takes several rows; its id and position join the columns."""
-    long = any(not is_list(sample.kind(one)) for one in named(sample.names, "position"))
-    layout = "one row per shown item or candidate" if long else "one row per ranking"
-    notes.append(f"layout: {layout}")
-    for role in ("position", "ranking") if long else ():
-        if role not in columns and (found := sample.take(role, notes, sample.scalars())):
-            columns[role] = found
-        if role not in columns:
-            missing.append(f"no column looks like the {role} (say --columns {role}=NAME)")
-    return long
-
-
-def _numbered(names: Iterable[str]) -> bool:
-    return any(re.fullmatch(r"action_\d+", name) for name in names)
-
-
-def _rewards(sample: Sample, notes: list[str]) -> dict[str, str]:
+def _rewards(sample: Sample) -> dict[str, str]:
     """Return the rewards by name, the usual primary first."""
     found = {}
     for column in named(sample.names, "reward"):
@@ -252,22 +241,12 @@ def _rewards(sample: Sample, notes: list[str]) -> dict[str, str]:
             found["_".join(words(column))] = column
             sample.taken.add(column)
     if found:
-        notes.append(f"rewards: {', '.join(found.values())}")
+        sample.notes.append(f"rewards: {', '.join(found.values())}")
     return found
 
 
-def _scores(sample: Sample, columns: Mapping[str, str]) -> list[str]:
-    """Return the columns of scores: floating point numbers whose name says so."""
-    found = []
-    for name in sample.names:
-        kind = sample.kind(name)
-        inner = kind.value_type if is_list(kind) else kind
-        if name in sample.taken or not pa.types.is_floating(inner):
-            continue
-        if set(words(name)) & set(SCORE):
-            found.append(name)
-            sample.taken.add(name)
-    return found
+def _is_float(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind.value_type if is_list(kind) else kind))
 
 
 def policy_name(column: str) -> str:
@@ -280,14 +259,16 @@ def policy_name(column: str) -> str:
     return "_".join(left) or column
 
 
-def _policies(
-    sample: Sample,
-    columns: dict[str, str],
-    scores: list[str],
-    notes: list[str],
-    missing: list[str],
-) -> tuple[tuple[str, ...], str]:
+def _policies(sample: Sample, columns: dict[str, str]) -> tuple[tuple[str, ...], str]:
     """Return the targets and how the logger's scores become rankings; scores join the columns."""
+    # Floating point numbers whose name says that they are scores.
+    scores = [
+        name
+        for name in sample.names
+        if name not in sample.taken and _is_float(sample.kind(name)) and {*words(name)} & {*SCORE}
+    ]
+    sample.taken.update(scores)
+    notes, missing = sample.notes, sample.missing
     if "propensity" in columns:
         skip = {*sample.taken, *columns.values()}
         like = [
@@ -328,9 +309,7 @@ def _policies(
 def _probabilities(sample: Sample, name: str, columns: Mapping[str, str]) -> bool:
     """Return whether a column has the shape of the propensities and lies between 0 and 1."""
     kind = sample.kind(name)
-    if is_list(kind) != is_list(sample.kind(columns["propensity"])):
-        return False
-    if not pa.types.is_floating(kind.value_type if is_list(kind) else kind):
+    if is_list(kind) != is_list(sample.kind(columns["propensity"])) or not _is_float(kind):
         return False
     values = pc.list_flatten(sample.table[name]) if is_list(kind) else sample.table[name]
     ends = pc.min_max(values).as_py()
@@ -381,8 +360,7 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
     `columns` are the roles that `guess_log` found.
     """
     sample = Sample(events)
-    notes: list[str] = []
-    missing: list[str] = []
+    notes, missing = sample.notes, sample.missing
     join: list[str] = []
     for role in ("ranking", "action"):
         mine = columns.get(role, role)
@@ -394,8 +372,8 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
         sample.taken.add(theirs)
         join.append(mine if mine == theirs else f"{mine}={theirs}")
     notes.append(f"events join by: {', '.join(join) or 'nothing found'}")
-    time = sample.take("time", notes)
-    kind = sample.take("event", [], sample.scalars())
+    time, said = sample.take("time"), tuple(notes)
+    kind = sample.take("event", sample.scalars())
     rewards: dict[str, str] = {}
     if kind and pa.types.is_string(sample.kind(kind)):
         found = [one for one in pc.unique(events[kind]).to_pylist() if one]
@@ -413,8 +391,8 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
         if set(words(name)) & set(AMOUNTS) and is_number(sample.kind(name)):
             rewards["_".join(words(name))] = f"coalesce(sum({_quoted(name)}), 0)"
             break
-    notes.append(f"rewards from events: {', '.join(rewards)}")
-    return EventsGuess(tuple(join), rewards, time, tuple(notes), tuple(missing))
+    said = (*said, f"rewards from events: {', '.join(rewards)}")
+    return EventsGuess(tuple(join), rewards, time, said, tuple(missing))
 
 
 def _quoted(name: str) -> str:

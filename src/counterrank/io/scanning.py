@@ -111,8 +111,7 @@ def scan(
         )
     if options.target_lists:
         raise ConfigError("lists of a ranker go with evaluate or read_log, not with scan_log")
-    found = plan(path, options, format=format)
-    return FileSource(found.spec, found.parts, found.n, options.where, workers)
+    return FileSource(*plan(path, options, format=format), options.where, workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

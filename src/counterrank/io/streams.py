@@ -52,15 +52,12 @@ def tables_of(log: Any) -> Iterator[pa.Table]:
         pieces = (pa.Table.from_batches([batch], reader.schema) for batch in reader)
     for table in pieces:
         if table.num_rows:
-            yield _plain(table)
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Return a table without views of text, which files and older kernels do not know."""
-    for j, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(j, field.name, table.column(j).cast(pa.large_string()))
-    return table
+            # Files and older kernels do not know views of text.
+            kinds = [
+                (one.name, pa.large_string() if pa.types.is_string_view(one.type) else one.type)
+                for one in table.schema
+            ]
+            yield table.cast(pa.schema(kinds, metadata=table.schema.metadata))
 
 
 def read_stream(log: Any, options: ReadOptions) -> RankingLog:

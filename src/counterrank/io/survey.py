@@ -52,7 +52,11 @@ class Survey:
         if encode is None:
             listed = spec.candidates.items
             names = (*spec.fields["action"].columns, *(listed.columns if listed else ()))
-            encode = any(_is_huge(sample[name]) for name in names)
+            # Whole numbers that are too large to number the rows of a table with.
+            arrays = [values.one_chunk(sample[name]) for name in names]
+            flat = [one.flatten() if values.is_list(one.type) else one for one in arrays]
+            ids = [one for one in flat if pa.types.is_integer(one.type)]
+            encode = any((pc.max(one).as_py() or 0) > values.LARGEST_ID for one in ids)
         return cls(spec, encode)
 
     @property
@@ -73,7 +77,10 @@ class Survey:
         if parts.items is not None:
             self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
         for item in parts.named:
-            self._note(_entries(table[item.name], item), item.name, f"feature '{item.name}'")
+            array = values.one_chunk(table[item.name])
+            if item.has_lists:
+                array = values.as_lists(table[item.name], item.name).flatten()
+            self._note(array, item.name, f"feature '{item.name}'")
         for name in self.spec.context:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
@@ -158,7 +165,10 @@ class Survey:
             array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
-        whole = item.form == "text" and values.is_text(array.type) and _all_whole(array)
+        whole = item.form == "text" and values.is_text(array.type)
+        if whole:
+            fits = pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")
+            whole = pc.all(fits).as_py() is not False
         named = values.is_text(array.type) and not whole
         self.has_names |= named
         if named or self.encode_actions:
@@ -189,35 +199,11 @@ def _refuse_many(known: set[str], key: str, what: str) -> None:
         )
 
 
-def _is_huge(column: pa.ChunkedArray) -> bool:
-    """Whether whole numbers are too large to number rows of a table with."""
-    array = values.one_chunk(column)
-    array = array.flatten() if values.is_list(array.type) else array
-    return (
-        bool(pa.types.is_integer(array.type)) and (pc.max(array).as_py() or 0) > values.LARGEST_ID
-    )
-
-
 def _ordered(labels: set[str]) -> tuple[str, ...]:
     """Sorted, so that codes do not depend on the order of rows; whole numbers by value."""
     if labels and all(label.lstrip("-").isdecimal() for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))
-
-
-def _entries(column: pa.ChunkedArray, item: Field) -> pa.Array:
-    """Return the single values of a column, of lists or not."""
-    return (
-        values.one_chunk(column)
-        if item.form == "scalar"
-        else values.as_lists(column, item.name).flatten()
-    )
-
-
-def _all_whole(array: pa.Array) -> bool:
-    return bool(
-        pc.all(pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")).as_py() is not False
-    )
 
 
 def _actions_of(sample: pa.Table, item: Field) -> int:
@@ -272,13 +258,8 @@ def _width(spec: LogSpec) -> int:
     return max(width, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """A spec for all files, the parts to read and the number of rankings, where known."""
-
-    spec: LogSpec
-    parts: tuple[FilePart, ...]
-    n: int | None
+#: A spec for all files, the parts to read and the number of rankings, where known.
+ReadPlan = tuple[LogSpec, tuple[FilePart, ...], int | None]
 
 
 def plan(
@@ -347,18 +328,20 @@ def _planned(
         survey.absorb(sample)
     if not known and not _settled(files, survey, sample):
         for file in files:
-            _look(file, survey)
+            for table in tables.batches(file, survey.columns):
+                with guard(file.title, prefix=True):
+                    survey.absorb(table)
     with guard(files[0].title, prefix=True):
         spec = survey.finish(sample)
     parts, n = _parts(files)
     if not n:
         raise LogError(f"{files[0].title} is empty: it has columns but no rows")
     if options.where is None:
-        return ReadPlan(spec, parts, n)
+        return spec, parts, n
     parts = pruned(parts, options.where)
     if not parts:
         raise no_match(options.where)
-    return ReadPlan(spec, parts, None)
+    return spec, parts, None
 
 
 def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
@@ -383,34 +366,24 @@ def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
     return options.carrying(where.columns)
 
 
-def opening(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
+def opening(files: list[DataFile], *, complete: bool = True) -> tuple[list[DataFile], pa.Table]:
     """Return the files from the first that has rows, and its first rows; Spark writes part files without any.
 
-    Columns that only later files have are null there: a log is what all of its files say.
+    With `complete`, columns that only later files have are null there: a log is what all of its files
+    say.
     """
-    files, sample = _beginning(files)
-    return files, _with_columns_of(files[1:], sample)
-
-
-def _beginning(files: list[DataFile]) -> tuple[list[DataFile], pa.Table]:
-    """Return the files from the first that has rows, and its first rows."""
-    for index, file in enumerate(files):
-        sample = tables.sample(file)
-        if sample.num_rows:
-            return files[index:], sample
-    raise LogError(f"{files[0].title} is empty: it has columns but no rows")
-
-
-def _with_columns_of(others: list[DataFile], sample: pa.Table) -> pa.Table:
-    """Return the rows with columns that only other files have, all null."""
+    samples = ((index, tables.sample(file)) for index, file in enumerate(files))
+    index, sample = next((one for one in samples if one[1].num_rows), (0, None))
+    if sample is None:
+        raise LogError(f"{files[0].title} is empty: it has columns but no rows")
     known = set(sample.column_names)
-    # A table knows its columns, and the first file was completed by them.
-    for file in (file for file in others if file.table is None):
-        for item in tables.schema(file):
+    for file in files[index + 1 :] if complete else ():
+        # A table knows its columns, and the first file was completed by them.
+        for item in tables.schema(file) if file.table is None else ():
             if item.name not in known:
                 known.add(item.name)
                 sample = sample.append_column(item, pa.nulls(sample.num_rows, item.type))
-    return sample
+    return files[index:], sample
 
 
 def refuse_disagreement(spec: LogSpec, files: list[DataFile], sample: pa.Table) -> None:
@@ -460,7 +433,7 @@ def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
     """Return the files that can hold rows of a condition, by what the folders above them say."""
     if where is None or not any(file.partitions for file in files):
         return files
-    schema = _beginning(files)[1].schema
+    schema = opening(files, complete=False)[1].schema
     if not set(where.columns) <= set(schema.names):
         # Only then are files opened that the folders' names might leave out.
         schema = opening(files)[1].schema
@@ -483,40 +456,35 @@ def no_match(where: Where | None) -> LogError:
 
 def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
     """Return the parts that can hold rows of the condition, by Parquet's column statistics."""
-    return tuple(part for part in parts if _may_match(part, where))
-
-
-def _may_match(part: FilePart, where: Where) -> bool:
-    with guard(part.file.title, prefix=True), tables.open_parquet(part.file) as opened:
-        schema = opened.schema_arrow
-        for key, value in part.file.partitions:
-            schema = schema.append(pa.field(key, value.type))
-        for item in part.file.table or ():
-            schema = schema if item.name in schema.names else schema.append(item)
-        fragment = _fragment(part.file, part.groups)
-        return bool(fragment.subset(filter=where.expression(schema), schema=schema).row_groups)
+    kept = []
+    for part in parts:
+        file = part.file
+        with guard(file.title, prefix=True), tables.open_parquet(file) as opened:
+            schema = opened.schema_arrow
+            beside = [pa.field(key, value.type) for key, value in file.partitions]
+            for item in (*beside, *(file.table or ())):
+                schema = schema if item.name in schema.names else schema.append(item)
+            fragment = _fragment(file, part.groups)
+            if fragment.subset(filter=where.expression(schema), schema=schema).row_groups:
+                kept.append(part)
+    return tuple(kept)
 
 
 def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
     """Return Arrow's own description of a file, which it holds against conditions."""
-    said = [pc.field(key) == value for key, value in file.partitions if value.is_valid]
-    missing = [pc.field(key).is_null() for key, value in file.partitions if not value.is_valid]
+    said = [
+        pc.field(key) == value if value.is_valid else pc.field(key).is_null()
+        for key, value in file.partitions
+    ]
     system, path = (
         stores.store_of(file.path)
         if groups and stores.is_url(file.path)
         else (fs.LocalFileSystem(), file.path)
     )
-    known = reduce(and_, [*said, *missing], pc.scalar(True))
+    known = reduce(and_, said, pc.scalar(True))
     return ds.ParquetFileFormat().make_fragment(
         path, filesystem=system, partition_expression=known, row_groups=groups
     )
-
-
-def _look(file: DataFile, survey: Survey) -> None:
-    """Survey one file."""
-    for table in tables.batches(file, survey.columns):
-        with guard(file.title, prefix=True):
-            survey.absorb(table)
 
 
 def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
@@ -529,9 +497,10 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     if action.form == "text" or not _largest_known(files, survey):
         return False
     counts = values.entry_counts(values.one_chunk(sample[action.name]))
-    return bool((counts == counts[0]).all()) and all(
-        _entries_a_row(f, action.name) in (counts[0], None) for f in files
-    )
+    entries = {
+        counts[0] * tables.metadata(file).num_rows - _entries(file, action.name) for file in files
+    }
+    return bool((counts == counts[0]).all()) and entries == {0}
 
 
 def _largest_known(files: list[DataFile], survey: Survey) -> bool:
@@ -548,31 +517,24 @@ def _largest_known(files: list[DataFile], survey: Survey) -> bool:
     return True
 
 
-def _entries_a_row(file: DataFile, name: str) -> float | None:
-    """Entries of a list column per row, over a whole Parquet file; None where there are no rows."""
-    meta = tables.metadata(file)
-    total = sum(chunk.num_values for _, _, chunk in column_chunks(meta, (name,)))
-    return float(total / meta.num_rows) if meta.num_rows else None
+def _entries(file: DataFile, name: str) -> int:
+    """Return the number of entries of a list column in a whole Parquet file."""
+    chunks = column_chunks(tables.metadata(file), (name,))
+    return sum(chunk.num_values for _, _, chunk in chunks)
 
 
 def _parts(files: list[DataFile]) -> tuple[tuple[FilePart, ...], int]:
+    """Return the row groups of all files, small neighbours together, and the number of their rows."""
     parts: list[FilePart] = []
     start = 0
     for file in files:
-        parts += _groups(file, start)
-        start += int(tables.metadata(file).num_rows)
+        meta = tables.metadata(file)
+        groups: list[int] = []
+        rows = 0
+        for group in range(meta.num_row_groups):
+            groups.append(group)
+            rows += meta.row_group(group).num_rows
+            if rows and (rows >= BATCH_ROWS or group == meta.num_row_groups - 1):
+                parts.append(FilePart(file, start, rows, tuple(groups)))
+                start, groups, rows = start + rows, [], 0
     return tuple(parts), start
-
-
-def _groups(file: DataFile, start: int) -> Iterator[FilePart]:
-    """Row groups, small neighbours together."""
-    meta = tables.metadata(file)
-    sizes = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
-    group: list[int] = []
-    rows = 0
-    for g, size in enumerate(sizes):
-        group.append(g)
-        rows += size
-        if rows and (rows >= BATCH_ROWS or g == len(sizes) - 1):
-            yield FilePart(file, start, rows, tuple(group))
-            start, group, rows = start + rows, [], 0
