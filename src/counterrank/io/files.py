@@ -239,7 +239,10 @@ def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
             texts.setdefault(key, set()).add(value)
     null = "__HIVE_DEFAULT_PARTITION__"
     kinds = {
-        key: pa.int64() if all(_is_plain_number(value) for value in found - {null}) else pa.string()
+        # Longer ones are names: a column of numbers does not hold them.
+        key: pa.int64()
+        if all(re.fullmatch(r"-?\d{1,18}", value) for value in found - {null})
+        else pa.string()
         for key, found in texts.items()
     }
 
@@ -247,11 +250,6 @@ def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
         return pa.scalar(None if value == null else value).cast(kinds[key])
 
     return [tuple((key, typed(key, value)) for key, value in pairs) for pairs in all_pairs]
-
-
-def _is_plain_number(text: str) -> bool:
-    # Longer ones are names: a column of numbers does not hold them.
-    return re.fullmatch(r"-?\d{1,18}", text) is not None
 
 
 #: Extension to format.
@@ -317,14 +315,12 @@ def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | No
     """
     if not head:
         raise LogError(f"{path} is empty (0 bytes)")
-    for magic, what in _FOREIGN.items():
-        if head.startswith(magic):
-            raise LogError(f"{path} is {what}")
-    return _decided(path, head, format)
-
-
-def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
-    packed, seen = _marked(head, _PACKED), _marked(head, _MAGIC)
+    foreign, packed, seen = (
+        next((kind for magic, kind in marks.items() if head.startswith(magic)), None)
+        for marks in (_FOREIGN, _PACKED, _MAGIC)
+    )
+    if foreign is not None:
+        raise LogError(f"{path} is {foreign}")
     # Over what the name or the user says: these marks do not begin a text by chance.
     if seen is not None:
         return seen, None
@@ -348,10 +344,6 @@ def _decided(path: str, head: bytes, format: str | None) -> tuple[str, str | Non
             ),
         )
     return named, packed
-
-
-def _marked(head: bytes, marks: dict[bytes, str]) -> str | None:
-    return next((kind for magic, kind in marks.items() if head.startswith(magic)), None)
 
 
 def _named(format: str) -> str:

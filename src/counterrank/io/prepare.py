@@ -122,29 +122,22 @@ def _connected(files: Sequence[DataFile]) -> Iterator[Any]:
 
 def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:
     """Return a query of some columns of a Parquet file, or of all, with the place of each row."""
-    stored = tables.schema(file).names
-    said = {key: value for key, value in file.partitions if key not in stored}
-    later = () if file.table is None else file.table.names
+    schema, said = tables.schema(file), dict(file.partitions)
+    stored = tables.present(schema, columns, file) or schema.names
     chosen = []
     for name in dict.fromkeys([*stored, *said]) if columns is None else columns:
-        if name not in stored and name not in said and name not in later:
-            raise LogError(
-                f"{file.title} has no column '{name}', which other files of this log have",
-                remedy="write it there too, with nulls where it is not known, or leave that file out",
+        own = sql.name(name)
+        if name not in stored:
+            value = said[name].as_py() if name in said else None
+            own = (
+                "NULL" if value is None else sql.literal(value) if isinstance(value, str) else value
             )
-        chosen.append(
-            f"{sql.name(name) if name in stored else _scalar(said.get(name))} AS {sql.name(name)}"
-        )
+        chosen.append(f"{own} AS {sql.name(name)}")
     return (
         f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, file_row_number AS "
         f"{sql.name(ROW)} FROM read_parquet({sql.literal(os.path.abspath(file.path))}, "
         "file_row_number = true)"
     )
-
-
-def _scalar(value: pa.Scalar | None) -> str:
-    found = None if value is None else value.as_py()
-    return "NULL" if found is None else str(found) if isinstance(found, int) else sql.literal(found)
 
 
 def _events_table(opened: Any, events: Events, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
@@ -372,12 +365,6 @@ def _differs(one: pa.Array, other: pa.Array) -> Bools:
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
-def _starts(ids: pa.Array) -> Ints:
-    """Return the rows at which a ranking starts."""
-    changes = _differs(ids.slice(1), ids.slice(0, len(ids) - 1))
-    return np.concatenate([[0], np.flatnonzero(changes) + 1])
-
-
 class _Lists:
     """How rows that are positions become lists, one row per ranking."""
 
@@ -397,14 +384,22 @@ class _Lists:
         """Return the rankings of rows that stand together; `place` says where a row comes from."""
         spec = self.spec
         ids = values.plain(values.one_chunk(table[spec.ranking]))
-        starts = _starts(ids)
+        changes = _differs(ids.slice(1), ids.slice(0, len(ids) - 1))
+        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
         code = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ids))))
         found = values.floats(values.one_chunk(table[spec.position]), spec.position or "", place)
         n, rows = int(code[-1]) + 1, np.arange(len(code))
         if spec.candidates.items is not None:
             # Rows of what was not shown would count as positions: they join as candidates only.
             rows = np.flatnonzero(found >= 0)
-            self._refuse_unshown(ids, code, rows, n, place)
+            missing = np.flatnonzero(np.bincount(code[rows], minlength=n) == 0)
+            if len(missing):
+                row = int(np.argmax(code == missing[0]))
+                raise LogError(
+                    f"{place(row)}: ranking {ids[row].as_py()!r} shows no item: all its rows lack "
+                    f"'{spec.position}'",
+                    remedy="give the position of what was shown, or drop the ranking",
+                )
         position = self._positions(found[rows], rows, place)
         order = _order(code[rows], position)
         rows, position = rows[order], position[order]
@@ -424,18 +419,6 @@ class _Lists:
         for column, own in _beside(spec, self.lists, self.single).items():
             columns[own] = _listed(table[column], np.arange(len(code)), np.bincount(code))
         return pa.table(columns)
-
-    def _refuse_unshown(
-        self, ids: pa.Array, code: Ints, rows: Ints, n: int, place: PlaceOf
-    ) -> None:
-        missing = np.flatnonzero(np.bincount(code[rows], minlength=n) == 0)
-        if len(missing):
-            row = int(np.argmax(code == missing[0]))
-            raise LogError(
-                f"{place(row)}: ranking {ids[row].as_py()!r} shows no item: all its rows lack "
-                f"'{self.spec.position}'",
-                remedy="give the position of what was shown, or drop the ranking",
-            )
 
     def _positions(self, found: Floats, rows: Ints, place: PlaceOf) -> Ints:
         # "Not whole" rather than "broken": a missing position is NaN, which equals nothing.
@@ -458,9 +441,9 @@ class _Lists:
         bad = twice if spec.renumber else (position != expected)
         if not bad.any():
             return
-        at = int(np.argmax(twice)) if twice.any() else int(np.argmax(bad))
+        at = int(np.argmax(twice if twice.any() else bad))
         label, row = ids[int(rows[at])].as_py(), int(rows[at])
-        if twice.any():
+        if twice[at]:
             both = " and ".join(_shorter(place(int(rows[at - 1])), place(row)))
             raise LogError(
                 f"ranking {label!r} has position {position[at] + base} twice ({both})",

@@ -111,9 +111,14 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     """Return a whole file, or some of its columns."""
     file = parquet(file)
     with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
-        wanted = _present(opened.schema_arrow, columns, file)
+        wanted = present(opened.schema_arrow, columns, file)
         refuse_bomb(opened, file, wanted)
-        if not _holds_text(opened, wanted):
+        leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
+        if not any(
+            leaf.physical_type == "BYTE_ARRAY"
+            and (wanted is None or leaf.path.partition(".")[0] in wanted)
+            for leaf in leaves
+        ):
             return _completed(opened.read(columns=wanted), file, columns)
         # A dictionary of long texts is small in the file and in its metadata, and huge once written
         # out.
@@ -121,15 +126,6 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
         found = list(bounded(map(_as_table, pieces), file))
         table = pa.concat_tables(found) if found else opened.read(columns=wanted)
         return _completed(table, file, columns)
-
-
-def _holds_text(opened: Any, columns: Columns) -> bool:
-    leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
-    return any(
-        leaf.physical_type == "BYTE_ARRAY"
-        and (columns is None or leaf.path.partition(".")[0] in columns)
-        for leaf in leaves
-    )
 
 
 def schema(file: DataFile) -> pa.Schema:
@@ -173,7 +169,7 @@ def row_groups(
         steady(file),
         open_parquet(file, ahead=True) as opened,
     ):
-        wanted = _present(opened.schema_arrow, columns, file)
+        wanted = present(opened.schema_arrow, columns, file)
         # Workers have a part each. Arrow's own threads, shared by all, would be a queue between them.
         found = opened.iter_batches(
             batch_size=rows, row_groups=list(groups), columns=wanted, use_threads=False
@@ -274,7 +270,7 @@ def refuse_missing(columns: Sequence[str], known: Sequence[str]) -> None:
             )
 
 
-def _present(schema: pa.Schema, columns: Columns, file: DataFile) -> list[str] | None:
+def present(schema: pa.Schema, columns: Columns, file: DataFile) -> list[str] | None:
     """Return the columns of those asked for that the file itself holds; raise where one is nowhere."""
     if columns is None:
         return None

@@ -64,7 +64,12 @@ class Query:
         """Yield the answer in batches; the connection is closed after the last."""
         kind, rest = _split(self.connection)
         if kind == _ENVIRONMENT:
-            kind, rest = _split(_from_environment(rest), shown=False)
+            found = os.environ.get(rest)
+            if not found:
+                raise ConfigError(
+                    f"there is no environment variable {rest} with a connection in it"
+                )
+            kind, rest = _split(found, shown=False)
         with _plainly(kind), ExitStack() as stack:
             reader = (_duckdb if kind == "duckdb" else _adbc)(stack, kind, rest, self.sql)
             for batch in reader:
@@ -90,13 +95,6 @@ def _split(connection: str, *, shown: bool = True) -> tuple[str, str]:
             "env:NAME"
         )
     return kind, rest
-
-
-def _from_environment(name: str) -> str:
-    found = os.environ.get(name)
-    if not found:
-        raise ConfigError(f"there is no environment variable {name} with a connection in it")
-    return found
 
 
 def _duckdb(stack: ExitStack, kind: str, path: str, query: str) -> Any:
