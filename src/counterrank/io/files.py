@@ -5,6 +5,7 @@ unpacked up to a sane amount, tables are held while they fit.
 """
 
 import glob
+import io
 import os
 import re
 import zlib
@@ -376,42 +377,36 @@ class TooLargeError(LogError):
     """A file that does not fit into memory whole; a stream of it may."""
 
 
-class Unpacked:
+class Unpacked(io.RawIOBase):
     """A readable stream of the unpacked bytes of a file, refusing to grow without bound."""
 
     def __init__(self, file: DataFile) -> None:
-        self.name = file.path
+        self.path = file.path
         self.limit = max(HARMLESS, MOST_RATIO * file.size)
         self.count = 0
-        self.closed = False
         self._stream = byte_stream(file, compression=file.compression)
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Return up to `size` more bytes."""
-        chunk = bytes(self._stream.read(None if size is None or size < 0 else size))
-        self.count += len(chunk)
-        if self.count > self.limit:
-            raise LogError(
-                f"{self.name} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
-                "size",
-                remedy="if that is right, unpack it yourself or convert it to Parquet",
-            )
-        return chunk
 
     def readable(self) -> bool:
         """Always: it is open for reading."""
         return True
 
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with more bytes and return their number."""
+        chunk = self._stream.read(len(buffer))
+        self.count += len(chunk)
+        if self.count > self.limit:
+            raise LogError(
+                f"{self.path} unpacks to more than {self.limit >> 20} MB, {MOST_RATIO} times its "
+                "size",
+                remedy="if that is right, unpack it yourself or convert it to Parquet",
+            )
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
     def close(self) -> None:
         """Close the file."""
-        self.closed = True
         self._stream.close()
-
-    def __enter__(self) -> "Unpacked":
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.close()
+        super().close()
 
 
 def byte_stream(file: DataFile, *, compression: str | None = None) -> Any:

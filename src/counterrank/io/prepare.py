@@ -129,9 +129,8 @@ def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -
         own = sql.name(name)
         if name not in stored:
             value = said[name].as_py() if name in said else None
-            own = (
-                "NULL" if value is None else sql.literal(value) if isinstance(value, str) else value
-            )
+            own = "NULL" if value is None else sql.literal(str(value))
+            own = str(value) if isinstance(value, int) else own
         chosen.append(f"{own} AS {sql.name(name)}")
     return (
         f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, file_row_number AS "

@@ -5,6 +5,7 @@ shown stands in the order of its places; a search engine shows the best by its s
 stands for them, and the logger is deterministic unless the user says otherwise.
 """
 
+import io
 import json
 import os
 from bisect import bisect_right
@@ -79,13 +80,13 @@ class _Tracked:
         if logger is None and options.require_propensity and "propensity" not in roles:
             logger = PolicySpec("top")
         own = replace(
-            options, columns=roles, logger=logger, events=events, rewards=_names(aggregates)
+            options,
+            columns=roles,
+            logger=logger,
+            events=events,
+            rewards={name: name for name in aggregates},
         )
         return table, own, notes
-
-
-def _names(rewards: dict[str, str]) -> dict[str, str]:
-    return {name: name for name in rewards}
 
 
 def _aggregate(kind: str) -> str:
@@ -106,36 +107,24 @@ def _documents(path: Path) -> Iterator[tuple[Json, str]]:
     for file in expand(path):
         for row in _lines(file) if file.format == "jsonl" else tables.read_table(file).to_pylist():
             found = row.get("_source", row)
-            if isinstance(found, dict) and not _is_action(found):
+            # The bulk form has a line that names an index before each document.
+            action = len(row) == 1 and isinstance(row.get("index", row.get("create")), dict)
+            if isinstance(found, dict) and not action:
                 yield found, file.path
 
 
-def _is_action(row: Json) -> bool:
-    """Whether a line is one of the bulk form that names an index, before each document."""
-    return len(row) == 1 and isinstance(row.get("index", row.get("create")), dict)
-
-
 def _lines(file: DataFile) -> Iterator[Json]:
-    number, rest = 0, b""
-    with Unpacked(file) as stream:
-        while chunk := stream.read(1 << 20):
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                number += 1
-                if line.strip():
-                    yield _object(line, number, file.path)
-    if rest.strip():
-        yield _object(rest, number + 1, file.path)
-
-
-def _object(line: bytes, number: int, path: str) -> Json:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        raise LogError(f"{path}, line {number} is not JSON: {problem}") from None
-    if not isinstance(found, dict):
-        raise LogError(f"{path}, line {number} is no object")
-    return found
+    with io.BufferedReader(Unpacked(file), 1 << 20) as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as problem:
+                raise LogError(f"{file.path}, line {number} is not JSON: {problem}") from None
+            if not isinstance(found, dict):
+                raise LogError(f"{file.path}, line {number} is no object")
+            yield found
 
 
 def _moment(given: Any) -> int | None:
@@ -258,22 +247,16 @@ def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
     return found, unanswered
 
 
-class _Views:
-    """The lists that a visitor saw, by time, to find the one that a later event is about."""
+#: The lists that a visitor saw, by time: when, which ranking, with which items.
+_Views = dict[tuple[Any, ...], list[tuple[int, str, set[str]]]]
 
-    def __init__(self) -> None:
-        self.by_key: dict[tuple[Any, ...], list[tuple[int, str, set[str]]]] = {}
 
-    def add(self, key: tuple[Any, ...], time: int, ranking: str, items: set[str]) -> None:
-        """Remember a list that was seen."""
-        self.by_key.setdefault(key, []).append((time, ranking, items))
-
-    def before(self, key: tuple[Any, ...], time: int, item: str) -> str | None:
-        """Return the last list before a moment that showed an item, or else the last one."""
-        views = sorted(self.by_key.get(key, ()), key=lambda one: one[0])
-        past = views[: bisect_right([one[0] for one in views], time)]
-        showing = [ranking for _, ranking, items in past if item in items]
-        return showing[-1] if showing else past[-1][1] if past else None
+def _seen_before(views: _Views, key: tuple[Any, ...], time: int, item: str) -> str | None:
+    """Return the last list before a moment that showed an item, or else the last one."""
+    seen = views.get(key, [])
+    past = seen[: bisect_right(seen, time, key=lambda one: one[0])]
+    showing = [ranking for _, ranking, items in past if item in items]
+    return showing[-1] if showing else past[-1][1] if past else None
 
 
 @adapter
@@ -295,7 +278,7 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
             name = f"{user}.{session}.{time}.{number}"
             ids = [str(one["item_id"]) for one in items]
             for key in ((user, session), (user, session, _list_of(row, items))):
-                views.add(key, time, name, set(ids))
+                views.setdefault(key, []).append((time, name, set(ids)))
             found.ranking(
                 name, ids, unit=user, list=_list_of(row, items), timestamp=time,
                 x_device=_inside(row, "device", "category"),
@@ -321,7 +304,7 @@ def _ga4_event(found: _Tracked, views: _Views, row: Json, item: Json, kind: str)
     key = (user, session) if kind == "purchase" or own is None else (user, session, own)
     price = item.get("item_revenue") or (item.get("price") or 0) * (item.get("quantity") or 1)
     amount = float(price) if kind == "purchase" else None
-    found.event(kind, views.before(key, time, name), name, time, revenue=amount)
+    found.event(kind, _seen_before(views, key, time, name), name, time, revenue=amount)
 
 
 def _items(row: Json) -> list[Json]:
