@@ -356,16 +356,15 @@ def _source(
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
         return log  # type: ignore[no-any-return]
     if kind in ("dask", "spark"):
-        reading = {"segments": segments, **reading}
-        return _from_cluster(
-            kind, log, ReadOptions.of(targets=wanted.names, where=where, **reading)
-        )
+        names = (*wanted.names, *wanted.arrays)
+        options = {"segments": segments, "targets": names, "where": where, **reading}
+        return _from_cluster(kind, log, ReadOptions.of(**options))
     if kind in ("log", "frame") or wanted.arrays:
         return MemorySource(_in_memory(log, kind, wanted, where, reading))
     if kind == "stream":
         refuse_version(reading.pop("version", None))
-        names = None if wanted.guess else wanted.names
-        return stream_source(log, ReadOptions.of(targets=names, where=where, **reading), segments)
+        targets = None if wanted.guess else wanted.names
+        return stream_source(log, ReadOptions.of(targets=targets, where=where, **reading), segments)
     return _from_path(log, engine, segments=segments, where=where, targets=wanted.names, **reading)
 
 
