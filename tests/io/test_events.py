@@ -335,9 +335,15 @@ def test_a_group_without_events_is_named(shop):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: f"sku-{one}", "'item' in the events has the prefix sku-"),
-        (lambda one: f"{one}@de", "'item' in the events has the ending @de"),
-        (str.upper, "'item' in the events differs in case or spaces"),
+        (
+            lambda one: f"sku-{one}",
+            "'item' in the log is like 'i0', 'item' in the events like 'sku-i0'",
+        ),
+        (
+            lambda one: f"{one}@de",
+            "'item' in the log is like 'i0', 'item' in the events like 'i0@de'",
+        ),
+        (str.upper, "'item' in the log is like 'i0', 'item' in the events like 'I0'"),
         (
             lambda one: f"q{hash(one)}",
             "'item' in the log is like 'i0', 'item' in the events like 'q",

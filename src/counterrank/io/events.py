@@ -315,30 +315,15 @@ class Join:
         ]  # fmt: skip
 
     def _difference(self, shown: str) -> str:
-        """Say how the values of a key differ between both tables."""
+        """Show keys of both tables where they have none in common."""
         for i, (name, own) in enumerate(self.events.keys):
             logged = self._some(f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM ({shown})")
             found = self._some(f"SELECT DISTINCT CAST({sql.name(own)} AS VARCHAR) FROM events")
-            if not logged or not found or logged & found:
-                continue
-            for here, there, place in (
-                (found, logged, f"'{own}' in the events"),
-                (logged, found, f"'{name}' in the log"),
-            ):
-                if told := _added(here, there):
-                    return f"; {place} has the {told}"
-            folded = {one.strip().lower() for one in found} & {
-                one.strip().lower() for one in logged
-            }
-            if folded:
-                return f"; '{own}' in the events differs in case or spaces"
-            stripped = {one.lstrip("0") for one in found} & {one.lstrip("0") for one in logged}
-            if stripped - {""}:
-                return f"; '{own}' differs by leading zeros"
-            return (
-                f"; '{name}' in the log is like '{min(logged)[:30]}', '{own}' in the events like "
-                f"'{min(found)[:30]}'"
-            )
+            if logged and found and not logged & found:
+                return (
+                    f"; '{name}' in the log is like '{min(logged)[:30]}', '{own}' in the events like "
+                    f"'{min(found)[:30]}'"
+                )
         return ""
 
     def _some(self, query: str) -> set[str]:
@@ -374,23 +359,6 @@ def _moment(name: str, kind: str) -> str:
         if kind == "VARCHAR"
         else scaled
     )
-
-
-def _added(here: set[str], there: set[str]) -> str:
-    """Say what stands before or behind all of some texts, without which they are among others.
-
-    >>> _added({"sku-i1", "sku-i2"}, {"i1"}), _added({"1@de"}, {"1"}), _added({"a"}, {"b"})
-    ('prefix sku-', 'ending @de', '')
-    """
-    before = os.path.commonprefix(sorted(here))
-    behind = os.path.commonprefix([one[::-1] for one in sorted(here)])[::-1]
-    for size in range(1, len(before) + 1):
-        if {one[size:] for one in here} & there:
-            return f"prefix {before[:size]}"
-    for size in range(1, len(behind) + 1):
-        if {one[:-size] for one in here} & there:
-            return f"ending {behind[-size:]}"
-    return ""
 
 
 def _finding(

@@ -58,6 +58,18 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
         raise LogError(f"{what} has content that cannot be used: {first_line(problem)}") from None
 
 
+@contextmanager
+def plainly(failed: str) -> Iterator[None]:
+    """Turn whatever another library raises into one message that begins with `failed`, without secrets."""
+    try:
+        yield
+    except CounterrankError:
+        raise
+    except Exception as problem:
+        said = stores.without_secrets(first_line(problem))
+        raise LogError(f"{failed}: {said}") from None
+
+
 def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)

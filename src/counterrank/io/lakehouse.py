@@ -1,8 +1,6 @@
 """Tables with versions: Delta Lake, whose files are read like any others."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +8,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from counterrank import stores
-from counterrank.errors import ConfigError, CounterrankError, LogError, require
-from counterrank.io.files import Partitions
+from counterrank.errors import ConfigError, LogError, require
+from counterrank.io.files import Partitions, plainly
 from counterrank.messages import say
-from counterrank.texts import first_line
 
 _LOG_OF_DELTA = "_delta_log"
 
@@ -32,7 +29,8 @@ def is_delta(path: str) -> bool:
 def delta_files(path: str, version: int | None) -> tuple[list[tuple[str, Partitions]], pa.Schema]:
     """Return the files of one version of a Delta table with what it says of each, and its columns."""
     deltalake = require("deltalake", extra="tables")
-    with _plainly(f"the Delta table {path}", version):
+    asked = "" if version is None else f" in version {version}"
+    with plainly(f"the Delta table {path} cannot be read{asked}"):
         table = deltalake.DeltaTable(path, version=version, storage_options=_delta_options(path))
         content = table.to_pyarrow_dataset()
         keys = table.metadata().partition_columns
@@ -81,17 +79,3 @@ def refuse_version(version: int | None) -> None:
             f"{say('--version', str(version), str(version))} is for Delta tables; "
             "this log has no versions"
         )
-
-
-@contextmanager
-def _plainly(what: str, version: int | None) -> Iterator[None]:
-    """Turn what these libraries raise into one message."""
-    try:
-        yield
-    except CounterrankError:
-        raise
-    except Exception as problem:
-        asked = "" if version is None else f" in version {version}"
-        raise LogError(
-            f"{what} cannot be read{asked}: {stores.without_secrets(first_line(problem))}"
-        ) from None

@@ -8,16 +8,16 @@ transaction of its own, and its batches are read as they come.
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from counterrank import stores
-from counterrank.errors import ConfigError, CounterrankError, LogError, MissingExtraError, require
+from counterrank.errors import ConfigError, LogError, MissingExtraError, require
 from counterrank.io import sql
-from counterrank.texts import first_line, suggestion
+from counterrank.io.files import plainly
+from counterrank.texts import suggestion
 
 #: Kinds of connections, and the ADBC driver of each; DuckDB has a client of its own.
 DRIVERS = {
@@ -70,7 +70,7 @@ class Query:
                     f"there is no environment variable {rest} with a connection in it"
                 )
             kind, rest = _split(found, shown=False)
-        with _plainly(kind), ExitStack() as stack:
+        with plainly(f"the query failed in {kind}"), ExitStack() as stack:
             reader = (_duckdb if kind == "duckdb" else _adbc)(stack, kind, rest, self.sql)
             for batch in reader:
                 yield pa.Table.from_batches([batch], reader.schema)
@@ -157,15 +157,3 @@ def _place(kind: str, rest: str) -> tuple[Any, ...]:
     if kind == "bigquery":
         return ({"adbc.bigquery.sql.project_id": rest},)
     return (rest,)
-
-
-@contextmanager
-def _plainly(kind: str) -> Iterator[None]:
-    """Turn what a driver raises into one message, without what a connection may have told it."""
-    try:
-        yield
-    except CounterrankError:
-        raise
-    except Exception as problem:
-        said = stores.without_secrets(first_line(problem))
-        raise LogError(f"the query failed in {kind}: {said}") from None
