@@ -403,7 +403,7 @@ class _Lists:
         order = _order(code[rows], position)
         rows, position = rows[order], position[order]
         sizes = np.bincount(code[rows], minlength=n)
-        self._check(ids, code[rows], position, rows, place)
+        self._check(ids, sizes, position, rows, place)
         # Rewards that events give are not there yet.
         known = set(table.column_names)
         columns = {
@@ -430,12 +430,12 @@ class _Lists:
             )
         return found.astype(np.int64) - self.first
 
-    def _check(self, ids: pa.Array, code: Ints, position: Ints, rows: Ints, place: PlaceOf) -> None:
+    def _check(
+        self, ids: pa.Array, sizes: Ints, position: Ints, rows: Ints, place: PlaceOf
+    ) -> None:
         spec, base = self.spec, self.first
-        starts = np.concatenate([[True], np.diff(code) != 0])
-        first = np.maximum.accumulate(np.where(starts, np.arange(len(code)), 0))
-        expected = np.arange(len(code)) - first
-        twice = np.concatenate([[False], (np.diff(code) == 0) & (np.diff(position) == 0)])
+        _, expected = values.places(sizes)
+        twice = (expected > 0) & (np.diff(position, prepend=0) == 0)
         # Gaps are closed by the order of the rows; a position taken twice has no order.
         bad = twice if spec.renumber else (position != expected)
         if not bad.any():
@@ -464,20 +464,16 @@ class _Lists:
     ) -> pa.Array | None:
         """The one value per ranking has; None for a guessed segment whose values differ."""
         ordered = _taken(values.plain(values.one_chunk(column)), rows)
-        first = pa.array(np.cumsum(sizes) - sizes)
-        result = ordered.take(first)
+        first = np.cumsum(sizes) - sizes
+        result = ordered.take(pa.array(first))
         if name == self.spec.ranking or pa.types.is_null(ordered.type):
             return result
-        spread = result.take(pa.array(np.repeat(np.arange(len(sizes)), sizes)))
         # Missing in all rows of a ranking is one value too, though neither null nor NaN equals itself.
-        same = pc.fill_null(pc.equal(ordered, spread), False)
-        same = pc.or_(same, pc.and_(pc.is_null(ordered), pc.is_null(spread)))
-        if pa.types.is_floating(ordered.type):
-            nan = pc.and_(pc.is_nan(ordered), pc.is_nan(spread))
-            same = pc.or_(same, pc.fill_null(nan, False))
-        at = pc.index(same, False).as_py()
-        if at < 0:
+        codes = np.asarray(ordered.dictionary_encode(null_encoding="encode").indices)
+        differs = codes != np.repeat(codes[first], sizes)
+        if not differs.any():
             return result
+        at = int(np.argmax(differs))
         spec = self.spec
         if name in spec.guessed and name not in (
             *spec.context,
@@ -486,9 +482,10 @@ class _Lists:
             spec.weight,
         ):
             return None
+        elsewhere = ordered[int(np.repeat(first, sizes)[at])].as_py()
         raise LogError(
             f"{place(int(rows[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
-            f"{spread[at].as_py()!r} elsewhere in the same ranking",
+            f"{elsewhere!r} elsewhere in the same ranking",
             remedy="it must be one value per ranking",
         )
 
