@@ -28,7 +28,7 @@ def replacing(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[
         return
     if not follow and os.path.islink(path):
         raise OutputError(f"cannot write {path}: it is a link to another file; remove it")
-    stream = follow and _is_stream(path)
+    stream = follow and is_device(path)
     target = Path(os.path.realpath(path)) if follow and not stream else Path(path)
     try:
         if not stream:
@@ -53,12 +53,13 @@ def replacing(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[
         temporary.unlink(missing_ok=True)
 
 
-def _is_stream(path: str | os.PathLike[str]) -> bool:
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a device or a pipe, which is written to and never replaced."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return False
-    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISBLK(mode)
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, follow: bool = True) -> None:

@@ -3,34 +3,25 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
 
 
-class Reporter(Protocol):
-    """Something that shows progress: `begin` a pass over `total` rows (None: unknown), then `advance`."""
+class Reporter:
+    """Takes the progress of passes over a log; this one shows nothing."""
 
     def begin(self, label: str, total: int | None) -> None:
-        """Start a pass."""
+        """Start a pass over `total` rows; None where their number is unknown."""
 
     def advance(self, rows: int) -> None:
         """Add rows that are done."""
 
 
-class _Silent:
-    def begin(self, label: str, total: int | None) -> None:
-        """Say nothing."""
-
-    def advance(self, rows: int) -> None:
-        """Say nothing."""
-
-
-_SILENT = _Silent()
-_REPORTER: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
+_SILENT = Reporter()
+_REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=_SILENT)
 
 
 def reporter() -> Reporter:
     """Return the reporter in force here."""
-    return _REPORTER.get() or _SILENT
+    return _REPORTER.get()
 
 
 @contextmanager

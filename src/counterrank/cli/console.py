@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counterrank.options import SEED
-from counterrank.progress import reporting_to
+from counterrank.progress import Reporter, reporting_to
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def write(path: str, text: str) -> None:
         atomic.write_text(path, text)
 
 
-class _Bar:
+class _Bar(Reporter):
     """Shows each pass as a bar with the time left."""
 
     def __init__(self, progress: "Progress") -> None:

@@ -3,10 +3,9 @@
 import fnmatch
 import glob
 import os
-import stat
 from collections.abc import Iterable, Mapping
 
-from counterrank import stores
+from counterrank import atomic, stores
 from counterrank.errors import OutputError
 from counterrank.io.files import has_known_extension
 
@@ -23,7 +22,7 @@ def check_outputs(
     seen: dict[str, str] = {}
     for option, path in outputs.items():
         given = None if path is None else os.fspath(path)
-        if given is None or given == "-" or _is_device(given):
+        if given is None or given == "-" or atomic.is_device(given):
             continue
         away = stores.is_url(given)
         real = given if away else os.path.realpath(given)
@@ -94,11 +93,3 @@ def _is_same(one: str, other: str) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return False
-
-
-def _is_device(path: str | os.PathLike[str]) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -105,17 +104,12 @@ def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
 
     Groups have at least two rows on average; the last one may be cut.
     """
-    group = values.plain(values.one_chunk(groups))
-    codes = np.asarray(group.dictionary_encode(null_encoding="encode").indices)
-    place = np.asarray(values.one_chunk(numbers)).astype(np.int64)
-    if len(codes) < 4 or 2 * len(np.unique(codes)) > len(codes):
-        return False
-    order = np.lexsort((place, codes))
-    codes, place = codes[order], place[order]
-    first = np.r_[True, codes[1:] != codes[:-1]]
-    starts = np.maximum.accumulate(np.where(first, np.arange(len(codes)), 0))
-    counted = place - place.min() == np.arange(len(codes)) - starts
-    return bool(counted.all()) and bool(first.sum() > 1)
+    rows = pa.table({"group": values.plain(values.one_chunk(groups)), "number": numbers})
+    kinds = ("min", "max", "count", "count_distinct")
+    found = rows.group_by("group").aggregate([("number", kind) for kind in kinds])
+    low, high, count, distinct = (found[f"number_{kind}"].to_numpy() for kind in kinds)
+    gapless = (low == low.min()) & (high - low + 1 == count) & (distinct == count)
+    return bool(gapless.all()) and 2 <= len(low) <= rows.num_rows / 2
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
