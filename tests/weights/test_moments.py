@@ -15,8 +15,6 @@ from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.moments import (
     moments_of,
     moments_of_ratios,
-    moments_of_weights,
-    rewards_of,
 )
 
 SHAPES = st.tuples(st.integers(1, 700), st.integers(1, 9), st.integers(0, 2**32 - 1))
@@ -139,7 +137,7 @@ def test_an_order_keeps_its_digits_beside_a_large_ratio():
 def test_weights_without_stored_contributions(shape):
     n, length, seed = shape
     w, r, alpha, _ = batch(n, length, seed)
-    moments, totals = moments_of_weights(w, rewards_of(r, alpha), alpha)
+    moments, totals = moments_of(w * r, w, r, alpha)
     assert_same_but_for_edges(moments, totals, w, r, alpha)
 
 

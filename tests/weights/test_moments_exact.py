@@ -6,7 +6,7 @@ from tests.weights.sums import ALPHA, arrays, made
 
 from counterrank.statistics import spread
 from counterrank.weights.kernels.accumulate import BINS
-from counterrank.weights.moments import moments_of, moments_of_weights, rewards_of
+from counterrank.weights.moments import moments_of
 
 
 def variance(moments, gradient):
@@ -127,7 +127,7 @@ def test_a_spread_is_zero_only_where_it_is_rounding():
 
 def test_weights_know_how_many_rows_they_are():
     _, w, r = arrays(7)
-    assert moments_of_weights(w, rewards_of(r, ALPHA), ALPHA)[0].n == 7
+    assert moments_of(w * r, w, r, ALPHA)[0].n == 7
 
 
 def test_weights_are_counted_by_eighths_of_octaves_from_2_to_the_minus_40_to_2_to_the_64():

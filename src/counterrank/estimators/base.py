@@ -37,10 +37,8 @@ from counterrank.statistics import (
 from counterrank.weights.diagnostics import ONE_UNIT
 from counterrank.weights.moments import (
     Moments,
-    RewardColumns,
     StandardMoments,
     moments_of_ratios,
-    rewards_of,
 )
 from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
 
@@ -349,15 +347,10 @@ class View:
             return replace(self.like.ratios, batch=self.batch)
         return ratios_of(self.batch, self.target, self.numbers)
 
-    @property
-    def reward(self) -> Floats:
-        """Rewards (n, K) in Fortran order, the layout the kernels like."""
-        return self.rewards.values
-
     @cached_property
-    def rewards(self) -> RewardColumns:
-        """Rewards, their sums and what the logger earned: the same for every estimator."""
-        return rewards_of(self.batch.reward, self.batch.position_weights)
+    def reward(self) -> Floats:
+        """Rewards (n, K) in Fortran order, the layout in which sums over rows are fast."""
+        return np.asfortranarray(self.batch.reward)
 
     def standard(self, kinds: Collection[str], *, full: bool = False) -> StandardMoments:
         """Return moments and row totals of standard weights (`kernels.accumulate.KINDS`), made in one pass.

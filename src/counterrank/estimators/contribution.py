@@ -16,7 +16,7 @@ from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValu
 from counterrank.records import Json
 from counterrank.statistics import Contrast, Quantity, clustered_variances, mean, spread
 from counterrank.weights.diagnostics import effective_rows, weight_flags
-from counterrank.weights.moments import Moments, moments_of, moments_of_weights
+from counterrank.weights.moments import Moments, moments_of
 
 
 def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:
@@ -74,8 +74,6 @@ class ContributionPlan(Plan[Moments]):
     #: Without any weight there is no evidence; False where the model alone may give the estimate.
     needs_weight: bool = True
     behavior_model: BehaviorTree | None = None
-    #: Weights w where contributions are y = w r: then y need not be stored.
-    weigh: Weigh | None = None
     #: The name of these weights among products of ratios that are summed in one pass.
     fused: str | None = None
 
@@ -99,17 +97,12 @@ class ContributionPlan(Plan[Moments]):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions, weights and what the logger earned."""
-        weigh = None if self.workspace.by_unit else self.weigh
-        if weigh is None or (self.detail and not self.one_weight):
+        if not self.one_pass or self.workspace.by_unit or (self.detail and not self.one_weight):
             return self.stored(view)
-        if self.one_pass:
-            together: set[str] = self.workspace.once(_FUSED, set)
-            found = view.standard(together - {_GRAM}, full=_GRAM in together)
-            state, totals = found.by_kind[str(self.fused)]
-            return Part(state, found.joint if self.detail else totals[:, None])
-        # A plain mean needs sums only, and stores neither w nor y.
-        state, totals = moments_of_weights(weigh(view), view.rewards, view.batch.position_weights)
-        return Part(state, totals[:, None])
+        together: set[str] = self.workspace.once(_FUSED, set)
+        found = view.standard(together - {_GRAM}, full=_GRAM in together)
+        state, totals = found.by_kind[str(self.fused)]
+        return Part(state, found.joint if self.detail else totals[:, None])
 
     def stored(self, view: View) -> Part[Moments]:
         """Return the sums with the Gram matrix or the sums by unit where they are wanted."""
@@ -203,7 +196,7 @@ def weighted_plan(
         w = weigh(view)
         return w * view.reward, w
 
-    return ContributionPlan(name, workspace, contributions, key, weigh=weigh, **options)
+    return ContributionPlan(name, workspace, contributions, key, **options)
 
 
 def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:

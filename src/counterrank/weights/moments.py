@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -137,42 +137,38 @@ def moments_of(
     >>> m.mean("y").tolist(), m.row_mean("total2"), totals.tolist()
     ([1.0, 1.0], 4.0, [2.0, 2.0, 2.0, 2.0])
     """
-    n, length = y.shape
-    tall_y, tall_w, tall_r = (
-        np.ascontiguousarray(a.T) for a in (y, w, reward)
-    )  # free in Fortran order
-    with np.errstate(over="ignore", invalid="ignore"):
-        base = alpha @ tall_r
-    sums = _empty(n, length)
-    kernels.accumulate(tall_y, tall_w, tall_r, base, alpha, False, *sums)
-    gram = _gram(tall_y, tall_w, base) if full else None
-    table, earned = None, None
-    if bucket is not None:
-        table = unit_sums(np.concatenate([tall_y, tall_w, base[None]]), bucket, weight=weight)
-        earned = unit_sums(tall_r, bucket)[:, :-1]
-    size = None if weight is None else float(weight.sum())
-    found = replace(
-        _moments(tall_w, alpha, sums), gram=gram, buckets=table, earned=earned, weight=size
-    )
-    return found, sums.totals
+    # Free in Fortran order.
+    tall_y, tall_w, tall_r = (np.ascontiguousarray(a.T) for a in (y, w, reward))
+    # Weights too large to be squared make a variance that is none: the estimate says so.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        products = [
+            np.einsum("kn,kn->k", one, other)
+            for one, other in (
+                (tall_y, tall_y), (tall_w, tall_w), (tall_r, tall_r), (tall_y, tall_w), (tall_y, tall_r),
+            )
+        ]  # fmt: skip
+        rows = np.stack([alpha @ tall_y, alpha @ tall_r, alpha @ tall_w / alpha.sum()])
+        square, totals = rows @ rows.T, rows[0]
+        found = Moments(
+            len(totals),
+            alpha,
+            np.stack([*(part.sum(axis=1) for part in (tall_y, tall_w, tall_r)), *products]),
+            np.concatenate([rows.sum(axis=1), square.diagonal(), square[0, 1:2]]),
+            np.append(_largest(tall_w), _largest(totals)),
+            kernels.counted(rows[2]),
+            gram=_gram(tall_y, tall_w, rows[1]) if full else None,
+            weight=None if weight is None else float(weight.sum()),
+        )
+    if bucket is None:
+        return found, totals
+    table = unit_sums(np.concatenate([tall_y, tall_w, rows[1:2]]), bucket, weight=weight)
+    return replace(found, buckets=table, earned=unit_sums(tall_r, bucket)[:, :-1]), totals
 
 
-def moments_of_weights(
-    w: Floats, rewards: "RewardColumns", alpha: Floats
-) -> tuple[Moments, Floats]:
-    """Return the lean moments and row totals of contributions y = w r, without ever storing y.
-
-    >>> w, alpha = np.array([[2.0, 6.0]]), np.ones(2)
-    >>> m, totals = moments_of_weights(w, rewards_of(np.array([[1.0, 2.0]]), alpha), alpha)
-    >>> m.mean("yw").tolist(), totals.tolist()
-    ([4.0, 72.0], [14.0])
-    """
-    sums = _empty(*w.shape)
-    tall = np.ascontiguousarray(w.T)
-    kernels.accumulate(tall, tall, rewards.values.T, rewards.base, alpha, True, *sums)
-    # r and r^2 are the same for every estimator of a batch: the pass leaves them out.
-    sums.positions[:, [2, 5]] = rewards.sums
-    return _moments(tall, alpha, sums), sums.totals
+def _largest(values: Floats) -> Floats:
+    """Return the largest |value| along the last axis, without an array of absolute values."""
+    found: Floats = np.maximum(values.max(axis=-1, initial=0.0), -values.min(axis=-1, initial=0.0))
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,61 +237,11 @@ def moments_of_ratios(
     return StandardMoments(found, totals[1:3].T)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RewardColumns:
-    """Rewards (n, K) in Fortran order, sums (K, 2) of r and r^2, and b = sum_k alpha_k r_k (n,)."""
-
-    values: Floats
-    sums: Floats
-    base: Floats
-
-
-def rewards_of(reward: Floats, alpha: Floats) -> RewardColumns:
-    """Return what every estimator needs of the rewards (n, K) of a batch.
-
-    >>> rewards_of(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 0.5])).base.tolist()
-    [2.0, 5.0]
-    """
-    tall = np.ascontiguousarray(reward.T)
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.column_stack([tall.sum(axis=1), np.einsum("kn,kn->k", tall, tall)])
-        return RewardColumns(tall.T, sums, alpha @ tall)
-
-
-class _Sums(NamedTuple):
-    """What the pass over a batch fills: positions (K, 8), rows (7,), histogram (BINS, 2) and totals (n,)."""
-
-    positions: Floats
-    rows: Floats
-    histogram: Floats
-    totals: Floats
-
-
-def _empty(n: int, length: int) -> _Sums:
-    return _Sums(
-        np.zeros((length, len(POSITION_SUMS))),
-        np.zeros(len(ROW_SUMS)),
-        np.zeros((kernels.BINS, 2)),
-        np.empty(n),
-    )
-
-
-def _moments(w: Floats, alpha: Floats, sums: _Sums) -> Moments:
-    """Return the moments of weights (K, n) with what was summed."""
-    # Without |w|, an array as large as the weights.
-    top = np.maximum(w.max(axis=1, initial=0.0), -w.min(axis=1, initial=0.0))
-    peaks = np.append(top, np.abs(sums.totals).max(initial=0.0))
-    positions, histogram = sums.positions.T.copy(), sums.histogram.T.copy()
-    return Moments(w.shape[1], alpha, positions, sums.rows, peaks, histogram)
-
-
 def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
     out = np.zeros((2 * len(y) + 1, 2 * len(y) + 1))
     # In parts that stay in the cache; BLAS sees that both factors are one.
     for first in range(0, len(base), _GRAM_ROWS):
         rows = slice(first, first + _GRAM_ROWS)
         columns = np.concatenate([y[:, rows], w[:, rows], base[None, rows]])
-        # Squares beyond all numbers make a variance that is none: the estimate says so.
-        with np.errstate(over="ignore", invalid="ignore"):
-            out += columns @ columns.T
+        out += columns @ columns.T
     return out

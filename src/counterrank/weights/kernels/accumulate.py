@@ -1,11 +1,8 @@
-"""The pass that turns contributions and weights of a batch into additive moments.
+"""The pass that turns ratios and rewards of a batch into additive moments of the standard weights.
 
-`standard` also makes the weights of IPS, RIPS, IIPS and two interaction orders on its way: ratios,
-weights and moments of a block never leave the cache.
-
-Arrays are position-major, (K, n), so that every inner loop runs over consecutive rankings and
-vectorises. Rows come in blocks that stay in the first-level cache. Contributions that are products
-y = w r need not be stored.
+It makes the weights of IPS, RIPS, IIPS and two interaction orders on its way: ratios, weights and moments
+of a block never leave the cache. Rows are turned position-major in scratch, block by block, so that every
+inner loop runs over consecutive rankings and vectorises; blocks stay in the first-level cache.
 """
 
 from typing import Any
@@ -37,29 +34,6 @@ KINDS = ("joint", "prefix", "position", "order-2", "order-3")
 # Rows of `positions` and entries of `rows`, in the order the kernel fills them.
 POSITION_SUMS = ("y", "w", "r", "yy", "ww", "rr", "yw", "yr")
 ROW_SUMS = ("total", "base", "weight", "total2", "base2", "weight2", "total_base")
-
-
-@vector_helper
-def _position_sums(y: Floats, w: Floats, r: Floats, out: Floats) -> None:
-    sy, sw, sr, syy, sww, srr, syw, syr = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(y.shape[0]):
-        a, b, c = y[i], w[i], r[i]
-        sy += a
-        sw += b
-        sr += c
-        syy += a * a
-        sww += b * b
-        srr += c * c
-        syw += a * b
-        syr += a * c
-    out[0] += sy
-    out[1] += sw
-    out[2] += sr
-    out[3] += syy
-    out[4] += sww
-    out[5] += srr
-    out[6] += syw
-    out[7] += syr
 
 
 @vector_helper
@@ -112,12 +86,6 @@ def common_sums(w: Floats, r: Floats, out: Floats) -> None:
 
 
 @vector_helper
-def _add_scaled(values: Floats, scale: float, out: Floats) -> None:
-    for i in range(out.shape[0]):
-        out[i] += scale * values[i]
-
-
-@vector_helper
 def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
     st, sb, sw, stt, sbb, sww, stb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(total.shape[0]):
@@ -156,6 +124,13 @@ def _count(weight: Floats, histogram: Floats) -> None:
         row[1] += abs(weight[i])
 
 
+def counted(weight: Floats) -> Floats:
+    """Return the counts and sums of |weights| (n,) by bin (2, BINS)."""
+    size = np.abs(weight)
+    bins = np.clip((size.view(np.int64) >> _SHIFT) - _FIRST_BIN, 0, BINS - 1)
+    return np.stack([np.bincount(bins, minlength=BINS), np.bincount(bins, size, BINS)])
+
+
 @helper
 def close_block(
     total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
@@ -163,44 +138,6 @@ def close_block(
     """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
     _row_sums(total, base, weight, rows)
     _count(weight, histogram)
-
-
-@jit
-def accumulate(
-    y: Floats, w: Floats, reward: Floats, base: Floats, alpha: Floats, products: bool, sums: Floats, rows: Floats,
-    histogram: Floats, totals: Floats,
-) -> None:  # fmt: skip
-    """Fill the moments of a batch; where contributions are `products` w r, y is not read and r is not summed alone.
-
-    IN  y, w, reward (K, n); base (n,) what the logger earned, sum_k alpha_k r_k; alpha (K,).
-    OUT (zeros) sums (K, 8): over rows, POSITION_SUMS at each position; rows (7,): ROW_SUMS of the
-        row total sum_k alpha_k y_k, the base and the mean weight; histogram (BINS, 2): count and
-        sum of the mean |weights|; totals (n,).
-    """
-    length, n = y.shape
-    block = np.empty(BLOCK)
-    whole = 0.0
-    for k in range(length):
-        whole += alpha[k]
-    for first in range(0, n, BLOCK):
-        stop = min(first + BLOCK, n)
-        total, weight = totals[first:stop], block[: stop - first]
-        fill(total, 0.0)
-        fill(weight, 0.0)
-        for k in range(length):
-            w_k, r_k = w[k, first:stop], reward[k, first:stop]
-            if products:
-                weighted_sums(w_k, r_k, alpha[k], alpha[k] / whole, total, weight, sums[k])
-            else:
-                y_k = y[k, first:stop]
-                _position_sums(y_k, w_k, r_k, sums[k])
-                _add_scaled(y_k, alpha[k], total)
-                _add_scaled(w_k, alpha[k] / whole, weight)
-        close_block(total, base[first:stop], weight, rows, histogram)
-
-
-# What follows turns rows as they lie in the log position-major in scratch, block by block, so that
-# every further loop runs over consecutive rankings.
 
 
 @jit
@@ -367,10 +304,12 @@ def standard(
     """Fill the moments of each wanted kind of weight.
 
     IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (5,) in the order of KINDS.
-    OUT (zeros) sums (5, K, 8), rows (5, 7), histogram (5, BINS, 2), each as in `accumulate`; top
-        (5, K+1): the largest |w_k|, last the largest |row total|, as bits; totals (7, n): what the
-        logger earned, the joint weight, and the totals of each kind; gram (K+2, K+2), the lower half of
-        the products of y_1..y_K, w and what the logger earned, for the joint weight, or (0, 0).
+    OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position; rows (5, 7): ROW_SUMS of the
+        row total sum_k alpha_k y_k, what the logger earned and the mean weight; histogram (5, BINS, 2):
+        count and sum of the mean |weights|; top (5, K+1): the largest |w_k|, last the largest |row
+        total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
+        kind; gram (K+2, K+2), the lower half of the products of y_1..y_K, w and what the logger earned,
+        for the joint weight, or (0, 0).
     """
     n, length = target.shape
     flat_target, flat_logging, flat_reward = (
