@@ -21,7 +21,7 @@ def result(log):
 
 
 def alone(log, text, **options):
-    one = measured(log, parse_metric(text))
+    one = measured(log, *parse_metric(text))
     plain = cr.RankingLog(
         action=one.action,
         reward=one.reward.sum(axis=1) if one.page_reward else one.reward,

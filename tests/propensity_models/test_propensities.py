@@ -166,7 +166,7 @@ def test_estimated_propensities_give_about_the_same_value(contextual):
 
 
 def test_wider_errors_stretch_every_interval(contextual):
-    from counterrank.evaluation.totals import inflated
+    from counterrank.evaluation.comparing import inflated
 
     one = cr.evaluate(contextual, ["new"], estimators=["iips"], audit=False).estimate()
     step = 3 * one.stderr

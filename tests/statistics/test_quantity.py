@@ -9,8 +9,8 @@ import pytest
 
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.evaluation.comparing import against, over, pairing
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.totals import against, over, pairing
 from counterrank.statistics import Quantity, bias_aware_half, correlations, mean, sums_of
 
 N = 40

@@ -26,7 +26,15 @@ from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
-from counterrank.evaluation.comparing import compare, rivals, usable, weighed_like
+from counterrank.evaluation.comparing import (
+    Pairing,
+    against,
+    compare,
+    pairing,
+    rivals,
+    usable,
+    weighed_like,
+)
 from counterrank.evaluation.jobs import (
     PANEL,
     Job,
@@ -46,7 +54,6 @@ from counterrank.evaluation.tables import (
     Sensitivity,
     Verdict,
 )
-from counterrank.evaluation.totals import Pairing, against, pairing
 from counterrank.evaluation.verdict import no_better, of_audit, verdict
 from counterrank.messages import ESTIMATED, has
 from counterrank.weights.diagnostics import Support, effective_rows, mean_weight_test

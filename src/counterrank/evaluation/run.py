@@ -25,7 +25,7 @@ from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Estimator, parse
-from counterrank.evaluation.comparing import path_of
+from counterrank.evaluation.comparing import inflated, path_of
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
@@ -45,7 +45,6 @@ from counterrank.evaluation.several import (
     metric_results,
 )
 from counterrank.evaluation.tables import Diagnostics, LogSummary, SamplePlan
-from counterrank.evaluation.totals import inflated
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (

@@ -9,9 +9,9 @@ import numpy as np
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimate
+from counterrank.evaluation.comparing import over, pairing
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
-from counterrank.evaluation.totals import over, pairing
 from counterrank.findings import FAILED, PASSED
 from counterrank.statistics import Sums
 from counterrank.weights.thresholds import THRESHOLDS

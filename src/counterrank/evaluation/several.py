@@ -8,6 +8,7 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
+from counterrank.evaluation.comparing import Pairing, pairing
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
@@ -20,11 +21,10 @@ from counterrank.evaluation.tables import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.totals import Pairing, pairing
 from counterrank.evaluation.verdict import verdict
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
-from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics, Ratio
+from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
 from counterrank.statistics import correlations as correlations_of
 from counterrank.texts import in_percent
@@ -93,10 +93,9 @@ class MetricSet:
 
     def shaky(self, metric: Metric, target: str) -> float:
         """Return how large the error of a ratio's denominator is, as a share of it; 0 of no ratio."""
-        if not isinstance(metric.expression, Ratio):
+        if not metric.ratio:
             return 0.0
-        below = metric.expression.denominator
-        parts = [self.value(below, name) for name in (target, self.options.baseline)]
+        parts = [self.value(metric.measures[1], name) for name in (target, self.options.baseline)]
         return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
 
 
@@ -142,18 +141,17 @@ def _result(metric: Metric, metrics: Metrics, metric_set: MetricSet) -> MetricRe
     found = [metric_set.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
     own = metric_set.metric(metric, None)
     first = found[0]
-    ratio = isinstance(metric.expression, Ratio)
     kind = "page" if first.run.first.page_reward else "position"
     estimates, verdict_of = first.shown, first.verdict
-    if ratio:
+    if metric.ratio:
         kind, targets = "ratio", metric_set.options.targets
         estimates = tuple(_ratio_estimate(metric, target, metric_set) for target in targets)
         verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
     return MetricResult(
         metric.name, metric.name == metrics.primary, metric.text, kind, metric.unit,
         metric.lower_is_better, own.value, own.stderr, estimates, dict(first.run.recommended), verdict_of,
-        segments=() if ratio else first.segments,
-        comparisons=() if ratio else first.comparisons,
+        segments=() if metric.ratio else first.segments,
+        comparisons=() if metric.ratio else first.comparisons,
         skipped=first.run.skipped,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.messages import say
-from counterrank.metrics import Guardrail, Metrics, Ratio, measured
+from counterrank.metrics import Guardrail, Metrics, measured
 from counterrank.records import Record, optional
 
 
@@ -92,12 +92,12 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
     for rail in () if metrics is None else metrics.guardrails:
         metric = metrics.metric(rail.metric) if metrics is not None else None
         assert metric is not None
-        if isinstance(metric.expression, Ratio):
+        if metric.ratio:
             raise ConfigError(
                 f"the guardrail '{rail.text}' is of a ratio, which no bound certifies; guard what it "
                 "counts instead"
             )
-        own = measured(log, metric.expression)
+        own = measured(log, metric.measures[0])
         earned = own.reward @ own.position_weights
         counted = np.isin(own.reward, (0.0, 1.0)).all()
         if grade == "free" and (not counted or earned.min() < 0):

@@ -1,6 +1,5 @@
 """Metrics of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
 
-from counterrank.metrics.expressions import Expression, Measure, Ratio, parse_metric
 from counterrank.metrics.functions import (
     IMPRESSIONS,
     PageFunction,
@@ -10,18 +9,22 @@ from counterrank.metrics.functions import (
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
 from counterrank.metrics.measuring import constant, measured, refuse_constant
-from counterrank.metrics.metric import SINGLE, Metric, Metrics
+from counterrank.metrics.metric import (
+    SINGLE,
+    Measure,
+    Metric,
+    Metrics,
+    parse_metric,
+)
 
 __all__ = [
     "IMPRESSIONS",
     "SINGLE",
-    "Expression",
     "Guardrail",
     "Measure",
     "Metric",
     "Metrics",
     "PageFunction",
-    "Ratio",
     "constant",
     "measured",
     "metric_functions",

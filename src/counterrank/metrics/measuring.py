@@ -5,9 +5,8 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import LogError
-from counterrank.metrics.expressions import Measure
 from counterrank.metrics.functions import IMPRESSIONS
-from counterrank.metrics.metric import SINGLE
+from counterrank.metrics.metric import SINGLE, Measure
 from counterrank.texts import suggestion
 
 

@@ -8,10 +8,12 @@ from counterrank.statistics.critical import (
     bias_aware_half,
     bias_aware_value,
     check_level,
+    correlation_of,
     critical_value,
+    holm,
+    together,
     two_sided,
 )
-from counterrank.statistics.families import correlation_of, holm, together
 from counterrank.statistics.quantity import (
     Contrast,
     Interval,

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
 from counterrank.records import Record
-from counterrank.statistics.critical import ONCE, Looks, bias_aware_half
-from counterrank.statistics.families import correlation_of
+from counterrank.statistics.critical import ONCE, Looks, bias_aware_half, correlation_of
 from counterrank.statistics.sums import Sample, Sums, unit_sums
 
 Interval = tuple[float, float]
