@@ -389,6 +389,8 @@ class Workspace:
     #: How a behaviour tree is grown where an estimator fits one; None: the default tree.
     tree: BehaviorTree | None = None
     memo: dict[Hashable, Any] = field(default_factory=dict)
+    #: What does not depend on rewards: workspaces of other rewards of the same rows have it too.
+    shared: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def first(self) -> RankingLog:

@@ -362,7 +362,11 @@ def training_pages(workspace: Workspace) -> tuple[RankingLog, Rankings]:
     """Return a sample of a log's rows, to which models are fitted, and its rankings."""
     rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
     sample = workspace.source.sample(DEFAULTS.training_rows, rng)
-    return sample, logged_rankings(sample, workspace.target)
+    # What is prepared of rankings depends on whether rewards are of the page.
+    key = ("training rankings", workspace.target, sample.page_reward)
+    if key not in workspace.shared:
+        workspace.shared[key] = logged_rankings(sample, workspace.target)
+    return sample, workspace.shared[key]
 
 
 def fit_drawn(

@@ -100,10 +100,12 @@ def make_jobs(
     tree: BehaviorTree | None = None,
     *,
     required: bool = True,
+    shared: dict[Hashable, Any] | None = None,
 ) -> tuple[list[Job], tuple[Finding, ...]]:
     """Return a job for each target and estimator that can run, and the reason for each that cannot.
 
-    The panel's jobs are among them, silent where nobody named them.
+    The panel's jobs are among them, silent where nobody named them. `shared` keeps what does not depend on
+    rewards, for further ones of the same rows.
     """
     names, first = wanted(options, required=required), source.first
     for name, must in names.items():
@@ -121,6 +123,7 @@ def make_jobs(
             by_unit=first.summed_by_unit,
             looks=options.looks,
             tree=tree,
+            shared={} if shared is None else shared,
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)

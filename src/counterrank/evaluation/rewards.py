@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,6 +78,8 @@ class RewardRun:
     skipped: tuple[Finding, ...] = ()
     auditor: Auditor | None = None
     cuts: Sequence[Segmentation] = ()
+    #: What was prepared for models and does not depend on the reward.
+    shared: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
     def first(self) -> RankingLog:
@@ -126,7 +128,7 @@ class RewardRun:
             # or a model is fitted on, of which it is then a part.
             self.source = _SquarableSource(self.source, _squarable)
         self.jobs, self.skipped = make_jobs(
-            self.source, self.options, custom, tree, required=self.primary
+            self.source, self.options, custom, tree, required=self.primary, shared=primary.shared
         )
         self.cuts = [segmentation(self.probe, name) for name in self.options.segments]
         self.auditor = auditor_of(

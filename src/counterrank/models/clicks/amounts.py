@@ -5,9 +5,12 @@ One reward of a page depends on S = sum_k w_k (t_k + v_k), with t for the place,
 0 and 1 (any click, reciprocal rank), e^S where it is at least 0 (revenue), and S where it may be negative.
 """
 
+import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.models.base import ALL, History, ListModel
@@ -127,11 +130,13 @@ def fit_list_models(
     ) -> tuple[NumberModel, ...]:
         # The prior's spreads are in units of the typical number.
         standard = np.where(at, (values - centre) / unit, 0.0)
-        rows = prepared(family, rankings, standard, fold, folds, seed, page=page)
-        return tuple(
-            NumberModel(predictor, family, centre, unit, page)
-            for predictor in predictors(rows, wanted)
+        found = rankings.once(
+            ("numbers", family, page, wanted, _digest(standard, fold), seed),
+            lambda: predictors(
+                prepared(family, rankings, standard, fold, folds, seed, page=page), wanted
+            ),
         )
+        return tuple(NumberModel(one, family, centre, unit, page) for one in found)
 
     if page:
         # Models of pages have competition between items in any case.
@@ -145,12 +150,21 @@ def fit_list_models(
     at, family = shown, family_of(reward, shown)
     if family is Family.NORMAL:
         return numbers(Family.NORMAL, reward, variants, *_scale(reward[shown]))
-    clicks = fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed)
+    # Clicks and what they earn, two rewards of one log, have one model of clicks.
+    clicks = rankings.once(
+        ("clicks", variants, _digest(reward != 0.0, fold), seed),
+        lambda: fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed),
+    )
     if family is Family.CLICKS:
         return clicks
     typical = float(reward[shown & (reward > 0.0)].mean())
     amounts = {model.variant.extra: model for model in numbers(family, reward, plain, 0.0, typical)}
     return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
+
+
+def _digest(*arrays: NDArray[Any]) -> bytes:
+    """Return a key for the content of arrays."""
+    return hashlib.blake2b(b"".join(one.tobytes() for one in arrays), digest_size=16).digest()
 
 
 def _scale(values: Floats) -> tuple[float, float]:
