@@ -44,7 +44,7 @@ def test_behaviour_by_name_by_row_and_by_matrix():
         same(AIPS(behavior=behavior).estimate(LOG, "new"), WEIGHTS["rips"] * REWARD)
     short = LOG.take(slice(3, 9))  # rows keep their own models when the log is cut
     plan = AIPS(behavior=stacked).plan(Workspace(MemorySource(LOG, threads=1), "new"))
-    np.testing.assert_allclose(plan.weigh(View(short, "new")), w[3:9], rtol=1e-12)
+    np.testing.assert_allclose(plan.weights(View(short, "new")), w[3:9], rtol=1e-12)
     for wrong in (names[:5], stacked[:, :2], stacked[:5]):
         with pytest.raises(cr.CounterrankError, match="behavior has shape"):
             AIPS(behavior=wrong).estimate(LOG, "new")
