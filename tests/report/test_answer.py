@@ -164,9 +164,9 @@ def test_one_is_singular(model):
     ("widths", "values", "said"),
     [
         ((0.1, 0.1, 0.1), (1.0, 1.01, 1.02), "No drift"),
-        ((0.1, 0.1, 0.1), (1.0, 1.5, 1.6), "how items act on each other matters"),
-        ((0.1, 0.2, 0.9), (1.0, 1.01, 1.2), "there the data ends"),
-        ((0.1, 0.2, 0.9), (1.0, 1.5, 1.6), "there the data ends"),
+        ((0.1, 0.1, 0.1), (1.0, 1.5, 1.6), "items affect each other here"),
+        ((0.1, 0.2, 0.9), (1.0, 1.01, 1.2), "too few rows to tell"),
+        ((0.1, 0.2, 0.9), (1.0, 1.5, 1.6), "too few rows to tell"),
     ],
 )
 def test_order_path_is_read_aloud(widths, values, said):

@@ -36,7 +36,7 @@ def behavior(reading: Reading) -> list[Block]:
     """Return for each target what counts for whom, the groups, and what tells them apart."""
     first = reading.result.behavior
     described = [] if first is None else [first, *first.others.values()]
-    lead = "Whose rewards depend on which items of the page."
+    lead = "Which items of the page affect the rewards, by group of users."
     tables = [
         table
         for one in described
@@ -60,7 +60,7 @@ def _people(reading: Reading, described: ForestDescription) -> Table:
 def _importance(described: ForestDescription) -> Table:
     gains = sorted(described.importance.items(), key=lambda one: -one[1])
     rows = [(column_name(name), percent(share, digits=0)) for name, share in gains if share > 0]
-    caption = f"What tells the groups of {described.target} apart: shares of the improvement"
+    caption = f"Columns that separate the groups of {described.target}: shares of the improvement"
     return Table(caption, ("context", "share"), rows)
 
 

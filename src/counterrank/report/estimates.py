@@ -101,13 +101,13 @@ def _error(best: Number | Estimate, one: Number | Estimate) -> float:
 _GROUPS = {
     "weights": ("From weights alone", "no model of the reward"),
     "model": ("With a model of the reward", "weights correct what the model gets wrong"),
-    "biased": ("Biased as soon as items act on each other", "shown for comparison"),
+    "biased": ("Biased if items affect each other", "shown for comparison"),
 }
 
 
 def agreement(reading: Reading) -> list[Block]:
     """Return one figure a target, the flags, and what was left out."""
-    lead = "Different methods make different mistakes. When those that should agree do agree, the answer is safer."
+    lead = "The methods make different assumptions. If those that should agree do, the result can be trusted more."
     figures = [_agreement(reading, target) for target in reading.targets if reading.of(target)]
     more = _flags(reading) if figures else []
     return section("Do the estimators agree?", "estimators", *figures, *more, lead=lead)
@@ -167,8 +167,8 @@ def _flags(reading: Reading) -> list[Block]:
 def order_path(reading: Reading) -> list[Block]:
     """Return a path for each target that has one."""
     lead = (
-        "How many items at a time must be looked at together? Flat: items do not act on each "
-        "other. A drift: they do. A funnel: the data ends."
+        "How many items must be weighted together? Flat: items do not affect each other. A drift: they "
+        "do. A funnel: there are too few rows to tell."
     )
     figures = [_path_figure(reading, target) for target in reading.targets]
     return section("From each item alone to the whole ranking", "order", *figures, lead=lead)
@@ -184,13 +184,13 @@ def path_in_words(points: Sequence[OrderPoint]) -> str:
     # Four times as wide is a sixteenth of the rows: there the data ends.
     wide = found[-1].high - found[-1].low > 4 * (first.high - first.low)
     if apart:
-        text = "Looking at each item alone gives a different answer: how items act on each other matters here."
+        text = "Weights of single items give a different answer: items affect each other here."
     elif wide:
-        return "No drift beyond the noise, but the intervals open up towards the whole ranking: there the data ends."
+        return "No drift beyond the noise, but the intervals widen towards the whole ranking: too few rows to tell."
     else:
-        text = "No drift beyond the noise: this log shows no sign that items act on each other."
+        text = "No drift beyond the noise: no sign that items affect each other."
     return text + (
-        " The intervals open up towards the whole ranking: there the data ends." if wide else ""
+        " The intervals widen towards the whole ranking: too few rows to tell." if wide else ""
     )
 
 

@@ -24,7 +24,7 @@ def document(result: Evaluation) -> Document:
     """Return what was found."""
     reading = Reading(result)
     more = [
-        *section("Why the measurement is called so", "reasons", *_reasons(reading)),
+        *section("Reasons for the measurement", "reasons", *_reasons(reading)),
         *values(reading), *agreement(reading), *order_path(reading), *positions(reading), *behavior(reading),
         *weights(reading), *_others(reading), *planning(reading), *calm(result.audit), *method(reading),
     ]  # fmt: skip

@@ -27,8 +27,8 @@ ORDER = ("failed", "warned", "passed", "skipped")
 #: What no log can show, for a person to think about before a policy is shipped.
 CHECKLIST = (
     "Novelty: would users still like it once they are used to it?",
-    "Season: do the days of this log stand for those to come?",
-    "Fraud and robots: are these rewards those of people?",
+    "Season: are the days of this log like the days to come?",
+    "Fraud and robots: were the rewards given by people?",
     "Attribution: does the reward belong to the ranking that it is counted for?",
     "Declarations: is what was declared about rows and targets true?",
 )
@@ -55,7 +55,7 @@ def health(audit: Audit) -> list[Block]:
         note(one, detail=BRIEF if one.status == "failed" else VERBOSE)
         for one in (*audit.failed, *audit.warned)
     ]
-    ask = Paragraph("What no log can show, to be thought about before shipping:", "aid")
+    ask = Paragraph("A log cannot answer these questions; consider them before you ship:", "aid")
     summary = Paragraph(f"{tally(audit)} checks of the log", "strong", detail=BRIEF)
     return section(
         "Health of the log",

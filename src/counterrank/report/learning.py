@@ -65,8 +65,8 @@ def document(found: Certificate) -> Document:
         told = f"These segments lose, adjusted for looking at all of them: {', '.join(lost)}."
         blocks.append(Paragraph(told, "strong", detail=BRIEF))
     aid = (
-        "Lifts on the rows that chose the step, not those of the certificate; each bar begins at the bound to "
-        "expect. The longer it is, the less of the lift this log can show."
+        "Lifts on the rows on which the step was chosen, not those of the certificate; each bar begins at the "
+        "expected bound."
     )
     path = Figure(
         "path", "Ambition against evidence", aid, _path(found), _steps(found), detail=BRIEF
