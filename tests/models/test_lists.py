@@ -93,7 +93,7 @@ def test_contexts_that_never_repeat_do_not_hide_lists_that_do():
     rankings, y, fold = log()
     apart = Rankings(rankings.item, np.arange(400.0)[:, None])
     model = fit_lists(apart, y, fold, 5)
-    assert model is not None and not model.keys.told_apart
+    assert model is not None and not model.told_apart
     assert model.details["lists"] == 6
 
 
@@ -105,7 +105,7 @@ def test_what_is_unknown_is_the_spread_of_lists_that_were_hardly_seen():
     never = rankings.others(np.tile([[0, 8, 1]], (rankings.m, 1)))
     share = np.mean(rankings.x[:, 0])
     _, lists = hashed(rankings, told_apart=True)
-    count = np.array([(lists == one).sum() for one in model.keys.lists])
+    count = np.array([(lists == one).sum() for one in model.lists])
     wanted = model.spread[-1] * ((1 - share) ** 2 + share**2)
     wanted += ((count / 400) ** 2 * model.spread[:-1] * (1 - model.kept)).sum()
     assert model.unknown(rankings, never) == pytest.approx(wanted, rel=1e-9)
@@ -122,6 +122,6 @@ def test_rare_lists_may_differ_more_than_frequent_ones(power):
     y = np.stack([effect[which] + 0.3 * rng.normal(size=len(which)), np.zeros(len(which))], axis=1)
     model = fit_lists(rankings, y, np.arange(len(which)) % 5, 5)
     _, lists = hashed(rankings, told_apart=True)
-    number = np.searchsorted(model.keys.lists, lists)
+    number = np.searchsorted(model.lists, lists)
     spread = np.array([model.spread[number[which == one][0]] for one in (0, 60, 120)])
     np.testing.assert_allclose(spread, 2.0 / np.array([5, 50, 500]) ** power, rtol=0.4)

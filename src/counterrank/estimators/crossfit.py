@@ -138,7 +138,7 @@ class ModelAverage:
     @property
     def folds(self) -> int:
         """Number of folds."""
-        return self.models[0].folds
+        return self.models[0].folds if self.models else 0
 
     @property
     def described(self) -> list[Json]:
@@ -199,6 +199,9 @@ class Predictions(ModelAverage):
         """Return the average of the models' predictions, by the fits that did not see a row or by one fit."""
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
+        if not self.models:
+            none, empty = np.zeros((n, K)), np.empty((0, n, K))
+            return Prediction(none, none, alpha * batch.reward, empty[..., 0], empty)
         own = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
         some = ModelAverage(self.models, self.shares)
@@ -295,6 +298,10 @@ class Predictions(ModelAverage):
             )
 
         return view.once(("drawn rankings", size), make)
+
+
+#: Where a log allows no models.
+NO_MODELS = Predictions((), np.zeros(0))
 
 
 def shares_of(

@@ -28,29 +28,6 @@ RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])
 POWERS = (0.0, 0.5, 1.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Keys:
-    """Sorted 64-bit keys of the contexts and of the lists in their context that the fit has seen.
-
-    `told_apart` says whether the same items in another context are another list.
-    """
-
-    context: NDArray[np.uint64]
-    lists: NDArray[np.uint64]
-    told_apart: bool
-
-    @classmethod
-    def of(cls, rankings: Rankings, *, told_apart: bool) -> "Keys":
-        """Return the keys of these rankings."""
-        context, lists = hashed(rankings, told_apart=told_apart)
-        return cls(np.unique(context), np.unique(lists), told_apart)
-
-    def numbers(self, rankings: Rankings) -> tuple[Ints, Ints]:
-        """Return the number of each ranking's context and list; -1 for one that is not known."""
-        context, lists = hashed(rankings, told_apart=self.told_apart)
-        return _find(self.context, context), _find(self.lists, lists)
-
-
 def hashed(
     rankings: Rankings, *, told_apart: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -84,13 +61,17 @@ def _find(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> Ints:
 class RepeatedLists(RewardModel):
     """Means of contexts and lists, fitted once without each fold.
 
+    `contexts` and `lists` are sorted 64-bit keys of the contexts and of the lists in their context that the
+    fit has seen; `told_apart` says whether the same items in another context are another list.
     `mean` (F + 1, L + 1, K) is the expected reward at each position of each list; the last list stands
     for all unknown ones and has the mean of the log. `by_context` (F + 1, C, K) is the mean of an
     unknown list in a known context. `spread` (L + 1,) is the variance of a page's total between
     lists as rare as each, `kept` (L,) the share of its own mean that a list keeps.
     """
 
-    keys: Keys
+    contexts: NDArray[np.uint64]
+    lists: NDArray[np.uint64]
+    told_apart: bool
     mean: Floats
     by_context: Floats
     spread: Floats
@@ -104,7 +85,8 @@ class RepeatedLists(RewardModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the expected reward of each position (m, K), zero in the padding."""
-        context, lists = self.keys.numbers(rankings)
+        keys = hashed(rankings, told_apart=self.told_apart)
+        context, lists = _find(self.contexts, keys[0]), _find(self.lists, keys[1])
         fit = by_row(fold, self.folds, rankings.m)
         means = np.where(
             (lists < 0)[:, None] & (context >= 0)[:, None],
@@ -119,12 +101,12 @@ class RepeatedLists(RewardModel):
         Let d_l be the share of list l among the drawn rankings less that among the logged ones. A list
         that keeps the share `kept` of its own mean contributes d_l^2 spread_l (1 - kept_l).
         """
-        _, before = hashed(logged, told_apart=self.keys.told_apart)
-        _, after = hashed(drawn, told_apart=self.keys.told_apart)
+        _, before = hashed(logged, told_apart=self.told_apart)
+        _, after = hashed(drawn, told_apart=self.told_apart)
         known, number = np.unique(np.concatenate([before, after]), return_inverse=True)
         share = np.bincount(number[logged.m :], minlength=len(known)) / drawn.m
         share -= np.bincount(number[: logged.m], minlength=len(known)) / logged.m
-        at = _find(self.keys.lists, known)
+        at = _find(self.lists, known)
         kept = np.where(at >= 0, self.kept[at], 0.0)
         return float((share**2 * self.spread[at] * (1.0 - kept)).sum())
 
@@ -141,48 +123,35 @@ def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> Rep
     """
     items = len(np.unique(rankings.item))
     for told_apart in (True, False):
-        keys = Keys.of(rankings, told_apart=told_apart)
-        if rankings.K == 1 and len(keys.lists) <= items:
+        keys = hashed(rankings, told_apart=told_apart)
+        (contexts, c), (known, lists) = (np.unique(one, return_inverse=True) for one in keys)
+        if rankings.K == 1 and len(known) <= items:
             return None
-        _, lists = keys.numbers(rankings)
-        counts = np.bincount(lists, minlength=len(keys.lists))
+        counts = np.bincount(lists)
         if counts[counts > 1].sum() >= rankings.m / 2:
-            return _fitted(keys, rankings, reward, fold, folds)
-    return None
-
-
-def _fitted(
-    keys: Keys, rankings: Rankings, reward: Floats, fold: Ints, folds: int
-) -> RepeatedLists:
-    c, lists = keys.numbers(rankings)
-    own = np.zeros(len(keys.lists), dtype=np.int64)
+            break
+    else:
+        return None
+    own = np.zeros(len(known), dtype=np.int64)
     own[lists] = c
-    mean = np.empty((folds + 1, len(keys.lists) + 1, rankings.K))
-    by_context = np.empty((folds + 1, len(keys.context), rankings.K))
-    spread, kept = np.zeros(len(keys.lists) + 1), np.zeros(len(keys.lists))
+    mean = np.empty((folds + 1, len(known) + 1, rankings.K))
+    by_context = np.empty((folds + 1, len(contexts), rankings.K))
+    spread, kept = np.zeros(len(known) + 1), np.zeros(len(known))
     for left_out in range(folds + 1):
         rows = np.flatnonzero(fold != left_out)
         y = reward[rows]
         level = np.broadcast_to(y.mean(axis=0) if len(rows) else 0.0, (1, rankings.K))
-        above = _shrunk(y, c[rows], len(keys.context), level[np.zeros(len(rows), np.int64)])
-        by_context[left_out] = level + above.effect
-        below = _shrunk(y, lists[rows], len(keys.lists), by_context[left_out][c[rows]])
-        mean[left_out, :-1] = by_context[left_out][own] + below.effect
+        above, _, _ = _shrunk(y, c[rows], len(contexts), level[np.zeros(len(rows), np.int64)])
+        by_context[left_out] = level + above
+        below, spread, kept = _shrunk(y, lists[rows], len(known), by_context[left_out][c[rows]])
+        mean[left_out, :-1] = by_context[left_out][own] + below
         mean[left_out, -1] = level
-        spread, kept = below.spread, below.kept
-    details = {"kind": "repeated lists", "lists": len(keys.lists), "spread": float(spread[-1])}
-    return RepeatedLists(keys, mean, by_context, spread, kept, details)
+    details = {"kind": "repeated lists", "lists": len(known), "spread": float(spread[-1])}
+    return RepeatedLists(contexts, known, told_apart, mean, by_context, spread, kept, details)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Shrunk:
-    effect: Floats
-    spread: Floats
-    kept: Floats
-
-
-def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
-    """Return shrunken differences (size, K) of group means to their prior.
+def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return shrunken differences (size, K) of group means to their prior, their spread and the share kept.
 
     All positions share one ratio, estimated from page totals, so that positions add up to the total.
     """
@@ -198,7 +167,7 @@ def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
     noise = within / free if free else 0.0
     seen = count > 0
     if noise <= 0.0 or not seen.any():
-        return _Shrunk(np.zeros((size, y.shape[1])), np.zeros(size + 1), np.zeros(size))
+        return np.zeros((size, y.shape[1])), np.zeros(size + 1), np.zeros(size)
     squared = (by_group[seen] / count[seen]) ** 2 / noise
     # The last group stands for those that were never seen: as rare as a group of one row.
     rows = np.append(np.maximum(count, 1.0), 1.0)
@@ -212,4 +181,4 @@ def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> _Shrunk:
         )
     ratio = best[1]
     kept = count * ratio[:-1] / (1.0 + count * ratio[:-1])
-    return _Shrunk(sums / rows[:-1, None] * kept[:, None], ratio * noise, kept)
+    return sums / rows[:-1, None] * kept[:, None], ratio * noise, kept

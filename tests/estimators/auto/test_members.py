@@ -19,7 +19,7 @@ from counterrank.estimators.auto.members import (
     weights_of,
 )
 from counterrank.estimators.auto.state import summarise
-from counterrank.estimators.crossfit import Prediction, folds_of
+from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
 
@@ -180,7 +180,7 @@ def test_rows_of_a_unit_count_once():
     found = {}
     for name, log, options in (("once", log_of(reward), {}), ("twice", twice, {"by_unit": True})):
         workspace = Workspace(MemorySource(log, threads=1), "new", **options)
-        plan = AutoPlan(workspace, None, (), 0.0)
+        plan = AutoPlan(workspace, NO_MODELS, (), 0.0)
         state = plan.partial(View(log, "new")).state
         found[name] = summarise(state, plan.members, modelled=False)
     assert found["once"].units == len(RANKINGS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, EstimatorError
@@ -14,7 +14,6 @@ from counterrank.estimators.auto.members import (
     MODELS,
     add_second_phase,
     calibration,
-    corrected,
     covered,
     members_of,
     tails_of,
@@ -22,11 +21,12 @@ from counterrank.estimators.auto.members import (
 )
 from counterrank.estimators.auto.nuisances import aim, nuisances_for
 from counterrank.estimators.auto.rule import Decision, decide, estimate_from
-from counterrank.estimators.auto.state import AutoState, Summary, summarise, summed
+from counterrank.estimators.auto.state import AutoState, Summary, summarise
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.crossfit import Prediction, Predictions, drawn_once
 from counterrank.models import Stream
 from counterrank.policies import RowRandom
+from counterrank.statistics import sums_of
 
 
 class AutoPlan(Plan[AutoState]):
@@ -35,29 +35,26 @@ class AutoPlan(Plan[AutoState]):
     def __init__(
         self,
         workspace: Workspace,
-        nuisances: Predictions | None,
+        nuisances: Predictions,
         flags: tuple[str, ...],
         allowance: float | None,
     ) -> None:
         self.key = (workspace.target, "auto", allowance)
-        self.workspace, self.nuisances, self.flags, self.allowance = (
-            workspace,
-            nuisances,
-            flags,
-            allowance,
-        )
+        self.workspace, self.flags, self.allowance = workspace, flags, allowance
+        self.nuisances, self.modelled = nuisances, len(nuisances.shares) > 0
         #: What all rows say, where the plan is for groups of them.
         self.whole: tuple[Summary, Decision] | None = None
-        self.members = members_of(workspace.ratios, modelled=nuisances is not None)
+        self.members = members_of(workspace.ratios, modelled=self.modelled)
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
-        self.own = corrected(self.members)
+        # The member with the smallest weights.
+        self.own = self.members[int(self.members[0] == MODELS)]
         rows = workspace.source.n or DEFAULTS.training_rows
         # Share of the rows on which models and own-position weights are computed.
-        self.rate = 1.0 if nuisances is None else nuisances.rate
+        self.rate = nuisances.rate
         # Without a model nothing replaces the weight that a limit removes.
         self.limit = (
-            max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if nuisances is not None else np.inf
+            max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if self.modelled else np.inf
         )
         # Blocks are spread over the whole log, because logs change over time.
         self.block = DEFAULTS.fold_block / self.rate
@@ -71,15 +68,17 @@ class AutoPlan(Plan[AutoState]):
 
     def _partial(self, view: View) -> Part[AutoState]:
         batch = view.batch
-        rows = self._asked(batch)
+        # The rows that models are asked about, drawn by their numbers; None for all.
+        rows = None
+        if self.rate < 1.0:
+            drawn = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
+            rows = np.flatnonzero(drawn.random(batch.n) < self.rate)
         near = view if rows is None else view.part(("asked", self.rate), rows)
-        look = _nothing(batch) if self.nuisances is None else self.nuisances.predict(near)
+        look = self.nuisances.predict(near)
         weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
         columns, totals = self._contributions(near.batch, weights, look)
         residual = (near.batch.reward - look.q) @ near.batch.position_weights
-        aims = np.empty((0, near.batch.n))
-        if self.nuisances is not None:
-            aims = aim(self.nuisances, near, residual)
+        aims = aim(self.nuisances, near, residual)
         shown = near.batch.action >= 0
         sums = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
         controls = self._controls(view)
@@ -91,22 +90,22 @@ class AutoPlan(Plan[AutoState]):
             controls = calibration(totals[0], rows, self.rate)
             asked, aims = aims, np.zeros((len(aims), batch.n))
             aims[:, rows] = asked / self.rate
-        own = weights[self.own]
-        mean_weight = own.mean(axis=1)
+        mean_weight = weights[self.own].mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
-        part = (
-            near.part("compared", some)
-            if self.nuisances is None
-            else self.nuisances.compared(near, some)
-        )
-        tails, tail_rows = tails_of(part, self.members, self._draws(part))
+        part = self.nuisances.compared(near, some)
+        draws, columns = None, np.ascontiguousarray(columns)
+        if self.nuisances.draws and part.batch.n:
+            draws = drawn_once(part, self.nuisances.fold_draws, self.workspace.seed)
+        tails, tail_rows = tails_of(part, self.members, draws)
+        bucket = batch.bucket if self.workspace.by_unit else None
         state = AutoState(
             n=batch.n,
             aims=len(aims),
-            **summed(
-                np.ascontiguousarray(columns), np.concatenate([totals, aims]), controls, batch.position_weights,
-                batch.bucket if self.workspace.by_unit else None,
-            ),
+            alpha=batch.position_weights,
+            first=columns.sum(axis=2),
+            second=columns @ columns.swapaxes(1, 2),
+            sums=sums_of([*totals, *aims, *controls], bucket),
+            mixed=columns @ controls.T,
             square=np.array([sums[name] for name in self.members]),
             covered=covered(weights.get("iips"), near.ratios, self.limit) / self.rate,
             tails=tails,
@@ -119,19 +118,11 @@ class AutoPlan(Plan[AutoState]):
         )  # fmt: skip
         return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aims]).T)
 
-    def _asked(self, batch: RankingLog) -> Ints | None:
-        """Return the rows of a batch that models are asked about, drawn by their numbers; None for all."""
-        if self.rate == 1.0:
-            return None
-        draws = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
-        return np.flatnonzero(draws.random(batch.n) < self.rate)
-
     def _cheap_phase(self, view: View) -> tuple[Floats, Floats, dict[str, float]]:
         """Return the members on all rows, with the mean reward of a position as the model.
 
         With them the sums of squared weights of the members that stay cheap.
         """
-        assert self.nuisances is not None
         batch = view.batch
         cheap = view.ratios.kind != "policy"
         weights = weights_of(
@@ -176,24 +167,16 @@ class AutoPlan(Plan[AutoState]):
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
         """Return the members' totals by each fit (F, J), summed over some rows, for the jackknife."""
-        J = len(self.members)
-        out = np.zeros((0 if self.nuisances is None else self.nuisances.folds, J))
-        if self.nuisances is None or view.batch.n == 0:
-            return out
+        out = np.zeros((self.nuisances.folds, len(self.members)))
         # Members without models stay at zero, because no fit changes them.
-        for fold in range(len(out)):
+        for fold in range(len(out) if view.batch.n else 0):
             totals = self._totals(view.batch, weights, self.nuisances.predict(view, fold))
             out[fold, : len(weights)] = totals[1 : 1 + len(weights)].sum(axis=1)
         return out
 
-    def _draws(self, view: View) -> Ints | None:
-        if self.nuisances is None or not self.nuisances.draws or view.batch.n == 0:
-            return None
-        return drawn_once(view, self.nuisances.fold_draws, self.workspace.seed)
-
     def _controls(self, view: View) -> Floats:
         """Return the controls (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero, where there is no model."""
-        if self.nuisances is not None:
+        if self.modelled:
             return np.empty((0, view.batch.n))
         ratios = view.ratios
         smallest = {"position": ratios.position, "prefix": ratios.prefix, "joint": ratios.full}
@@ -208,9 +191,7 @@ class AutoPlan(Plan[AutoState]):
         """Return means and covariances, and the decision of the rule."""
         like, follows = self.whole or (None, None)
         models = self.nuisances
-        summary = summarise(state, self.members, modelled=models is not None, like=like)
-        if models is None:
-            return summary, decide(summary, self.allowance, follows=follows)
+        summary = summarise(state, self.members, modelled=self.modelled, like=like)
         # All closed forms count in the models' disagreement.
         trusted = models.shares >= DEFAULTS.least_share if models.draws else None
         return summary, decide(summary, self.allowance, models.unknown, trusted, follows)
@@ -224,18 +205,13 @@ class AutoPlan(Plan[AutoState]):
     def finish(self, state: AutoState) -> Estimate:
         """Return the estimate."""
         summary, decision = self.decision(state)
-        details = {} if self.nuisances is None else {"regression": self.nuisances.details}
+        details = {"regression": self.nuisances.details} if self.modelled else {}
         return estimate_from(state, summary, decision, self.workspace, self.flags, details)
 
     def combination(self, state: AutoState) -> Floats:
         """Return how the interval's centre combines the row totals of members and aimed step."""
         summary, decision = self.decision(state)
         return decision.centre @ summary.terms
-
-
-def _nothing(batch: RankingLog) -> Prediction:
-    zero, earned = np.zeros(batch.action.shape), batch.position_weights * batch.reward
-    return Prediction(zero, zero, earned, np.empty((0, batch.n)), np.empty((0, *zero.shape)))
 
 
 @dataclass(frozen=True, eq=False)

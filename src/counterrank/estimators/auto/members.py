@@ -91,15 +91,6 @@ def covered(weights: Floats | None, ratios: Ratios, limit: float) -> Floats:
     return out
 
 
-def corrected(members: tuple[str, ...]) -> str:
-    """Return the member with the smallest weights.
-
-    >>> corrected(("models", "iips", "ips"))
-    'iips'
-    """
-    return next(name for name in members if name != MODELS)
-
-
 def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> tuple[Floats, int]:
     """Return sums over rows, by member (2, J), and the number of rows; none where the policies do not say.
 

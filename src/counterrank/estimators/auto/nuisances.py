@@ -26,6 +26,7 @@ from counterrank.data.log import LOGGING
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
+    NO_MODELS,
     Predictions,
     drawn_once,
     draws_for,
@@ -172,7 +173,7 @@ def fit_aimed(workspace: Workspace) -> Predictions:
     return replace(models, paired=True, span=span, unknown=unknown)
 
 
-def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, ...]]:
+def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     """Return the models that this log allows, and flags about them."""
     kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
     whole = first.distribution(target) is not None and first.distribution(LOGGING) is not None
@@ -192,7 +193,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, 
             f"{first.K} positions are too many for a reward model (at most {DEFAULTS.longest}), so "
             "auto uses weights and mean-zero controls; shorter rankings would do better"
         )
-        return None, (Message("weights-only", text),)
+        return NO_MODELS, (Message("weights-only", text),)
     if can_average(first, target):
         found = workspace.once("click models", lambda: fit_aimed(workspace))
         text = (
@@ -214,7 +215,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, 
             f"and mean-zero controls; with 'propensity_dist' and '{target}_dist' columns (or "
             "policies) it could use reward models and would usually be several times more exact"
         )
-        return None, (Message("weights-only", text),)
+        return NO_MODELS, (Message("weights-only", text),)
     policy = say("--policy", f"{target}=plackett-luce", f"policies={{'{target}': 'plackett-luce'}}")
     text = (
         f"of '{target}' the log has '{kind}' propensities, from which no rankings "
@@ -222,4 +223,4 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions | None, tuple[str, 
         f"{policy} where the log has its scores, it could use reward models and would usually be "
         "several times more exact"
     )
-    return None, (Message("weights-only", text),)
+    return NO_MODELS, (Message("weights-only", text),)

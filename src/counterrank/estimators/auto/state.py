@@ -1,7 +1,6 @@
 """The sums that `auto` takes over rows, and the means and covariances that follow from them."""
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +9,7 @@ from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.members import AIMED, independent_squares
 from counterrank.estimators.auto.nuisances import correction
-from counterrank.statistics import Sums, jackknife, spread, sums_of
+from counterrank.statistics import Sums, jackknife, spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,24 +56,6 @@ class AutoState:
             if f.name not in ("alpha", "aims")
         }
         return AutoState(alpha=self.alpha, aims=self.aims, **added)
-
-
-def summed(
-    columns: Floats,
-    totals: Floats,
-    controls: Floats,
-    alpha: Floats,
-    bucket: NDArray[np.int64] | None,
-) -> dict[str, Any]:
-    """Return the sums of columns (K, 1+J, n), totals (1+J+M+A, n) and controls (H, n) by their names."""
-    totals = np.concatenate([totals, controls])
-    return {
-        "alpha": alpha,
-        "first": columns.sum(axis=2),
-        "second": columns @ columns.swapaxes(1, 2),
-        "sums": sums_of([*totals], bucket),
-        "mixed": columns @ controls.T,
-    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
