@@ -28,7 +28,7 @@ from counterrank.research.simulate.worlds import parameters
 _IN = "counterrank.models."
 
 
-def _plain(source: Any, *, seed: int, rich: bool) -> Training:
+def _plain(source: Any, *, seed: int, rich: bool) -> Training | None:
     """Return the sums of a ridge without products of counts and context."""
     return train(source, seed=seed, rich=False)
 

@@ -141,7 +141,7 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "estimators/auto/members.py": ("tests/estimators/auto/test_members.py",),
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
-    "estimators/auto/aim.py": ("tests/estimators/auto/test_aim.py",),
+    "estimators/auto/nuisances.py": ("tests/estimators/auto/test_aim.py",),
     "estimators/crossfit.py": (
         "tests/estimators/test_crossfit.py",
         "tests/estimators/auto/test_amounts.py",

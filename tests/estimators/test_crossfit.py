@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.errors import EstimatorError
-from counterrank.estimators import View, Workspace, crossfit
+from counterrank.estimators import View, Workspace
 from counterrank.estimators.crossfit import (
     ModelAverage,
     Predictions,
@@ -17,7 +17,8 @@ from counterrank.estimators.crossfit import (
     shares_of,
     trained,
 )
-from counterrank.models import AmountModel, Rankings, RewardModel, by_row
+from counterrank.estimators.doubly_robust import reward_model
+from counterrank.models import AmountModel, Rankings, RewardModel, by_row, settings
 
 N, K, ALPHA = 6, 2, np.array([1.0, 0.5])
 FOLD = np.array([0, 1, 2, 0, 1, 2])
@@ -98,9 +99,10 @@ def test_folds_are_compared_on_fewer_draws(log):
 def test_a_linear_model_that_does_not_fit_into_memory_is_refused(log, monkeypatch):
     space = Workspace(MemorySource(log, threads=1), "new")
     assert trained(space, rich=False).layout.K == K
-    monkeypatch.setattr(crossfit, "fits_in_memory", lambda first: False)
+    monkeypatch.setattr(settings, "LARGEST_GRAM", 10)
+    assert trained(space) is None
     with pytest.raises(EstimatorError, match="3 items at 2 positions would not fit"):
-        trained(space)
+        reward_model(space)
 
 
 def test_pages_of_both_policies_measure_a_change(log):

@@ -11,7 +11,6 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.errors import EstimatorError
 from counterrank.estimators.base import View, Workspace
 from counterrank.messages import Message
 from counterrank.models import (
@@ -22,7 +21,6 @@ from counterrank.models import (
     Training,
     fit_list_models,
     fit_lists,
-    fits_in_memory,
     page_policy,
     paired_draws,
     rankings_of,
@@ -73,13 +71,8 @@ class CrossFitDefaults:
 DEFAULTS = CrossFitDefaults()
 
 
-def trained(workspace: Workspace, *, rich: bool = True) -> Training:
-    """Return the Grams of the training rows; refuse what would not fit into memory."""
-    if not fits_in_memory(workspace.first):
-        raise EstimatorError(
-            f"a linear reward model of {workspace.first.n_actions:,} items at {workspace.first.K} "
-            "positions would not fit into memory; use 'auto', or weights alone such as 'iips'"
-        )
+def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
+    """Return the training rows of closed-form models; None where their sums would not fit into memory."""
     key = ("training", rich)
     return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
 

@@ -54,12 +54,19 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
     seed, named = workspace.seed, model if isinstance(model, str) else ""
 
     def fitted() -> RewardModel:
+        if named not in ("best", "ridge", "linear"):
+            return fit_learner(workspace.source, model, seed=seed)
+        rich = named != "linear"
+        training = trained(workspace, rich=rich)
+        if training is None:
+            raise EstimatorError(
+                f"a linear reward model of {workspace.first.n_actions:,} items at "
+                f"{workspace.first.K} positions would not fit into memory; use 'auto', or weights "
+                "alone such as 'iips'"
+            )
         if named == "best":
-            return fit_best(trained(workspace), seed=seed)
-        if named in ("ridge", "linear"):
-            rich = named == "ridge"
-            return fit_linear(trained(workspace, rich=rich), seed=seed, curved=rich)
-        return fit_learner(workspace.source, model, seed=seed)
+            return fit_best(training, seed=seed)
+        return fit_linear(training, seed=seed, curved=rich)
 
     return workspace.once(("model", named or id(model)), fitted)
 
@@ -131,7 +138,7 @@ class DR(Estimator):
     depends on no more items than they cover (docs/explanation/auto.md).
 
     `weights`: "ips", "iips", "rips", "aips" (fitted tree), a mask or its name, or a number m for
-    interaction order m (inside the mask `behavior`). Dudik et al. 2011; with AIPS weights it is the
+    interaction order m. Dudik et al. 2011; with AIPS weights it is the
     future work named in section 6 of Kiyohara et al. 2023.
 
     >>> import numpy as np, counterrank as cr
@@ -144,8 +151,6 @@ class DR(Estimator):
 
     weights: Any = "ips"
     model: Any = "best"
-    behavior: Any = "S"
-    on_missing: str = "error"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -155,9 +160,7 @@ class DR(Estimator):
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Fit the model and return corrected means."""
         need_mean(workspace, self.name)
-        weights = weights_for(
-            workspace, self.weights, behavior=self.behavior, on_missing=self.on_missing
-        )
+        weights = weights_for(workspace, self.weights)
         return model_plan(self.name, workspace, reward_model(workspace, self.model), weights)
 
 

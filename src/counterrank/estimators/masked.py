@@ -338,19 +338,13 @@ class AIPSPairs(AIPS):
         return chosen_tree(plan, weights.tree, blend.share)
 
 
-def weights_for(
-    workspace: Workspace, weights: Any, *, behavior: Any = "S", on_missing: str = "error"
-) -> Weights:
-    """Return the weights of a word ("ips", "iips", "rips", "aips"), a mask or its name, or an interaction order.
-
-    `behavior` is the mask inside which an interaction order acts, or the behaviour model of "aips".
-    """
+def weights_for(workspace: Workspace, weights: Any) -> Weights:
+    """Return the weights of a word ("ips", "iips", "rips", "aips"), a mask or its name, or an interaction order."""
     if isinstance(weights, int):
-        return ordered_weights(workspace, weights, behavior)
+        return ordered_weights(workspace, weights, "S")
     if isinstance(weights, str) and weights == "aips":
-        plain = isinstance(behavior, str) and behavior == "S"
-        return behavior_weights(workspace, "fit" if plain else behavior)
-    return weights_of_mask(workspace, as_mask(weights, workspace.first.K), on_missing)
+        return behavior_weights(workspace, "fit")
+    return weights_of_mask(workspace, as_mask(weights, workspace.first.K))
 
 
 def ordered_weights(workspace: Workspace, order: int, behavior: Any) -> Weights:

@@ -25,7 +25,7 @@ from counterrank.models.draws import (
     target_draws,
 )
 from counterrank.models.learners import fit_learner
-from counterrank.models.linear import LinearModel, fit_linear, fits_in_memory, train
+from counterrank.models.linear import LinearModel, fit_linear, train
 from counterrank.models.lists import RepeatedLists, fit_lists
 from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
 from counterrank.models.ridge import Training
@@ -60,7 +60,6 @@ __all__ = [
     "fit_linear",
     "fit_list_models",
     "fit_lists",
-    "fits_in_memory",
     "page_policy",
     "paired_draws",
     "policy_draws",

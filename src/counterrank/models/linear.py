@@ -257,10 +257,16 @@ def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:
     return MemorySource(source.sample(rows, rng))
 
 
-def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
-    """Return the Grams of the training rows; `rich` adds context x count and count x count columns."""
+def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | None:
+    """Return the Grams of the training rows; `rich` adds context x count and count x count columns.
+
+    None where the smallest Gram matrices (counts, no cross columns) would not fit into memory.
+    """
     first = source.first
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
+    F = choose_folds(A)
+    if K > settings.LONGEST or F * K * A * (1 + d + 3 * A) ** 2 > settings.LARGEST_GRAM:
+        return None
     cross = rich and 0 < d * A <= settings.WIDEST_CROSS and K > 1
     squares = (1 if A <= settings.MOST_SQUARES else 2) if rich and K > 2 else 0
     dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
@@ -270,7 +276,6 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     training = at_most(source, most, stream(seed, Stream.TRAINING_ROWS))
     scale = training.reduce(ContextMoments.of, label="context")
     rows = training.n or settings.TRAINING_ROWS
-    F = choose_folds(A)
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
     # Each other position has indicators of its own where there are three training rows for each of the
@@ -285,15 +290,6 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training:
     layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
     return Training(grams, layout, pairs, training, source.n)
-
-
-def fits_in_memory(first: RankingLog) -> bool:
-    """Return whether the smallest Gram matrices (counts, no cross columns) are of a reasonable size."""
-    A, d = first.n_actions, context_columns(first).shape[1]
-    return bool(
-        first.K <= settings.LONGEST
-        and choose_folds(A) * first.K * A * (1 + d + 3 * A) ** 2 <= settings.LARGEST_GRAM
-    )
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:

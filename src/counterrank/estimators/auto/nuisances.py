@@ -43,7 +43,6 @@ from counterrank.models import (
     Stream,
     can_average,
     fit_close,
-    fits_in_memory,
     page_policy,
     stream,
     target_draws,
@@ -178,8 +177,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
     whole = first.distribution(target) is not None and first.distribution(LOGGING) is not None
     # The closed-form models are models of rewards by position.
-    if kind == "factored" and whole and fits_in_memory(first) and not first.page_reward:
-        training = trained(workspace)
+    closed = kind == "factored" and whole and not first.page_reward
+    if closed and (training := trained(workspace)) is not None:
         close = fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)

@@ -18,7 +18,7 @@ from counterrank.models.clicks.likelihood import (
     page_weights,
 )
 from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
-from counterrank.models.clicks.parameters import Parameters, parts_of
+from counterrank.models.clicks.parameters import Parameters
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.draws import Stream, stream
 from counterrank.models.rankings import Rankings, Variant, variants_for
@@ -318,7 +318,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         rounds, near = rounds - more, True
         if before is not None:
             # Some rows estimate what many slots share. Of single items they know less than the start.
-            of = parts_of(whole.K, whole.items, d, p)
+            of = Parameters(theta, whole.K, whole.items, d).parts
             theta[-1, of.after : of.constant] = start[of.after : of.constant]
             theta[-1, of.item :] = start[of.item :]
     steps.append(climb(theta[-1], whole, rounds, near=near))

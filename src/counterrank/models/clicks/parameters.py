@@ -36,17 +36,6 @@ class Parts(NamedTuple):
     slope: int
 
 
-def parts_of(K: int, items: int, d: int, p: int) -> Parts:
-    """Return where the parts begin: K positions, `items` items, d context columns, p columns."""
-    after = 2 * K + 1 + K * K
-    constant = after + items + 1
-    columns = constant + 1 + d
-    item = columns + p
-    return Parts(
-        K, K + 1, K + 1, 2 * K + 1, after, constant, constant + 1, columns, item, item + items + 1
-    )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
     """Parameters (F + 1, P) by fold left out; the last row is the fit of all rows."""
@@ -59,13 +48,18 @@ class Parameters:
     @property
     def parts(self) -> Parts:
         """Where each part of the parameters begins."""
-        p = self.theta.shape[1] - self.count(self.K, self.items, self.d, 0)
-        return parts_of(self.K, self.items, self.d, p)
+        K, each = self.K, self.items + 1
+        after = 2 * K + 1 + K * K
+        constant, item = after + each, self.theta.shape[1] - each * (1 + self.d)
+        columns = constant + 1 + self.d
+        return Parts(
+            K, K + 1, K + 1, 2 * K + 1, after, constant, constant + 1, columns, item, item + each
+        )
 
     @staticmethod
     def count(K: int, items: int, d: int, p: int) -> int:
         """Return the number P of parameters of so many positions, items, context columns and columns."""
-        return parts_of(K, items, d, p).slope + (items + 1) * d
+        return 2 * K + 2 + K * K + d + p + (items + 1) * (2 + d)
 
     @property
     def examination(self) -> Floats:
