@@ -11,7 +11,7 @@ To add an option:
    Python only, or `--config KEY=VALUE`). How a log is read (`READING`) is a key of every command
    already.
 3. The function of the command gets it as a keyword under its name. What the command itself handles,
-   such as files to write, is marked `local` and found in `Call.values` (`cli/calls.py`). An option of
+   such as files to write, stands in `WRITING` or `_LOCAL` and is found in `Call.values` (`cli/calls.py`). An option of
    the reader is a field of `ReadOptions` (`io/options.py`) as well.
 4. `python docs/reference.py` writes the page; a test compares them.
 
@@ -78,9 +78,18 @@ class Option:
     least: int = 0
     #: Its value where it is given without one.
     bare: Any = None
-    group: Group = Group.WHAT
-    #: The command handles it: the Python function has no such keyword.
-    local: bool = False
+
+    @property
+    def group(self) -> Group:
+        """Where the help lists it."""
+        if self.name in WRITING:
+            return Group.OUTPUT
+        return Group.LOG if self.name in (*READING, "config") else Group.WHAT
+
+    @property
+    def local(self) -> bool:
+        """Whether the command handles it: the Python function has no such keyword."""
+        return self.name in WRITING or self.name in _LOCAL
 
     @property
     def spelled(self) -> str:
@@ -94,7 +103,6 @@ class Option:
 
 
 _MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH
-_LOG, _OUTPUT = Group.LOG, Group.OUTPUT
 
 _TABLE = (
     Option(
@@ -110,7 +118,6 @@ _TABLE = (
         "Target that shows fixed lists: a file with the columns query, rank and document.",
         _MANY,
         metavar="[NAME=]FILE",
-        local=True,
     ),
     Option(
         "arm",
@@ -173,7 +180,6 @@ _TABLE = (
         _FILE,
         metavar="FILE|estimate",
         words=("estimate",),
-        local=True,
     ),
     Option(
         "behavior_candidates",
@@ -228,7 +234,6 @@ _TABLE = (
         "Where the sums over files are computed.",
         default="local",
         words=("local", "dask", "spark"),
-        group=_LOG,
     ),
     Option(
         "weights_out",
@@ -288,7 +293,6 @@ _TABLE = (
         "Names of columns, e.g. action=items,reward=clicks; adds to [columns] of --config.",
         Kind.COLUMNS,
         metavar="ROLE=NAME,...",
-        group=_LOG,
     ),
     Option(
         "config",
@@ -296,48 +300,38 @@ _TABLE = (
         "take precedence.",
         _MANY,
         metavar="FILE|KEY=VALUE",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "query",
         "SQL query whose rows are the log, instead of LOG.",
         metavar="SQL",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "connection",
         "Where --query runs: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or env:NAME.",
         metavar="KIND:PLACE",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "context",
         "Context columns (default: names starting with x_).",
         _LIST,
         metavar="NAME,...",
-        group=_LOG,
     ),
     Option(
         "propensity_kind",
         "Meaning of propensities: of each item (factored, the default); given the items above "
         "(prefix); of this item at this position (position); of the whole ranking (joint).",
         words=("factored", "prefix", "position", "joint"),
-        group=_LOG,
     ),
     Option(
         "unit",
         "Column of users or sessions; their rows are not independent.",
         metavar="NAME",
-        group=_LOG,
     ),
     Option(
         "weight",
         "Column with one over the probability that the row was kept, for thinned logs.",
         metavar="COLUMN",
-        group=_LOG,
     ),
     Option(
         "logger",
@@ -346,7 +340,6 @@ _TABLE = (
         "policy file.",
         Kind.POLICY,
         metavar="KIND[:OPTION=VALUE,...]",
-        group=_LOG,
     ),
     Option(
         "policies",
@@ -355,28 +348,24 @@ _TABLE = (
         Kind.POLICIES,
         flag="policy",
         metavar="NAME=KIND[:...]",
-        group=_LOG,
     ),
     Option(
         "items",
         "Features of items: a file with a column `item` (or `item_id`) and one column per feature.",
         _FILE,
         metavar="FILE",
-        group=_LOG,
     ),
     Option(
         "where",
         "Condition on rows, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
         Kind.CONDITION,
         metavar="CONDITION",
-        group=_LOG,
     ),
     Option(
         "events",
         "Table of events, for rewards: a file, folder or pattern.",
         _FILE,
         metavar="FILE",
-        group=_LOG,
     ),
     Option(
         "join",
@@ -384,86 +373,68 @@ _TABLE = (
         "item, rewards are of the whole page.",
         _LIST,
         metavar="KEY[,KEY]",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "event",
         "A reward: an SQL aggregate over the events of one shown item; repeatable.",
         Kind.PAIRS,
         metavar="NAME=AGGREGATE",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "within",
         "Count only events up to this long after the impression (--time), e.g. '30 minutes'.",
         metavar="DURATION",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "event_time",
         "Column with the time of an event.",
         metavar="COLUMN",
-        group=_LOG,
-        local=True,
     ),
     Option(
         "missing_reward",
         "Treat a missing reward as an error (the default) or as zero.",
         words=("error", "zero"),
-        group=_LOG,
     ),
     Option(
         "format",
         "parquet, arrow, csv or jsonl (default: detected), or ubi, ga4, metarank, "
         "open-bandit, kuairand.",
         metavar="NAME",
-        group=_LOG,
     ),
     Option(
         "version",
         "Version of a Delta table (default: the newest).",
         Kind.WHOLE,
         metavar="N",
-        group=_LOG,
     ),
     Option(
         "behavior",
         "Column with the name of the known behaviour model of each row.",
         metavar="NAME",
-        group=_LOG,
     ),
     Option(
         "dists",
         "Read whole distributions (NAME_dist).",
         _SWITCH,
         default=True,
-        group=_LOG,
     ),
-    Option(
-        "decimal", "Decimal sign of numbers in text.", default=".", words=(".", ","), group=_LOG
-    ),
+    Option("decimal", "Decimal sign of numbers in text.", default=".", words=(".", ",")),
     Option(
         "renumber",
         "Close gaps in positions (slots of ads, filtered items).",
         _SWITCH,
         default=False,
-        group=_LOG,
     ),
     Option(
         "drop_ties",
         "Leave out rows in which the logger's order depends on equal scores.",
         _SWITCH,
         default=False,
-        group=_LOG,
     ),
     Option(
         "encode_actions",
         "Renumber the items (default: only if ids are huge).",
         _SWITCH,
-        group=_LOG,
     ),
     # What becomes of the result.
     Option(
@@ -471,69 +442,51 @@ _TABLE = (
         "Write the result as JSON; - is stdout.",
         Kind.OUTPUT,
         metavar="FILE",
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "html",
         "Write the report as one HTML file; - is stdout.",
         Kind.OUTPUT,
         metavar="FILE",
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "out",
         "File for the result.",
         Kind.OUTPUT,
         metavar="FILE",
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "require",
         "Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
         words=("ship", "reliable", "directional", "insufficient"),
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "quiet",
         "Print nothing but errors.",
         _SWITCH,
         default=False,
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "verbose",
         "Also print warnings, flags and skipped estimators.",
         _SWITCH,
         default=False,
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "all",
         "Also list checks that passed or were skipped.",
         _SWITCH,
         default=False,
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "reward_name",
         "Name of a reward in the report, e.g. clicks.",
         metavar="WORD",
-        group=_OUTPUT,
-        local=True,
     ),
     Option(
         "ranking_name",
         "Name of a ranking in the report, e.g. page.",
         metavar="WORD",
-        group=_OUTPUT,
-        local=True,
     ),
 )
 
@@ -545,6 +498,12 @@ READING: Final = (
     "behavior dists decimal renumber drop_ties encode_actions engine query connection "
     "events join event within event_time"
 ).split()
+
+#: What becomes of the result: the command handles it, and some others.
+WRITING: Final = "json html out require quiet verbose all reward_name ranking_name".split()
+_LOCAL: Final = (
+    "target_lists position_curve config query connection join event within event_time".split()
+)
 
 #: Tables of a job file whose keys have names of their own: table, key, and the option it stands for.
 NESTED: Final[dict[str, dict[str, str]]] = {

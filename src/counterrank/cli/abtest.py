@@ -1,7 +1,6 @@
 """counterrank abtest: a test that ran, with every row read for every ranker."""
 
 from counterrank.cli.calls import Call, command
-from counterrank.cli.console import showing_progress
 
 _ABTEST = """Examples:
 
@@ -21,6 +20,4 @@ def abtest(call: Call) -> None:
     """Read an A/B test with its log: each row is used for every ranker that could have shown it."""
     from counterrank import evaluation
 
-    with showing_progress(enabled=not call.quiet):
-        result = evaluation.abtest(call.log, **call.settings)
-    call.hand_over(result)
+    call.hand_over(call.run(evaluation.abtest, **call.settings))

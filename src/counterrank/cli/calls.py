@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import click
 
-from counterrank.cli.console import results_console, write
+from counterrank.cli.console import results_console, showing_progress, write
 from counterrank.cli.jobs import Job, Values, named
 from counterrank.errors import ConfigError
 from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind
@@ -139,7 +138,7 @@ class Call:
         """Return the value of an option; None where nobody gave it."""
         return self.values.get(name)
 
-    @cached_property
+    @property
     def piped(self) -> bool:
         """A result goes to stdout, which then holds nothing else."""
         return "-" in (self.get("json"), self.get("html"))
@@ -148,6 +147,11 @@ class Call:
     def quiet(self) -> bool:
         """Nothing but errors is printed."""
         return bool(self.get("quiet"))
+
+    def run(self, work: Callable[..., Any], *more: Any, **given: Any) -> Any:
+        """Return what a function makes of the log; on a terminal its passes are shown."""
+        with showing_progress(enabled=not self.quiet):
+            return work(self.log, *more, **given)
 
     def json_file(self, name: str) -> str | None:
         """Return the path of an output that is JSON."""

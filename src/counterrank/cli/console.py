@@ -2,14 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from counterrank.options import SEED
 from counterrank.progress import Reporter, reporting_to
+from counterrank.texts import NARROW, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,35 +26,20 @@ seed_option = click.option(
 )
 
 
-def _plain(text: str) -> str:
-    """Return text without control characters.
-
-    Numbers keep the narrow space before their unit, which counts as one.
-    """
-    spaced = text.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
-    return "".join(c for c in spaced if c.isprintable() or c in "\n\N{NO-BREAK SPACE}")
-
-
 def results_console() -> "Console":
     """Return a console on stdout; wide enough for the tables when stdout is a file."""
     from rich.console import Console
-    from rich.segment import Segment
-
-    class PlainNames(Console):
-        """A console on which text from a log cannot command the terminal."""
-
-        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-            for segment in super().render(renderable, options):
-                yield (
-                    segment
-                    if segment.control or segment.text.isprintable()
-                    else Segment(_plain(segment.text), segment.style)
-                )
 
     # Rich takes a file for 80 columns, too few for the table of estimates; COLUMNS says otherwise.
     columns = os.environ.get("COLUMNS", "")
     piped = int(columns) if columns.isdecimal() and int(columns) > 0 else 110
-    return PlainNames(width=None if sys.stdout.isatty() else piped, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else piped, highlight=False)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines on stdout; text from a log cannot command the terminal."""
+    text = visible("\n".join(lines)).replace(NARROW, "\N{NO-BREAK SPACE}")
+    results_console().print(text, markup=False, soft_wrap=True)
 
 
 def write(path: str, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from counterrank.cli.calls import Call, command
-from counterrank.cli.console import results_console, showing_progress, write
+from counterrank.cli.console import say, showing_progress, write
 
 _EVALUATE = """Examples:
 
@@ -53,10 +53,8 @@ def evaluate(call: Call) -> None:
         given["estimators"] = with_position_curve(
             names if names is None or isinstance(names, str) else ",".join(names), curve
         )
-    with showing_progress(enabled=not call.quiet):
-        result = evaluation.evaluate(
-            call.log, targets, command=shlex.join(["counterrank", *sys.argv[1:]]), **given
-        )
+    command_line = shlex.join(["counterrank", *sys.argv[1:]])
+    result = call.run(evaluation.evaluate, targets, command=command_line, **given)
     words = {"reward": call.get("reward_name"), "ranking": call.get("ranking_name")}
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
@@ -94,7 +92,7 @@ def _overview(call: Call) -> None:
         *(f"Audit: {line}" for line in audit.summary().splitlines()[:4]),
         *_candidates(call),
     ]
-    results_console().print("\n".join(lines), markup=False, soft_wrap=True)
+    say(lines)
 
 
 def _earned(batch: Any) -> Any:
@@ -178,8 +176,7 @@ def check(call: Call) -> None:
         from counterrank.metrics import Metrics
 
         given["rewards"] = Metrics.of(given["rewards"]).operands
-    with showing_progress(enabled=not call.quiet):
-        found = audit_file(call.log, **given)
+    found = call.run(audit_file, **given)
     call.hand_over(found)
     if found.failed:
         raise click.exceptions.Exit(2)
@@ -201,9 +198,7 @@ def validate(call: Call) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank import evaluation
 
-    with showing_progress(enabled=not call.quiet):
-        result = evaluation.validate(call.log, **call.settings)
-    call.hand_over(result)
+    call.hand_over(call.run(evaluation.validate, **call.settings))
 
 
 _CURVE = """Example:
@@ -221,6 +216,4 @@ def curve(call: Call) -> None:
     """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
     from counterrank import evaluation
 
-    with showing_progress():
-        found = evaluation.position_curve(call.log, **call.settings)
-    write(call.get("out"), found.to_json())
+    write(call.get("out"), call.run(evaluation.position_curve, **call.settings).to_json())

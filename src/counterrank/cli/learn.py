@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from counterrank.cli.calls import Call, command
-from counterrank.cli.console import showing_progress
 
 _EPILOG = """Examples:
 
@@ -35,8 +34,7 @@ def learn(call: Call) -> None:
     out, given = call.json_file("out"), call.settings
     if "reward_range" in given:
         given["reward_range"] = _range(given["reward_range"])
-    with showing_progress(enabled=not call.quiet):
-        result = learning.learn(call.log, **given)
+    result = call.run(learning.learn, **given)
     certified = result.certificate.certified
     if certified:
         result.save(str(out))

@@ -1,7 +1,6 @@
 """counterrank plan: what to randomise, what it costs, and what it lets next rankers show."""
 
 from counterrank.cli.calls import Call, command
-from counterrank.cli.console import showing_progress
 
 _EPILOG = """Examples:
 
@@ -22,8 +21,7 @@ def plan(call: Call) -> None:
 
     out = call.json_file("out")
     given = call.settings
-    with showing_progress(enabled=not call.quiet):
-        result = exploration.plan(call.log, tuple(given.get("policies", ())), **given)
+    result = call.run(exploration.plan, tuple(given.get("policies", ())), **given)
     if out is not None:
         result.save(out)
     call.hand_over(result)

@@ -2,8 +2,9 @@
 
 import click
 
-from counterrank.cli.console import results_console
+from counterrank.cli.console import results_console, say
 from counterrank.errors import CounterrankError
+from counterrank.texts import visible
 
 
 @click.command("estimators")
@@ -22,7 +23,7 @@ def estimators() -> None:
     table = Table("name", "what it does", box=None, pad_edge=False)
     # The recommended one first, then plain names before forms of them.
     for name in sorted(estimator_names(), key=lambda name: (name != "auto", "-" in name)):
-        table.add_row(name, escape(_sentence(name)))
+        table.add_row(name, escape(visible(_sentence(name))))
     results_console().print(table)
 
 
@@ -81,9 +82,7 @@ def explain(result: str, repro: bool) -> None:
     if repro:
         click.echo(json.dumps(explaining.repro(found), indent=2))
     else:
-        results_console().print(
-            "\n".join(explaining.explained(found)), markup=False, soft_wrap=True
-        )
+        say(explaining.explained(found))
 
 
 _OUTCOME = """Example:
