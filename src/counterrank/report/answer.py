@@ -131,10 +131,11 @@ def _card(reading: Reading, target: str) -> Card:
         reach = span(lift.low, lift.high, width(lift), sign=True)
     else:
         number, reach = plain(best.value, best.stderr), span(best.low, best.high, width(best))
+    reach = f"{reading.level_words} interval {reach}" if reach else NO_INTERVAL
     return Card(
         mark=reading.mark(target),
         number="not estimable" if missing else number,
-        interval="" if missing else interval(reading, reach),
+        interval="" if missing else reach,
         labels=[
             *([] if missing else [Chip(RESULTS[found], found, "Result")]),
             Chip(grade or "not judged", grade, "Measurement"),
@@ -197,11 +198,6 @@ def _advice(reading: Reading, target: str) -> tuple[str, ...]:
 def no_difference(lift: Number) -> bool:
     """Return whether a lift is zero with an interval of zero width, up to rounding."""
     return all(abs(one) < 1e-12 for one in (lift.value, lift.low, lift.high))
-
-
-def interval(reading: Reading, text: str) -> str:
-    """Return an interval with its level, or that there is none."""
-    return f"{reading.level_words} interval {text}" if text else NO_INTERVAL
 
 
 def logged(reading: Reading) -> str:

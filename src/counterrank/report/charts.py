@@ -6,6 +6,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from counterrank.report.numbers import (
@@ -18,6 +19,7 @@ from counterrank.report.numbers import (
     span,
     width,
 )
+from counterrank.statistics import Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,12 @@ class Row:
     mark: Mark = Mark()
     faded: bool = False
     heading: bool = False
+
+
+def normal(value: float, stderr: float, level: float) -> Number:
+    """Return a number with the normal interval of its standard error."""
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * stderr
+    return Number(value, stderr, value - reach, value + reach)
 
 
 def interval_row(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from counterrank.report.answer import comparison
-from counterrank.report.charts import Mark, Row, RowChart, interval_row
+from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
     BRIEF,
     VERBOSE,
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 
 def values(reading: Reading) -> list[Block]:
     """Return today's policy and every target on one axis, their lifts, and every estimate as a table."""
-    reward, ranking = reading.reward, reading.ranking
-    log, who = reading.log, reading.logger
-    reach, today = reading.reach(log.stderr), Mark(who, "today", 2)
-    logged = Number(log.value, log.stderr, log.value - reach, log.value + reach)
-    rows = [interval_row(who, logged, today, error=log.stderr, sign=False, note="measured")]
+    log = reading.log
+    logged = normal(log.value, log.stderr, reading.level)
+    rows = [
+        interval_row(
+            reading.logger, logged, MEASURED, error=log.stderr, sign=False, note="measured"
+        )
+    ]
     for target in reading.targets:
         best, faded = reading.best(target), reading.doubtful(target)
         by, mark = f"by {best.estimator}", reading.mark(target)
         rows.append(interval_row(target, best, mark, sign=False, note=by, faded=faded))
     aid = f"Each mark is a value, each bar its {reading.level_words} interval."
-    unit, name = f"{reward} per {ranking}", "Values of all policies with intervals"
-    chart = RowChart(rows, unit, name, _today(reading))
-    value = Figure("values", f"{reward.capitalize()} per {ranking}", aid, chart)
+    chart = RowChart(rows, reading.unit, "Values of all policies with intervals", _today(reading))
+    value = Figure("values", reading.unit.capitalize(), aid, chart)
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
     return section(
@@ -79,7 +80,7 @@ def _table(reading: Reading) -> Table:
 
 def _cells(reading: Reading, one: Estimate, best: Estimate) -> tuple[str, ...]:
     """Return the cells of an estimate with the digits that the recommended one's interval supports."""
-    lift, part = one.lift, reading.reach(one.lift.stderr)
+    lift, part = one.lift, normal(0.0, one.lift.stderr, reading.level).high
     spread, error = _error(best.lift, lift), _error(best, one)
     return (
         plain(lift.value, spread, sign=True),

@@ -14,7 +14,7 @@ from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.report.charts import MEASURED, Row, RowChart, interval_row
+from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
     Block,
     Cell,
@@ -32,7 +32,6 @@ from counterrank.report.metrics import reading_of
 from counterrank.report.numbers import count, plain, relative_ends
 from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_json, read_outcomes
 from counterrank.report.reading import Reading
-from counterrank.statistics import Number
 
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
@@ -272,8 +271,7 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
             )
         )
         if night.outcome is not None and night.outcome.is_lift:
-            value, reach = night.outcome.value, night.reading.reach(night.outcome.stderr)
-            measured = Number(value, night.outcome.stderr, value - reach, value + reach)
+            measured = normal(night.outcome.value, night.outcome.stderr, night.reading.level)
             rows.append(interval_row("measured in a test", measured, MEASURED, error=error))
     aid = "Each mark is a run, each bar its interval; dashed where the measurement is not reliable."
     unit = f"lift in {nights[-1].metric} {nights[-1].unit}"

@@ -16,7 +16,6 @@ from counterrank.report.document import (
     Note,
     Paragraph,
     Scorecard,
-    Table,
     section,
 )  # fmt: skip
 from counterrank.report.numbers import at_least, count, percent, plain
@@ -68,9 +67,7 @@ def document(found: Certificate) -> Document:
         "Lifts on the rows on which the step was chosen, not those of the certificate; each bar begins at the "
         "expected bound."
     )
-    path = Figure(
-        "path", "Ambition against evidence", aid, _path(found), _steps(found), detail=BRIEF
-    )
+    path = Figure("path", "Ambition against evidence", aid, _path(found), detail=BRIEF)
     told = "Bars are adjusted for looking at all segments."
     who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
     blocks += section("How it was chosen, and for whom", "path", path, who)
@@ -153,30 +150,20 @@ def _not_yet(found: Certificate, seems: str) -> str:
     return f"{seems} {enough}"
 
 
-def _steps(found: Certificate) -> Table:
-    rows = [
-        (f"{s.m}", plain(s.value, sign=True), plain(s.low, sign=True), count(s.ess),
-         "★ chosen" if s.m == found.m else "")
-        for s in found.path
-    ]  # fmt: skip
-    head = ("best of", "estimated lift", "bound to expect", "effective rows", "")
-    caption = "From today's policy to the best ranking it could have shown, on the learning rows"
-    return Table(caption, head, rows)
-
-
 def _path(found: Certificate) -> RowChart:
     """Return the lift of each step and the bound to expect of it: ambition against evidence."""
     rows = []
     for step in found.path:
-        number, about = (
+        number, note = (
             Number(step.value, low=step.low, high=step.value),
             f"{count(step.ess)} effective rows",
         )
-        note = "★ chosen" if step.m == found.m else ""
+        chosen = "★ " * (step.m == found.m)
         rows.append(
-            interval_row(f"best of {step.m}", number, error=found.stderr, note=note, more=[about])
+            interval_row(f"{chosen}best of {step.m}", number, error=found.stderr, note=note)
         )
-    return RowChart(rows, "lift per ranking", "Ambition against evidence", [(0.0, "today")])
+    name = "Lift of each step, from the bound to expect to the estimate (★ chosen)"
+    return RowChart(rows, "lift per ranking", name, [(0.0, "today")])
 
 
 def _segments(found: Certificate) -> RowChart:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from counterrank.atomic import write_text
@@ -14,6 +13,7 @@ from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate
 from counterrank.evaluation import Evaluation
 from counterrank.records import Json
+from counterrank.report.charts import normal
 from counterrank.report.numbers import known
 from counterrank.statistics import Number
 
@@ -39,9 +39,10 @@ class MeasuredOutcome:
         predicted: Number | Estimate = best.lift if self.is_lift else best
         if not known(predicted.high - predicted.low):
             return None
-        z = NormalDist().inv_cdf(0.5 + best.level / 2)
         middle, half = (predicted.high + predicted.low) / 2, (predicted.high - predicted.low) / 2
-        return abs(self.value - middle) <= math.hypot(half, z * self.stderr)
+        return abs(self.value - middle) <= math.hypot(
+            half, normal(0.0, self.stderr, best.level).high
+        )
 
 
 def record(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from counterrank.estimators import Estimate, Form, Lift, parse
@@ -59,10 +58,6 @@ class Reading:
     def action(self, target: str) -> str:
         """Return what the decision says of a target: "ship", "test" or "hold"."""
         return self.result.decision.targets.get(target, self.result.decision.action)
-
-    def reach(self, error: float) -> float:
-        """Return half the width of a normal interval of a standard error."""
-        return NormalDist().inv_cdf(0.5 + self.level / 2) * error
 
     def of(self, target: str) -> list[Estimate]:
         """Return the estimates of a target that have a value, the recommended one first."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import MEASURED, Row, RowChart, interval_row
+from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -109,9 +108,8 @@ def _chart(report: Validation) -> RowChart:
     """Return what each arm earned below what was predicted of it."""
     rows: list[Row] = []
     for pair in report.pairs:
-        reach = NormalDist().inv_cdf(0.5 + report.agreement.level / 2) * pair.earned_stderr
         predicted = Number(pair.predicted, pair.stderr, pair.low, pair.high)
-        earned = Number(pair.earned, pair.earned_stderr, pair.earned - reach, pair.earned + reach)
+        earned = normal(pair.earned, pair.earned_stderr, report.agreement.level)
         rows += [
             Row(label=f"{pair.to} from {pair.source}", heading=True),
             interval_row("predicted", predicted, sign=False),

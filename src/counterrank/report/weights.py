@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from counterrank.report.charts import Row, RowChart
 from counterrank.report.document import Block, Figure, Table, section
-from counterrank.report.numbers import NONE, count, known, percent, plain, roughly, short
+from counterrank.report.numbers import count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading
 
 if TYPE_CHECKING:
@@ -17,49 +17,47 @@ if TYPE_CHECKING:
 
 def weights(reading: Reading) -> list[Block]:
     """Return effective rows and rare support."""
-    tables = (_effective_rows(reading), _support(reading))
-    figures = [_carrying(reading, target) for target in reading.targets]
+    figures = [_effective_rows(reading, target) for target in reading.targets]
     lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
-    return section("Can we trust the weights?", "weights", *figures, *tables, lead=lead)
+    return section("Can we trust the weights?", "weights", *figures, _support(reading), lead=lead)
 
 
-def _effective_rows(reading: Reading) -> Table:
-    total = reading.log.n
-    rows = []
-    for target in reading.targets:
-        for e in reading.of(target):
-            found = reading.result.diagnostics.of(target, e.estimator)
-            cells = (NONE,) * 4
-            if found is not None:
-                cells = (percent(found.rows_carrying_50), percent(found.rows_carrying_90),
-                         short(found.tail_index), percent(found.largest_share))  # fmt: skip
-            if known(e.ess) and total:
-                share = percent(min(max(e.ess / total, 0.0), 1.0))
-                rows.append((target, e.estimator, count(e.ess), share, *cells))
-    head = ("policy", "estimator", "effective rows", "share", "half on", "90 % on", "tail index",
-            "largest row")  # fmt: skip
-    caption = (
-        f"Of {count(total)} rows, this many carry information; a tail index above 0.7 is a warning"
-    )
-    return Table(caption, head, rows, texts=2)
-
-
-def _carrying(reading: Reading, target: str) -> Figure:
+def _effective_rows(reading: Reading, target: str) -> Figure:
     """Return the share of rows that carry information, for each estimator that rests on weights."""
-    mark, rows = reading.mark(target), list[Row]()
+    mark, rows, cells = reading.mark(target), list[Row](), []
     for e in reading.of(target):
         share = e.ess / reading.log.n if reading.log.n else math.nan
-        if reading.result.diagnostics.of(target, e.estimator) is not None and known(share):
-            shown, note = percent(share), f"{count(e.ess)} rows"
-            tip = f"{e.estimator}\n{shown} of the rows"
+        found = reading.result.diagnostics.of(target, e.estimator)
+        if found is not None and known(share):
+            name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
+            tip = f"{name}\n{shown} of the rows"
             rows.append(
                 Row(
-                    label=e.estimator, value=100 * share, shown=shown, note=note, tip=tip, mark=mark
+                    label=name,
+                    value=100 * share,
+                    shown=shown,
+                    note=f"{size} rows",
+                    tip=tip,
+                    mark=mark,
                 )
             )
+            cells.append(
+                (name, size, shown, percent(found.rows_carrying_50), percent(found.rows_carrying_90),
+                 short(found.tail_index), percent(found.largest_share))
+            )  # fmt: skip
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
     chart = RowChart(rows, "% of the rows", f"Effective rows of {target}", [(100.0, "all rows")])
-    return Figure("weights", "rows that carry information", aid, chart, mark=mark)
+    head = (
+        "estimator",
+        "effective rows",
+        "share",
+        "half on",
+        "90 % on",
+        "tail index",
+        "largest row",
+    )
+    data = Table("Rows that carry information; a tail index above 0.7 is a warning", head, cells)
+    return Figure("weights", "rows that carry information", aid, chart, data, mark)
 
 
 def _support(reading: Reading) -> Table:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Row, RowChart, interval_row
+from counterrank.report.charts import Row, RowChart, interval_row, normal
 from counterrank.report.document import BRIEF, Block, Figure, Table, section
 from counterrank.report.numbers import NONE, count, known, plain, span
 from counterrank.report.reading import Reading, column_name
-from counterrank.statistics import Number
 
 if TYPE_CHECKING:
     from counterrank.evaluation import SegmentLift
@@ -86,8 +85,7 @@ def positions(reading: Reading) -> list[Block]:
         mark, rows = reading.mark(target), list[Row]()
         found = reading.lift(target).by_position
         for k, one in enumerate(found, start=1):
-            reach = reading.reach(one.stderr)
-            number = Number(one.value, one.stderr, one.value - reach, one.value + reach)
+            number = normal(one.value, one.stderr, reading.level)
             rows.append(interval_row(f"position {k}", number, mark, error=found[0].stderr))
         chart = RowChart(rows, f"lift in {reading.reward}", f"Lift of {target} by position")
         figures.append(Figure("positions", "", aid, chart, mark=mark))
