@@ -49,7 +49,9 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     expected = np.broadcast_to(subject.rates, hit.shape)
     score = _score_groups(batch, subject)
     at = np.where(used, batch.action, 0) & (BINS - 1)
-    sums = {"items": _by(at, score, expected, hit, used, BINS), "early": early(batch, subject)}
+    # No more bins than there are items: what other batches count in further ones is added.
+    size = int(at.max(initial=0)) + 1
+    sums = {"items": _by(at, score, expected, hit, used, size), "early": early(batch, subject)}
     names = batch.item_feature_names
     labels = batch.categories_of_items
     if labels:
@@ -61,9 +63,9 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
             sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
     paid = hit & (batch.reward > 0)
     values, items = batch.reward[paid], at[paid]
-    sums["positive"] = np.bincount(items, minlength=BINS).astype(float)
+    sums["positive"] = np.bincount(items, minlength=size).astype(float)
     for name, rows in (("ones", values == 1), ("even", whole(values / 2))):
-        sums[name] = np.bincount(items[rows], minlength=BINS).astype(float)
+        sums[name] = np.bincount(items[rows], minlength=size).astype(float)
     sums["whole"] = np.array([whole(values).sum(), len(values)], dtype=float)
     return Tally(sums=sums)
 
