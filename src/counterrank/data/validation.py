@@ -26,6 +26,12 @@ _LARGEST_NUMBER = 1e100
 _LARGEST_ID = 2**31 - 1
 
 
+def _at(bad: NDArray[np.bool_], start: int = 0) -> tuple[tuple[int, ...], str]:
+    """Return where the first of bad entries (n, K) stands, as an index and in words."""
+    row, position = np.argwhere(bad)[0].tolist()
+    return (row, position), f"{row_name(start + row)}, position {position + 1}"
+
+
 def actions(values: Any) -> Ints:
     """Return (n, K) int64 action ids, or say what is wrong with them."""
     array = np.asarray(values)
@@ -58,11 +64,8 @@ def _whole_numbers(array: NDArray[Any]) -> Ints:
     whole = np.where(np.isnan(array), -1.0, array)
     bad = ~np.isfinite(whole) | (whole != np.rint(whole))
     if bad.any():
-        row, position = np.argwhere(bad)[0]
-        raise LogError(
-            f"action is {array[row, position]} at {row_name(row)}, position {position + 1}",
-            remedy="ids must be integers",
-        )
+        at, where = _at(bad)
+        raise LogError(f"action is {array[at]} at {where}", remedy="ids must be integers")
     return whole.astype(np.int64)
 
 
@@ -73,10 +76,9 @@ def lengths(action: Ints, *, start: int) -> Ints:
     result = np.empty(action.shape[0], dtype=np.int64)
     row = ranking_lengths(action, result)
     if row >= 0 and action[row].min() < -1:
-        position = int(np.argmax(action[row] < -1))
+        at, where = _at(action < -1, start)
         raise LogError(
-            f"action is {action[row, position]} at {row_name(start + row)}, position "
-            f"{position + 1}",
+            f"action is {action[at]} at {where}",
             remedy="ids start at 0 and -1 pads a shorter ranking",
         )
     if row >= 0:
@@ -247,12 +249,12 @@ def policy(given: Policy, n: int, name: str) -> Policy:
 
 def known_items(logger: Policy, action: Ints, start: int) -> None:
     """Raise where an item was shown that the logger's policy does not know."""
-    beyond = np.argwhere(action >= logger.n_actions)
-    if len(beyond):
-        row, position = beyond[0]
+    beyond = action >= logger.n_actions
+    if beyond.any():
+        at, where = _at(beyond, start)
         raise LogError(
-            f"action has {len(beyond)} items that the logger's policy does not know (first: "
-            f"{row_name(start + int(row))}, position {int(position) + 1}, item {action[row, position]})",
+            f"action has {beyond.sum()} items that the logger's policy does not know (first: "
+            f"{where}, item {action[at]})",
             remedy=f"its items are 0 to {logger.n_actions - 1}, in the order of its scores",
         )
 
@@ -328,10 +330,10 @@ def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: 
     for name, values in dists.items():
         size = values.shape[-1]
         if int(action.max(initial=-1)) >= size:
-            row, position = np.argwhere(action >= size)[0]
+            at, where = _at(action >= size, start)
             raise LogError(
                 f"'{name}_dist' has {size} probabilities, for the items 0 to {size - 1}, but item "
-                f"{action[row, position]} was shown (row {start + row}, position {position + 1}); "
+                f"{action[at]} was shown ({where}); "
                 "give one for each item in the order of the ids, or of the sorted names"
             )
 
@@ -347,31 +349,21 @@ def position_weights(weights: str | ArrayLike, length: int) -> Floats:
     [1.0, 0.5]
     """
     if isinstance(weights, str):
-        return _named_weights(weights.strip().lower(), length)
-    values = np.asarray(weights, dtype=np.float64)
+        name = weights.strip().lower()
+        if name in ("uniform", "dcg"):
+            discount: Floats = 1.0 / np.log2(np.arange(length) + 2.0)
+            return discount if name == "dcg" else np.ones(length)
+        weights = name.split(",")
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except ValueError:
+        raise ConfigError(
+            f"position weights '{','.join(map(str, np.ravel(weights)))}' are not understood; use "
+            "uniform, dcg, or numbers like 1,0.5,0.25"
+        ) from None
     # The default of a log: every position counts once.
     if values.size == 0:
         return np.ones(length)
-    return _checked_weights(values, length)
-
-
-def _named_weights(name: str, length: int) -> Floats:
-    if name == "uniform":
-        return np.ones(length)
-    if name == "dcg":
-        discount: Floats = 1.0 / np.log2(np.arange(length) + 2.0)
-        return discount
-    try:
-        values = np.array([float(part) for part in name.split(",")])
-    except ValueError:
-        raise ConfigError(
-            f"position weights '{name}' are not understood; use uniform, dcg, or numbers like "
-            "1,0.5,0.25"
-        ) from None
-    return _checked_weights(values, length)
-
-
-def _checked_weights(values: Floats, length: int) -> Floats:
     if values.shape != (length,):
         raise ConfigError(
             f"there are {length} positions but {values.size} position weights; give one for each"

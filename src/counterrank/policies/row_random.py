@@ -6,15 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Ints
 
 
 class RowRandom(np.random.Generator):
     """A generator whose uniform numbers are a function of `seed` and the row's number in the whole log.
 
-    `random` and `integers` of (n, ...) or (n * m, ...) numbers give each row its own; all policies
-    of this package draw that way. Other methods, or other shapes, go on with one stream that hangs
-    on the first row: a policy that uses them draws rightly, but differently for other batches.
+    `random` of (n, ...) or (n * m, ...) numbers gives each row its own; all policies of this package
+    draw that way. Other methods, or other shapes, go on with one stream that hangs on the first row:
+    a policy that uses them draws rightly, but differently for other batches.
 
     >>> whole = RowRandom(np.arange(4), [7]).random((4, 2))
     >>> np.array_equal(RowRandom(np.arange(2, 4), [7]).random((2, 2)), whole[2:])
@@ -39,17 +39,12 @@ class RowRandom(np.random.Generator):
         # Numbers that do not divide among the rows belong to none of them.
         if shape is None or args or options or not len(self.rows) or prod(shape) % len(self.rows):
             return super().random(size, *args, **options)
-        return self._uniforms(prod(shape) // len(self.rows)).reshape(shape)
+        from counterrank.policies.kernels.rows import fill_uniforms
 
-    def integers(
-        self, low: Any, high: Any = None, size: Any = None, *args: Any, **options: Any
-    ) -> Any:
-        """Return whole numbers from `low` up to below `high`."""
-        if high is None or size is None or args or options:
-            return super().integers(low, high, size, *args, **options)
-        # NumPy rejects some draws, as many as chance wills; a row must take one number for each. The
-        # bias is at most (high - low) / 2^53.
-        return low + (self.random(size) * (high - low)).astype(np.int64)
+        out = np.empty((len(self.rows), prod(shape) // len(self.rows)))
+        fill_uniforms(self._keys, self._used, out)
+        self._used += out.shape[1]
+        return out.reshape(shape)
 
     def part(self, rows: slice, number: int) -> Self:
         """Return the numbers of some rows, for the `number`-th call on them all."""
@@ -59,11 +54,3 @@ class RowRandom(np.random.Generator):
         """Return a number that no other call has."""
         self._used += 1
         return self._used
-
-    def _uniforms(self, each: int) -> Floats:
-        from counterrank.policies.kernels.rows import fill_uniforms
-
-        out = np.empty((len(self.rows), each))
-        fill_uniforms(self._keys, self._used, out)
-        self._used += each
-        return out

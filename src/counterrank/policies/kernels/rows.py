@@ -141,6 +141,7 @@ def choices(
     """
     n, K = places.shape
     R = sums.shape[1]
+    chance = np.empty(R)
     for i in range(n):
         row = scores[offsets[i] : offsets[i + 1]]
         order = np.argsort(-row, kind="mergesort")
@@ -158,11 +159,8 @@ def choices(
             place = places[i, k]
             if place == -1:
                 break
-            if place == -2:
-                following = False
-                continue
-            if row[place] == -np.inf:
-                counts[0] += 1
+            if place == -2 or row[place] == -np.inf:
+                counts[0] += place >= 0
                 following = False
                 continue
             rises = rises or row[place] > before
@@ -174,19 +172,15 @@ def choices(
                 C - 1, -1, -1
             ):  # the lightest first: sums from what is left, never total minus used
                 total += mass[r]
-            chosen, beyond = -1, 0.0
+            chosen = -1
+            chance.fill(0.0)
             for r in range(C):
+                chance[min(r, R - 1)] += mass[r] / total
                 if left[r] == place:
                     chosen = r
-                if r < R - 1:
-                    p = mass[r] / total
-                    sums[1, r] += p
-                    sums[2, r] += p * (1.0 - p)
-                else:
-                    beyond += mass[r] / total
-            if C >= R:
-                sums[1, R - 1] += beyond
-                sums[2, R - 1] += beyond * (1.0 - beyond)
+            for r in range(R):
+                sums[1, r] += chance[r]
+                sums[2, r] += chance[r] * (1.0 - chance[r])
             if chosen < 0:  # shown before: no choice among what was left
                 following = False
                 continue
