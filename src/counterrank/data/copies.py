@@ -139,13 +139,15 @@ def _keys(log: RankingLog) -> Iterator[tuple[str | None, Words]]:
     scores = _scores(log)
     if scores is not None:
         parts["the logger's scores"] = scores
-    total = np.zeros(log.n, np.uint64)
-    for k, part in enumerate(parts.values()):
-        # Mixed with its place, so that equal numbers in two columns do not cancel.
-        total += np.asarray(hashing.mixed(part + np.uint64(k)))
+    # Mixed with its place, so that equal numbers in two columns do not cancel.
+    mixed = {
+        name: np.asarray(hashing.mixed(part + np.uint64(k)))
+        for k, (name, part) in enumerate(parts.items())
+    }
+    total = sum(mixed.values(), start=np.zeros(log.n, np.uint64))
     yield None, total
-    for k, (name, part) in enumerate(parts.items()):
-        yield name, total - np.asarray(hashing.mixed(part + np.uint64(k)))
+    for name, part in mixed.items():
+        yield name, total - part
 
 
 def _scores(log: RankingLog) -> Words | None:
@@ -161,14 +163,8 @@ def _scores(log: RankingLog) -> Words | None:
     table = log.dists.get(LOGGING) if table is None else table
     if not isinstance(table, np.ndarray) or len(table) != log.n:
         return None
-    return _hash(
-        None,
-        _rounded(
-            np.ascontiguousarray(
-                table.reshape(len(table), int(np.prod(table.shape[1:]))), dtype=np.float64
-            )
-        ),
-    )
+    flat = table.reshape(len(table), int(np.prod(table.shape[1:])))
+    return _hash(None, _rounded(np.ascontiguousarray(flat, dtype=np.float64)))
 
 
 def _chances(log: RankingLog) -> Floats:

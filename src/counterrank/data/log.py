@@ -150,7 +150,13 @@ class RankingLog:
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
         put(self, "targets", self.with_targets(self.targets).targets)
         put(self, "context", validation.context(self.context, self.n))
-        put(self, "context_names", self._context_names())
+        width = 0 if self.context is None else self.context.shape[1]
+        names = tuple(self.context_names) or tuple(f"x_{j}" for j in range(width))
+        if len(names) != width:
+            raise LogError(
+                f"context has {width} columns but {len(names)} names: {', '.join(names)}"
+            )
+        put(self, "context_names", names)
         put(self, "position_weights", self._weights(self.position_weights))
         dists = {
             name: validation.distribution(value, self.n, self.K, name)
@@ -412,15 +418,6 @@ class RankingLog:
                 "ranking; leave the weights out"
             )
         return weights
-
-    def _context_names(self) -> tuple[str, ...]:
-        width = 0 if self.context is None else self.context.shape[1]
-        names = self.context_names or tuple(f"x_{j}" for j in range(width))
-        if len(names) != width:
-            raise LogError(
-                f"context has {width} columns but {len(names)} names: {', '.join(names)}"
-            )
-        return tuple(names)
 
 
 __all__ = ["LOGGING", "Probabilities", "RankingLog"]

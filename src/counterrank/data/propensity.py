@@ -73,7 +73,14 @@ class Propensity:
         except (TypeError, ValueError) as problem:
             raise PropensityError(f"propensity values must be numbers: {problem}") from problem
         if self.kind == "joint" and values.ndim == 2:
-            values = _same_in_every_column(values)
+            differ = (values != values[:, :1]).any(axis=1)
+            if differ.any():
+                row = int(np.argmax(differ))
+                raise PropensityError(
+                    f"'joint' propensities need one number per ranking, but {row_name(row)} has "
+                    f"different ones: {values[row]}"
+                )
+            values = np.ascontiguousarray(values[:, 0])
         expected = 1 if self.kind == "joint" else 2
         if values.ndim != expected:
             shape = "(n,)" if expected == 1 else "(n, K)"
@@ -104,13 +111,3 @@ class Propensity:
         factors = np.ones((self.values.shape[0], length))  # (n, K)
         factors[:, 0] = self.values
         return factors
-
-
-def _same_in_every_column(values: Floats) -> Floats:
-    if values.shape[1] and not (values == values[:, :1]).all():
-        row = int(np.argmax((values != values[:, :1]).any(axis=1)))
-        raise PropensityError(
-            f"'joint' propensities need one number per ranking, but {row_name(row)} has different ones: "
-            f"{values[row]}"
-        )
-    return np.ascontiguousarray(values[:, 0])

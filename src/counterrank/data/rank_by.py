@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.errors import PolicyError
-from counterrank.policies import Candidates, Policy, parse_policy
+from counterrank.policies import Policy, parse_policy
 
 #: Takes context (n, d) or None, candidates (n, C) and their features (n, C, p) or None; returns
 #: scores (n, C).
@@ -68,16 +68,12 @@ def rank_by(log: RankingLog, score: Score, kind: str = "plackett-luce") -> Polic
     flat = np.empty(len(sets.items))
     for rows in sets.blocks(_CELLS):
         part = log.take(rows)
-        items = _padded(part.candidates)
+        own = sets.take(rows)
+        items = own.dense(own.items, -1.0).astype(np.int64)
         flat[sets.offsets[rows.start] : sets.offsets[rows.stop]] = _scored(
             part, score, items, rows.start
         )[items >= 0]
     return spec.bind(candidates=sets, scores=flat)
-
-
-def _padded(sets: Candidates | None) -> NDArray[np.int64]:
-    assert sets is not None
-    return sets.dense(sets.items.astype(np.float64), -1.0).astype(np.int64)
 
 
 def _scored(log: RankingLog, score: Score, items: NDArray[np.int64], first: int) -> Floats:

@@ -40,7 +40,7 @@ from counterrank.policies.arrays import (
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
-from counterrank.policies.factored import as_scores
+from counterrank.policies.factored import as_scores, best_first
 from counterrank.policies.ranked import log_factorials
 
 #: Scores further apart than this leave the range of float64 once exponentiated.
@@ -115,17 +115,12 @@ class PlackettLuce(ArrayPolicy):
         out = np.empty(uniforms.shape, np.int64)
         out[~wide] = sample(self.scores[~wide], uniforms[~wide])
         for i in np.flatnonzero(wide):
-            # The row's own numbers seed it: draws stay a function of the row.
+            # The row's own numbers seed it: draws stay a function of the row. They are the order of scores
+            # plus Gumbel noise, which needs no exponential.
             own = np.random.default_rng(uniforms[i].ravel().view(np.uint64))
-            out[i] = _gumbel(self.scores[i], (size, length), own)
+            noisy = self.scores[i] + own.gumbel(size=(size, self.n_actions))
+            out[i] = best_first(noisy)[:, :length]
         return out
-
-
-def _gumbel(scores: Floats, shape: tuple[int, int], rng: np.random.Generator) -> Ints:
-    """Return (size, length) draws as the order of scores plus Gumbel noise: no exponential, any span."""
-    noisy = scores + rng.gumbel(size=(shape[0], scores.size))
-    order = np.argsort(-noisy, axis=1)[:, : shape[1]]
-    return np.where(np.take_along_axis(noisy, order, axis=1) > -np.inf, order, -1)
 
 
 class UniformPermutation(ClosedFormPolicy):

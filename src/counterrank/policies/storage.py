@@ -138,7 +138,12 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
         return _from_json(path, _json(path))
     try:
         source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
-        _refuse_bomb(path, source)
+        with zipfile.ZipFile(source) as packed:
+            unpacked = sum(part.file_size for part in packed.infolist())
+        if unpacked > max(_HARMLESS, _MOST_RATIO * stores.stamp(path)[0]):
+            raise PolicyError(
+                f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
+            )
         with np.load(source, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
             if header.get("format") != FORMAT:
@@ -206,16 +211,6 @@ def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
     """
     content = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _refuse_bomb(path: str | os.PathLike[str], source: Any) -> None:
-    """Raise when a small archive unpacks to an amount that only harms."""
-    with zipfile.ZipFile(source) as archive:
-        unpacked = sum(part.file_size for part in archive.infolist())
-    if unpacked > max(_HARMLESS, _MOST_RATIO * stores.stamp(path)[0]):
-        raise PolicyError(
-            f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
-        )
 
 
 def _describe(policy: Policy, name: str, arrays: dict[str, NDArray[Any]]) -> Json:

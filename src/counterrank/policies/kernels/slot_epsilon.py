@@ -81,10 +81,11 @@ def programme(
             first = f < C
             for c in range(f):
                 first = first and placed[c]
+            # It is the best item left where the classes 0..f are used up: their digits are at the top.
+            digits = strides[f] * (sizes[f] + 1) if first else 1
             for s in range(states):
-                if value[s] > 0.0:
-                    greedy = first and full(s, sizes, strides, f)
-                    value[s] *= uniform + (1.0 - epsilon if greedy else 0.0)
+                greedy = first and s % digits == digits - 1
+                value[s] *= uniform + (1.0 - epsilon if greedy else 0.0)
             placed[f] = True
         else:
             value = spread(value, (sizes, strides, rest, placed), used, uniform, epsilon)
@@ -138,15 +139,6 @@ def classes(asked: Ints, available: int, gaps: int) -> tuple[Ints, Ints, int]:
         strides[c] = states
         states *= sizes[c] + 1
     return sizes[:C], strides, states
-
-
-@jit
-def full(state: int, sizes: Ints, strides: Ints, f: int) -> bool:
-    """Return whether classes 0..f are used up in this state."""
-    for c in range(f + 1):
-        if (state // strides[c]) % (sizes[c] + 1) != sizes[c]:
-            return False
-    return True
 
 
 @jit
