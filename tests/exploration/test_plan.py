@@ -47,7 +47,7 @@ def made(logger="top", *, rows=ROWS, items=ITEMS, places=PLACES, seed=0, clicks=
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """Fewer pages and steps than people get: sentences and files are looked at here, not digits."""
-    few = {"REQUESTS": 128, "DRAWS": 4, "RANKERS": 3, "POINTS": 9, "STEPS": 60}
+    few = {"REQUESTS": 128, "DRAWS": 4, "RANKERS": 3, "POINTS": 9}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in few.items():
             patch.setattr(settings, name, value)

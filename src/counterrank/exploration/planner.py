@@ -330,7 +330,7 @@ class PlanInputs:
             )
             for level in settings.LEVELS:
                 budget = self.goal.budget * level
-                shares = shares_at_budget(probs, weight, loss, budget, settings.STEPS)
+                shares = shares_at_budget(probs, weight, loss, budget)
                 shares = pruned(probs, weight, loss, shares, budget)
                 found.append((kind, rounded(shares.tolist(), mixed)))
         return found

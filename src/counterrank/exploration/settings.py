@@ -18,8 +18,6 @@ COLDEST = 1e-3
 HOTTEST = 30.0
 #: Points of a curve of cost over a knob.
 POINTS = 11
-#: Steps of the optimum: no more change the fourth decimal of a share that matters.
-STEPS = 100
 #: Places above the fold, as a part of the page: what is seen without scrolling.
 FOLD = 0.3
 #: Models have an entry for each pair of positions: longer pages have none.
