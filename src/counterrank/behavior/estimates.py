@@ -33,7 +33,7 @@ class Pairs:
 
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
-        return Objective.at(position, value=position.pair_value)
+        return Objective.at(position, value=float(position.data.pair_values[position.index]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,15 +76,9 @@ class TreeRows(NamedTuple):
         return out
 
 
-class Cuts(NamedTuple):
-    """The ways to divide a node in two: N of them, features in order, missing values right, then left.
-
-    sums (N, L) go left; `where` (3, N) = feature, missing left, bins taken of `order` (d, bins - 1).
-    """
-
-    sums: Floats
-    where: Ints
-    order: Ints
+#: The ways to divide a node in two: N of them, features in order, missing values right, then left. sums (N,
+#: L) go left; (3, N) feature, missing left, bins taken of the order (d, bins - 1).
+Cuts = tuple[Floats, Ints, Ints]
 
 
 def cuts_of(hist: Floats, categorical: Bools, contrast: tuple[int, int], least: int) -> Cuts:
@@ -104,7 +98,7 @@ def cuts_of(hist: Floats, categorical: Bools, contrast: tuple[int, int], least: 
     moves[:, :, 1:] = inner[:, None, :, 0] > 0
     moves[:, 1:] &= missing[:, :, None, 0] > 0
     good = moves & (rows >= least) & (hist[0, :, 0].sum() - rows >= least)
-    return Cuts(left[good], np.array(np.nonzero(good)), order)
+    return left[good], np.array(np.nonzero(good)), order
 
 
 def bin_order(hist: Floats, categorical: Bools, contrast: tuple[int, int]) -> Ints:
@@ -176,7 +170,7 @@ class Grower:
             if not self._divide(node, cuts, hist, around, least_gain):
                 continue
             sides = some.divided(int(self.tree[0, node]), self.goes_left[node])
-            self.chances[node] = self._chance(node, sides, len(cuts.sums))
+            self.chances[node] = self._chance(node, sides, len(cuts[0]))
             if depth < self.limits.max_depth:
                 # Parent = left + right for sums: only the smaller child is read (as LightGBM and
                 # scikit-learn do).
@@ -211,24 +205,27 @@ class Grower:
         self, node: int, cuts: Cuts, hist: Floats, around: Floats, least_gain: float
     ) -> bool:
         """Split a node by the cut and the two models that lower the score most, if any does."""
-        now, left = float(self.scores[node]), self.objective.channels(cuts.sums)
+        (below, where, order), now = cuts, float(self.scores[node])
+        left = self.objective.channels(below)
         right = around - left
         # Sides of one model are the node undivided: any other model for it was tried by `_settle`.
-        found = self.objective.best(left, right, below=now - least_gain, different=True)
-        if found.at < 0:
+        score, at, first, second = self.objective.best(
+            left, right, below=now - least_gain, different=True
+        )
+        if at < 0:
             return False
-        feature, missing_left, taken = (int(v) for v in cuts.where[:, found.at])
-        sums, rows = cuts.sums[found.at], self.stats[node, 0]
-        self.goes_left[node, cuts.order[feature, :taken]] = True
+        feature, missing_left, taken = (int(v) for v in where[:, at])
+        sums, rows = below[at], self.stats[node, 0]
+        self.goes_left[node, order[feature, :taken]] = True
         # Where no value was missing, those to come follow the larger side.
         known = hist[feature, 0, 0] > 0
         self.goes_left[node, 0] = missing_left > 0 if known else 2 * sums[0] > rows
         a, b = self.count, self.count + 1
         self.tree[:3, node] = feature, a, b
-        self.tree[3, a], self.tree[3, b] = found.left, found.right
+        self.tree[3, a], self.tree[3, b] = first, second
         self.stats[a], self.stats[b] = sums, self.stats[node] - sums
-        self.totals = left[found.at, found.left] + right[found.at, found.right]
-        self.scores[node], self.gains[node] = found.score, now - found.score
+        self.totals = left[at, first] + right[at, second]
+        self.scores[node], self.gains[node] = score, now - score
         self.count += 2
         return True
 

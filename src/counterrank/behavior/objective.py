@@ -12,7 +12,7 @@ An MSE estimate turns a `Position` (what is known at one position of the ranking
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -71,15 +71,6 @@ def least_score(
                 if value < (best if np.isinf(best) else best - TIE * abs(best)):
                     best, at, first, second = value, i, a, b
     return best, at, first, second
-
-
-class Found(NamedTuple):
-    """The best of several scores: where it is, and the models on the left and on the right."""
-
-    score: float
-    at: int
-    left: int
-    right: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,19 +146,19 @@ class Objective:
     def score(self, channels: Floats) -> float:
         """Return the score of an assignment with channels (C,)."""
         alone = channels.reshape(1, 1, -1)
-        return self.best(alone, np.zeros_like(alone)).score
+        return self.best(alone, np.zeros_like(alone))[0]
 
     def best(
         self, left: Floats, right: Floats, *, below: float = np.inf, different: bool = False
-    ) -> Found:
-        """Return the least score below `below` of left[i, a] + right[i, b]; see `least_score`."""
-        return Found(*least_score(left, right, self.rule, self.targets, below, different))
+    ) -> tuple[float, int, int, int]:
+        """Return the least score below `below` of left[i, a] + right[i, b], and i, a, b; see `least_score`."""
+        return least_score(left, right, self.rule, self.targets, below, different)
 
     def best_model(self, others: Floats, channels: Floats) -> tuple[float, int]:
         """Return the least score, and the model, of a leaf with channels (M, C) beside others (C,)."""
-        found = self.best(channels[None], others.reshape(1, 1, -1))
+        score, _, model, _ = self.best(channels[None], others.reshape(1, 1, -1))
         # All of them may be infinitely bad: the first model then serves as well as any.
-        return found.score, max(found.left, 0)
+        return score, max(model, 0)
 
 
 class MSEEstimate(Protocol):

@@ -62,14 +62,14 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
     for f in range(context.shape[1]):
         values = context[:, f]
         values = values[~np.isnan(values)]
-        edges.append(_common(values, most) if categorical[f] else _quantile_edges(values, most))
+        if not categorical[f]:
+            edges.append(_quantile_edges(values, most))
+            continue
+        seen, count = np.unique(values, return_counts=True)
+        common = np.sort(seen[np.argsort(-count, kind="stable")[:most]])
+        # One code where every value is missing: `codes` compares each value with a neighbour.
+        edges.append(common if len(common) else np.zeros(1))
     return Bins(tuple(edges), categorical)
-
-
-def _common(values: Floats, most: int) -> Floats:
-    seen, count = np.unique(values, return_counts=True)
-    # One code where every value is missing: `codes` compares each value with a neighbour.
-    return np.sort(seen[np.argsort(-count, kind="stable")[:most]]) if len(seen) else np.zeros(1)
 
 
 def _quantile_edges(values: Floats, most: int) -> Floats:
@@ -229,11 +229,6 @@ class Position:
     def y(self) -> Floats:
         """Contributions (n, M)."""
         return self.data.y[self.index]
-
-    @property
-    def pair_value(self) -> float:
-        """The value from pairs (`pairs`)."""
-        return float(self.data.pair_values[self.index])
 
 
 def prepare(

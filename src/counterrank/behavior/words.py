@@ -112,11 +112,6 @@ def _known(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Conditi
     return Condition(name, "known" if low is high is None else "range", low, high)
 
 
-def _bare(one: Condition) -> str:
-    """Return a condition that stands alone and needs no brackets."""
-    return f"{one.text()} or missing" if one.or_missing and one.kind != "known" else str(one)
-
-
 def _among(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Condition | None:
     """Return the condition on a category: those that every step lets pass, or those that some step took away."""
     passed = [set(node.left_categories) for node, left in steps if left]
@@ -280,7 +275,9 @@ def _kind_of(forest: Forest, main: Node | None, left: bool) -> People:
         if whole < 1.0:
             shares.append(whole)
     conditions = () if main is None else rules_of(forest, ((main, left),))
-    rule = _bare(conditions[0]) if conditions else "all rankings"
+    rule = " and ".join(map(str, conditions)) or "all rankings"
+    if conditions and conditions[0].or_missing and conditions[0].kind != "known":
+        rule = rule[1:-1]  # a condition that stands alone needs no brackets
     seen = tuple(map(tuple, sees.tolist()))
     return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, seen)
 

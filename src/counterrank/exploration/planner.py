@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
@@ -315,12 +314,17 @@ class PlanInputs:
         policies = [Scored(few.candidates, few.scores, spec) for spec in mixed]
         loss = np.array([self.costs.loss(spec) for spec in mixed])
         every = [one for name in self.targets for one in self.targets[name]]
-        kinds = [("optimum for whole pages", self._needs_pages, joint)]
+        alpha, models = self.log.position_weights, self.models
+        # pi(page) E[Y^2] (n, S): its mean of 1 / p_0 is E_0[w^2 Y^2].
+        pages = [np.exp(one.log_prob) * squared_reward(one.q, models, alpha) for one in every]
+        # pi(a_k at k) E[r_k^2] (n, S, K).
+        places = [np.exp(one.at_place) * one.q * alpha**2 * models.own for one in every]
+        kinds = [("optimum for whole pages", pages, joint)]
         if K > 1 and not self.log.page_reward:
-            kinds.append(("optimum for places", self._needs_places, alone))
+            kinds.append(("optimum for places", places, alone))
         found = []
         for kind, needs, log_prob in kinds:
-            weight = np.concatenate([needs(one).ravel() for one in every])
+            weight = np.concatenate([each.ravel() for each in needs])
             weight = weight / max(float(weight.sum()), 1e-300)
             probs = np.stack(
                 [
@@ -334,18 +338,6 @@ class PlanInputs:
                 shares = pruned(probs, weight, loss, shares, budget)
                 found.append((kind, rounded(shares.tolist(), mixed)))
         return found
-
-    def _needs_pages(self, target: DrawnPages) -> Floats:
-        """Return pi(page) E[Y^2] (n, S) of drawn pages: their mean of 1 / p_0 is E_0[w^2 Y^2]."""
-        square = squared_reward(target.q, self.models, self.log.position_weights)
-        needs: Floats = np.exp(target.log_prob) * square
-        return needs
-
-    def _needs_places(self, target: DrawnPages) -> Floats:
-        """Return pi(a_k at k) E[r_k^2] (n, S, K), without places that hold production's item."""
-        alpha, own = self.log.position_weights, self.models.own
-        needs: Floats = np.exp(target.at_place) * target.q * alpha**2 * own
-        return needs
 
     def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""

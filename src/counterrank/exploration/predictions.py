@@ -130,7 +130,13 @@ def own_places(
     own, shown = models.own, target.pages >= 0
     weight = ratio(target.at_place, alone(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
-    inner = np.where(reached, _exchanged(option, target, models), 0.0)
+    # The target's item on a page of the option's. What else stands on a page that holds a rare item
+    # depends on who drew it: of a mixture, the part that shows the item there counts by its chance to
+    # have done so.
+    inner = np.zeros(target.pages.shape)
+    for chance, pages in _served(option, target.pages):
+        inner += chance * _beside(pages, target.pages, models)
+    inner = np.where(reached, inner, 0.0)
     light = np.minimum(ratio(alone(target.policy, option.pages), option.at_place), RAREST)
     light = np.where(option.pages >= 0, light, 1.0)
     squares = _second(light, option.q).mean(axis=(0, 1)) + _second_of_target(
@@ -193,18 +199,6 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
     total: Floats = q @ (alpha**2 * rewards.own) + products
     return total
-
-
-def _exchanged(option: DrawnPages, target: DrawnPages, models: PageRewards) -> Floats:
-    """Return the expected reward (n, S, K) of the target's item on a page of the option's.
-
-    What else stands on a page that holds a rare item depends on who drew it: of a mixture, the part
-    that shows the item there counts by its chance to have done so.
-    """
-    inner = np.zeros(target.pages.shape)
-    for chance, pages in _served(option, target.pages):
-        inner += chance * _beside(pages, target.pages, models)
-    return inner
 
 
 def _served(option: DrawnPages, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:

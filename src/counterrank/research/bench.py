@@ -33,7 +33,6 @@ from counterrank.research.paper.algorithm1 import PublishedOracle
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
 from counterrank.statistics import mean
-from counterrank.weights.moments import Moments
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -300,19 +299,11 @@ def _estimate(trial: Trial, method: Method) -> tuple[float, float, float]:
     state = workspace.source.reduce(lambda batch: plan.partial(View(batch, trial.target)).state)
     found = plan.finish(state)
     if not found.estimable and method.name != "auto" and found.moments is not None:
-        return _by_formula(found.moments)
-    low, high = found.interval(0.95)
-    return found.value, low, high
-
-
-def _by_formula(state: Moments) -> tuple[float, float, float]:
-    """Return the mean of w r with its interval, also where no weight is left: it is zero there.
-
-    A report says instead that there is no evidence. The paper's figures average what the formulas
-    give.
-    """
-    total = mean(replace(state, gram=None, buckets=None).sums, 0)
-    return total.value, *total.interval(0.95)
+        # The mean of w r is zero where no weight is left. A report says instead that there is no
+        # evidence; the paper's figures average what the formulas give.
+        total = mean(replace(found.moments, gram=None, buckets=None).sums, 0)
+        return total.value, *total.interval(0.95)
+    return found.value, *found.interval(0.95)
 
 
 @dataclass(frozen=True, slots=True)

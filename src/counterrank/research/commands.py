@@ -197,6 +197,8 @@ def warmup() -> None:
     Compiled code is kept beside the package, or in NUMBA_CACHE_DIR when it is set. Run this once
     when an image is built; a second call finds everything there and takes a few seconds.
     """
+    import pyarrow.parquet as pq
+
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
     from counterrank.kernels.jit import FIRST_RUN
     from counterrank.learning import learn
@@ -215,7 +217,9 @@ def warmup() -> None:
             estimators=[*DEFAULT_ESTIMATORS, "aips"],
             segments=["x_device"],
         )
-        evaluate(_without_distributions(log), list(shop.TARGETS)[:1], audit=False)
+        table = pq.read_table(log)
+        kept = [name for name in table.column_names if not name.endswith("_dist")]
+        evaluate(table.select(kept), list(shop.TARGETS)[:1], audit=False)
         learn(log)
         # And once with scores of candidates, whose pages show no item twice.
         scores = Path(folder) / "scores.parquet"
@@ -227,13 +231,3 @@ def warmup() -> None:
         else "nothing was left to compile"
     )
     click.echo(f"ready: {compiled}, {time.perf_counter() - start:.0f} s in all")
-
-
-def _without_distributions(log: Path) -> Path:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(log)
-    kept = [name for name in table.column_names if not name.endswith("_dist")]
-    path = log.with_name("bare.parquet")
-    pq.write_table(table.select(kept), path)
-    return path

@@ -87,14 +87,10 @@ def read_open_bandit(path: Path, options: ReadOptions) -> Converted:
         table = read_columns(files, columns, needed, "an Open Bandit log")
         roles = {**_BANDIT, **({"propensity": propensity} if propensity in names else {})}
     own = options.over(roles, ["position", *users], "factored")
-    return _with_uniform(table, own), own, (SINGLE_POSITION,)
-
-
-def _with_uniform(table: pa.Table, options: ReadOptions) -> pa.Table:
-    if UNIFORM not in (options.targets or ()) or UNIFORM in table.column_names:
-        return table
-    items = pc.max(table["item_id"]).as_py() + 1
-    return table.append_column(UNIFORM, pa.array(np.full(table.num_rows, 1.0 / items)))
+    if UNIFORM in (own.targets or ()) and UNIFORM not in table.column_names:
+        items = pc.max(table["item_id"]).as_py() + 1
+        table = table.append_column(UNIFORM, pa.array(np.full(table.num_rows, 1.0 / items)))
+    return table, own, (SINGLE_POSITION,)
 
 
 # KuaiRand (Gao et al. 2022, arXiv:2208.08696): short videos, some of them inserted at random.

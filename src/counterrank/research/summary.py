@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
 from counterrank.statistics import means_of
 
@@ -74,18 +74,17 @@ def summarise(
     `common_truth`: one world at each x, so V is the mean of the seeds' true values, as in the paper;
     otherwise each seed has its own. `relative` divides errors by V.
     """
-    common = {x: _value_of(rows, rows["x"] == x) for x in set(rows["x"].tolist())}
+    common = {}
+    for x in set(rows["x"].tolist()):
+        here = rows["x"] == x
+        # A seed counts once, however many estimators ran on it.
+        _, first = np.unique(rows["seed"][here], return_index=True)
+        common[x] = float(rows["truth"][here][first].mean())
     found = []
     for x, name, own in cells(rows):
         truth = np.full(len(own["truth"]), common[x]) if common_truth else own["truth"]
         found.append(_summary(x, name, own, truth, np.abs(truth) if relative else np.ones(1)))
     return found
-
-
-def _value_of(rows: Rows, here: Bools) -> float:
-    """Return the mean of the seeds' true values: a seed counts once, however many estimators ran on it."""
-    _, first = np.unique(rows["seed"][here], return_index=True)
-    return float(rows["truth"][here][first].mean())
 
 
 def _summary(x: Any, name: str, rows: Rows, truth: Floats, scale: Floats) -> PointSummary:

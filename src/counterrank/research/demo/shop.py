@@ -164,16 +164,7 @@ def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -
     policy = logging_policy(who)
     shown = _draw(policy, rng)
     clicks = (rng.random(shown.shape) < click_probability(who, shown)).astype(np.float64)
-    table = pa.table({**_who(who), **_what(who, shown, clicks, policy)})
-    values = {
-        f"counterrank.true_value.{name}": repr(value) for name, value in truth(n, seed).items()
-    }
-    with replacing(path) as temporary:
-        parquet.write_table(table.replace_schema_metadata(values), temporary, compression="zstd")
-
-
-def _who(who: Visits) -> dict[str, object]:
-    return {
+    columns: dict[str, object] = {
         "unit": np.char.add("user-", who.user.astype(str)),
         "day": who.day,
         "x_device": who.device,
@@ -181,15 +172,7 @@ def _who(who: Visits) -> dict[str, object]:
         "x_returning": np.where(who.returning, "yes", "no"),
         "country": who.country,
         "hour": who.hour,
-    }
-
-
-def _what(
-    who: Visits, shown: NDArray[np.int64], clicks: Floats, policy: Floats
-) -> dict[str, object]:
-    names = np.array(MODULES)
-    columns: dict[str, object] = {
-        "action": names[shown].tolist(),
+        "action": np.array(MODULES)[shown].tolist(),
         "reward": clicks.tolist(),
         "propensity": np.take_along_axis(policy, shown, axis=1).tolist(),
         "propensity_dist": policy.tolist(),
@@ -198,7 +181,12 @@ def _what(
         shares = target_policy(who, name)
         columns[name] = np.take_along_axis(shares, shown, axis=1).tolist()
         columns[f"{name}_dist"] = shares.tolist()
-    return columns
+    table = pa.table(columns)
+    values = {
+        f"counterrank.true_value.{name}": repr(value) for name, value in truth(n, seed).items()
+    }
+    with replacing(path) as temporary:
+        parquet.write_table(table.replace_schema_metadata(values), temporary, compression="zstd")
 
 
 def _shares(scores: Floats) -> Floats:

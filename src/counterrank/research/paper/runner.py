@@ -76,7 +76,7 @@ def tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
     elif experiment.kind == "runtime":
         yield from results.runtime_tables(experiment, rows)
     else:
-        yield special.table(experiment, rows)
+        yield special.KINDS[experiment.kind][1](rows)
 
 
 def write_outcome(experiment: Experiment, seeds: range, folder: Path) -> Iterator[str]:
@@ -91,7 +91,7 @@ def write_outcome(experiment: Experiment, seeds: range, folder: Path) -> Iterato
         if experiment.kind == "accuracy":
             drawn = results.plot_accuracy(experiment, found, folder)
     else:
-        drawn = special.pictures(experiment, rows, folder)
+        drawn = special.KINDS[experiment.kind][2](experiment, rows, folder)
     atomic.write_text(folder / f"{experiment.name}.md", text)
     yield text
     for path in (folder / f"{experiment.name}.md", *drawn):
@@ -154,8 +154,8 @@ def seed_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dic
 
     Seed i is the published run with that number.
     """
-    if experiment.kind not in ("accuracy", "runtime"):
-        return special.seed_rows(experiment, seed, some)
+    if experiment.kind in special.KINDS:
+        return special.KINDS[experiment.kind][0](experiment, seed, some)
     if experiment.kind == "runtime":
         _warm(tuple(some))
     rows = []

@@ -10,6 +10,7 @@ The protocol of section 5, for two logs A and B: estimate B's policy from bootst
 B itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -27,34 +28,8 @@ from counterrank.research.simulate import behavior_probability
 from counterrank.research.summary import Rows, TextTable, cells, grid
 
 
-def seed_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
-    """Return the results of one seed."""
-    if experiment.kind == "distribution":
-        return _behavior_shares(experiment, seed)
-    if experiment.kind == "toy":
-        return toy_rows()
-    return [{"x": 0.0, **row} for row in bench.run_trial(bootstrapped(ab_trial(), seed), some)]
-
-
-def pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
-    """Draw a figure; return the files."""
-    if experiment.kind == "toy":
-        return []
-    return (_plot_shares if experiment.kind == "distribution" else plot_ab)(
-        experiment, rows, folder
-    )
-
-
-def table(experiment: Experiment, rows: Rows) -> TextTable:
-    """Return the table of a figure."""
-    if experiment.kind == "distribution":
-        return grid(
-            "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
-        )
-    return toy_table(rows) if experiment.kind == "toy" else ab_table(rows)
-
-
-def _behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
+def behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
+    """Return the share of each behaviour at every value of the figure."""
     found = []
     for x in experiment.values:
         env = simulate.published(**experiment.setting(x).world)
@@ -68,7 +43,15 @@ def _behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def _plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
+def share_table(rows: Rows) -> TextTable:
+    """Return the shares of behaviours, means over seeds."""
+    return grid(
+        "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
+    )
+
+
+def plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
+    """Draw the shares of behaviours."""
     picture = experiment.pictures[0]
     fig, axes = results.figure_and_axes(1, picture.title, width=6.5)
     bottom: dict[str, float] = {}
@@ -212,3 +195,28 @@ def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
 def _errors(rows: Rows) -> dict[str, Floats]:
     """Return the squared errors of each estimator, by seed."""
     return {name: (own["value"] - own["truth"]) ** 2 for _, name, own in cells(rows)}
+
+
+#: How figures of these kinds are made: rows of a seed, a table, and pictures.
+KINDS: dict[
+    str,
+    tuple[
+        Callable[[Experiment, int, list[Method]], list[dict[str, Any]]],
+        Callable[[Rows], TextTable],
+        Callable[[Experiment, Rows, Path], list[Path]],
+    ],
+] = {
+    "distribution": (
+        lambda figure, seed, some: behavior_shares(figure, seed),
+        share_table,
+        plot_shares,
+    ),
+    "toy": (lambda figure, seed, some: toy_rows(), toy_table, lambda figure, rows, folder: []),
+    "real-world": (
+        lambda figure, seed, some: [
+            {"x": 0.0, **row} for row in bench.run_trial(bootstrapped(ab_trial(), seed), some)
+        ],
+        ab_table,
+        plot_ab,
+    ),
+}

@@ -96,7 +96,7 @@ class World:
             "swap": f"swap:probability={SWAP:g},places={min(self.C, max(SWAPPED, 2 * self.K))}",
             "mixture": f"{1 - SHUFFLED:g}*{SHARP}+{SHUFFLED:g}*shuffle",
         }
-        # Near the logger: drawn as it draws. Swaps of other scores would show none of its pages.
+        # Near the logger: drawn as it draws; beside swaps, by a sharp Plackett-Luce.
         near = SHARP if self.logger == "swap" else kinds[self.logger]
         targets = {"top": "top", "far": f"plackett-luce:temperature={1 / FAR:g}"}
         return {LOGGING: kinds[self.logger], TARGET: targets.get(self.target, near)}
@@ -117,7 +117,49 @@ class World:
     ) -> "DrawnWorld":
         """Return n rankings shown by the logger, the target, or any policy by the logger's scores."""
         whole("n", n, 1)
-        return _draw(self, n, rng, policy)
+        made = parameters(self)
+        context = rng.standard_normal((n, CONTEXT))
+        ids = np.broadcast_to(np.arange(self.items), (n, self.items)).copy()
+        if self.C < self.items:
+            ids = clicks.subsets(rng.random((n, self.C)), self.items)
+        old, new = (
+            clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
+        )
+        shown_by = self.spec(policy).dense(new if policy == "target" else old, self.K)
+        choice = shown_by.sample(self.K, rng)[:, 0, :]
+        shown = np.take_along_axis(ids, choice, axis=1)
+        appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
+        if self.bend:
+            bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
+            # |bent| less its mean, that of a standard normal: it bends without making clicks more
+            # common.
+            appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
+        if self.behavior == "mixed":
+            # The largest of scores with Gumbel noise is a draw from their softmax.
+            score = context @ made.mood.T + rng.gumbel(size=(n, len(KINDS)))
+            kind = score.argmax(axis=1)
+        else:
+            kind = np.full(n, KINDS.index(self.behavior))
+        users = (
+            kind,
+            appeal,
+            made.hold[shown],
+            made.group[shown],
+            made.curve,
+            made.gaps,
+            made.pull,
+            made.go,
+        )
+        q = clicks.expected(*users)
+        reward = clicks.draw(*users, rng.random(shown.shape))
+        if self.revenue:
+            price = made.price[shown]
+            q = q * price
+            # Lognormal noise of mean one: exp(s z - s^2 / 2) with s = 0.4.
+            reward = reward * price * np.exp(0.4 * rng.standard_normal(shown.shape) - 0.08)
+        return DrawnWorld(
+            self, context, ids, old, new, choice, reward, q, kind, made.feature, policy
+        )
 
     def log(self, n: int, seed: int) -> RankingLog:
         """Return n logged rankings with target "new": a function of the world and `seed` alone."""
@@ -286,55 +328,6 @@ class DrawnWorld:
 #: Settings of the policies: of slot epsilon, of swaps, of the shuffled share of the mixture and its sharp
 #: part, and how much sharper a far target is.
 EPSILON, SWAP, SHUFFLED, SHARP, FAR = 0.4, 0.7, 0.2, "plackett-luce:temperature=0.5", 4.0
-
-
-def _draw(world: World, n: int, rng: np.random.Generator, policy: Which | PolicySpec) -> DrawnWorld:
-    made = parameters(world)
-    context = rng.standard_normal((n, CONTEXT))
-    ids = np.broadcast_to(np.arange(world.items), (n, world.items)).copy()
-    if world.C < world.items:
-        ids = clicks.subsets(rng.random((n, world.C)), world.items)
-    old, new = (
-        clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
-    )
-    shown_by = world.spec(policy).dense(new if policy == "target" else old, world.K)
-    choice = shown_by.sample(world.K, rng)[:, 0, :]
-    shown = np.take_along_axis(ids, choice, axis=1)
-    appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
-    if world.bend:
-        bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
-        # |bent| less its mean, that of a standard normal: it bends without making clicks more
-        # common.
-        appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
-    kind = _kinds(world, made, context, rng)
-    users = (
-        kind,
-        appeal,
-        made.hold[shown],
-        made.group[shown],
-        made.curve,
-        made.gaps,
-        made.pull,
-        made.go,
-    )
-    q = clicks.expected(*users)
-    reward = clicks.draw(*users, rng.random(shown.shape))
-    if world.revenue:
-        price = made.price[shown]
-        q = q * price
-        # Lognormal noise of mean one: exp(s z - s^2 / 2) with s = 0.4.
-        reward = reward * price * np.exp(0.4 * rng.standard_normal(shown.shape) - 0.08)
-    return DrawnWorld(world, context, ids, old, new, choice, reward, q, kind, made.feature, policy)
-
-
-def _kinds(world: World, made: WorldParameters, context: Floats, rng: np.random.Generator) -> Ints:
-    """Return the kind of user of each row: the world's, or in a mixed world one drawn given the context."""
-    if world.behavior != "mixed":
-        return np.full(len(context), KINDS.index(world.behavior))
-    # The largest of scores with Gumbel noise is a draw from their softmax.
-    score = context @ made.mood.T + rng.gumbel(size=(len(context), len(KINDS)))
-    kinds: Ints = score.argmax(axis=1)
-    return kinds
 
 
 #: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with
