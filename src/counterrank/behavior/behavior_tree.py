@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Floats, Ints
-from counterrank.behavior import forest as forests
+from counterrank.atomic import write_text
 from counterrank.behavior import words
 from counterrank.behavior.estimates import DEFAULT, mse_estimate
-from counterrank.behavior.forest import Forest, assemble
+from counterrank.behavior.forest import Forest, assemble, load_candidates, read_json
 from counterrank.behavior.growing import Grower, TreeRows
 from counterrank.behavior.masks import SETS, Candidate, candidates
 from counterrank.behavior.objective import MSEEstimate
@@ -33,7 +34,7 @@ from counterrank.behavior.training import (
 )
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
-from counterrank.errors import BehaviorError
+from counterrank.errors import BehaviorError, ConfigError
 from counterrank.weights.ratios import Ratios, ratios_of
 
 
@@ -120,12 +121,17 @@ class BehaviorTree:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted tree to a JSON file."""
-        forests.save(self.fitted, path)
+        write_text(path, json.dumps(self.fitted.to_dict(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BehaviorTree:
         """Return the fitted tree in a JSON file, after checking it."""
-        forest = forests.load(path)
+        unread, broken = f"cannot read the behaviour tree {path}", f"{path} is not a behaviour tree"
+        given = read_json(path, unread, broken)
+        try:
+            forest = Forest.from_dict(given)
+        except ConfigError as problem:
+            raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
         models = [one.candidate() for one in forest.candidates]
         return cls(candidates=models, mse=forest.mse, forest=forest)
 
@@ -170,7 +176,7 @@ def planned_tree(
         return None
     plan = BehaviorTree()
     if isinstance(candidates, str) and candidates not in SETS:
-        candidates = forests.load_candidates(candidates)
+        candidates = load_candidates(candidates)
     if candidates is not None:
         plan = replace(plan, candidates=candidates)
     # An unknown name is an error before anything is read.

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.atomic import write_text
 from counterrank.behavior.blending import Blend, share_of
 from counterrank.behavior.growing import Grower
 from counterrank.behavior.masks import SETS, Candidate, as_mask
@@ -338,20 +337,6 @@ def _nodes_of(
         yield at, node
 
 
-def save(forest: Forest, path: "str | os.PathLike[str]") -> None:
-    """Write the forest to a JSON file."""
-    write_text(path, json.dumps(forest.to_dict(), indent=1, allow_nan=False) + "\n")
-
-
-def load(path: "str | os.PathLike[str]") -> Forest:
-    """Return the forest in a JSON file."""
-    given = _json(path, f"cannot read the behaviour tree {path}", f"{path} is not a behaviour tree")
-    try:
-        return Forest.from_dict(given)
-    except ConfigError as problem:
-        raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
-
-
 def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
     """Return the behaviour models in a JSON file.
 
@@ -359,7 +344,7 @@ def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
     saved tree gives those it was grown with.
     """
     told = f"behaviour candidates '{path}' are neither a set ({', '.join(SETS)}) nor a file"
-    given = _json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
+    given = read_json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
     rows: Any = given.get("candidates") if isinstance(given, dict) else given
     try:
         if not (isinstance(rows, list) and rows):
@@ -382,7 +367,8 @@ def _model(i: int, one: Any) -> Candidate:
     return Candidate(f"model {i + 1}", as_mask(matrix, len(one)))
 
 
-def _json(path: "str | os.PathLike[str]", unread: str, broken: str) -> Any:
+def read_json(path: "str | os.PathLike[str]", unread: str, broken: str) -> Any:
+    """Return what a JSON file holds; `unread` and `broken` begin the messages of one that cannot be read."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:

@@ -85,29 +85,28 @@ class Costs:
         return Cost(-lift.value / self.value, *ends, rests_on="log")
 
     def _modelled(self, spec: PolicySpec) -> Cost:
-        alpha = self.log.position_weights
-        pages = self._pages(spec)
-        each = self.models.each(pages)
-        old = self.models.each(self._pages(self.logger.spec))
-        shares = self.models.models.shares
-        by_model = ((old.mean(axis=2) - each.mean(axis=2)) @ alpha).mean(axis=1)
-        value = float(shares @ by_model)
-        at = np.tensordot(shares, each.mean(axis=(1, 2)) - old.mean(axis=(1, 2)), axes=1)
-        change = float(np.abs(alpha) @ np.abs(at))
+        alpha, average = self.log.position_weights, self.models.models
+        today, pages = self._pages(self.logger.spec), self._pages(spec)
+
+        def lost(fold: int | None = None) -> Floats:
+            """Return what each model expects to be lost at each request and place (M, n, K)."""
+            old, new = (self.models.each(shown, fold).mean(axis=2) for shown in (today, pages))
+            gap: Floats = old - new
+            return gap
+
+        gap = lost()
+        by_model = (gap @ alpha).mean(axis=1)
+        value = float(average.shares @ by_model)
+        change = float(np.abs(alpha) @ np.abs(average.shares @ gap.mean(axis=1)))
         # The fits without a fold each, as in the jackknife of `auto`.
         fits = np.array(
-            [
-                shares @ ((self.models.each(self._pages(self.logger.spec), f).mean(axis=2)
-                           - self.models.each(pages, f).mean(axis=2)) @ alpha).mean(axis=1)
-                for f in range(self.models.models.folds)
-            ]
-        )  # fmt: skip
+            [average.shares @ (lost(f) @ alpha).mean(axis=1) for f in range(average.folds)]
+        )
         stderr = float(np.sqrt(jackknife(fits)))
         allowance = max(change, abs(value), float(np.ptp(by_model)) / 2)
         half = bias_aware_half(stderr, allowance, self.level) / self.value
-        return Cost(
-            value / self.value, value / self.value - half, value / self.value + half, "models"
-        )
+        share = value / self.value
+        return Cost(share, share - half, share + half, "models")
 
     def _expected(self, spec: PolicySpec) -> Floats:
         """Return the models' reward of a policy's pages by request (n,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Unpack
 
@@ -400,14 +400,10 @@ def _design(log: RankingLog) -> float:
 
 def _mean(found: list[PredictedError]) -> PredictedError:
     """Return the mean of predictions for several rankers: variances are averaged."""
-    return PredictedError(
-        found[0].estimator,
-        float(np.mean([one.lift for one in found])),
-        float(np.sqrt(np.mean([one.spread**2 for one in found]))),
-        float(np.mean([one.allowance for one in found])),
-        float(np.mean([one.share for one in found])),
-        float(np.mean([one.missing for one in found])),
-    )
+    numbers = np.array([astuple(one)[1:] for one in found])
+    lift, _, *others = numbers.mean(axis=0).tolist()
+    spread = math.sqrt(float((numbers[:, 1] ** 2).mean()))
+    return PredictedError(found[0].estimator, lift, spread, *others)
 
 
 def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ The published environment, the one of the paper's text, ones drawn afresh, and t
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -151,6 +151,15 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise where an option has none of its words."""
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
+
+
+def refuse_unknown(preset: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise where a preset is given an option that it has not."""
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}"
+            )
 
 
 def between(name: str, value: Any, low: float, high: float = math.inf, *, meaning: str) -> float:
@@ -424,10 +433,5 @@ def preset(name: str, **options: Any) -> Environment:
     if name not in PRESETS:
         raise ConfigError(f"no environment is called {name!r}; choose one of {', '.join(PRESETS)}")
     make = PRESETS[name]
-    known = list(signature(make).parameters)
-    for option in options:
-        if option not in known:
-            raise ConfigError(
-                f"preset {name!r} has no option {option!r}; it has {', '.join(known)}"
-            )
+    refuse_unknown(name, options, list(signature(make).parameters))
     return make(**options)

@@ -21,6 +21,7 @@ from counterrank.research.simulate.environment import (
     Which,
     fingerprint_of,
     one_of,
+    refuse_unknown,
     standardised,
     whole,
 )
@@ -361,9 +362,5 @@ def world(preset: str, *, seed: int = 0, **options: Any) -> World:
     if preset not in WORLDS:
         raise ConfigError(f"no world is called {preset!r}; choose one of {', '.join(WORLDS)}")
     known = [item.name for item in fields(World) if item.name not in ("name", "seed")]
-    for option in options:
-        if option not in known:
-            raise ConfigError(
-                f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}"
-            )
+    refuse_unknown(preset, options, known)
     return World(**{**WORLDS[preset], **options}, seed=seed, name=preset)
