@@ -196,7 +196,7 @@ def photograph(report: Path, picture: Path) -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_page(viewport={"width": 1100, "height": 1290}, device_scale_factor=1.5)
+        page = browser.new_page(viewport={"width": 1280, "height": 720}, device_scale_factor=1)
         page.goto(report.resolve().as_uri())
         page.screenshot(path=str(picture))
         browser.close()

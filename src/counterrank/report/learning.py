@@ -67,7 +67,7 @@ def document(found: Certificate) -> Document:
         "Lifts on the rows on which the step was chosen, not those of the certificate; each bar begins at the "
         "expected bound."
     )
-    path = Figure("path", "Ambition against evidence", aid, _path(found), detail=BRIEF)
+    path = Figure("path", "Lift and bound by step", aid, _path(found), detail=BRIEF)
     told = "Bars are adjusted for looking at all segments."
     who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
     blocks += section("How it was chosen, and for whom", "path", path, who)
@@ -162,7 +162,7 @@ def _path(found: Certificate) -> RowChart:
         rows.append(
             interval_row(f"{chosen}best of {step.m}", number, error=found.stderr, note=note)
         )
-    name = "Lift of each step, from the bound to expect to the estimate (★ chosen)"
+    name = "Lift of each step, from the expected bound to the estimate (★ chosen)"
     return RowChart(rows, "lift per ranking", name, [(0.0, "today")])
 
 

@@ -35,7 +35,7 @@ def document(plan: ExplorationPlan) -> Document:
         )
     )
     aid = "Bars are intervals of the change; beside each option the smallest lift that its log would show."
-    blocks.append(Figure("plan", "What a loss buys", aid, _chart(plan)))
+    blocks.append(Figure("plan", "Cost and detectable lift", aid, _chart(plan)))
     lead = (
         f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
         "“never” if the option does not show the items that such a ranker would show."
@@ -170,7 +170,7 @@ def _chart(plan: ExplorationPlan) -> RowChart:
                 chosen + one.kind, change, error=0.5, note=note, more=[shortened(one.spec)]
             )
         )
-    return RowChart(rows, "change of the metric in %", "What a loss buys")
+    return RowChart(rows, "change of the metric in %", "Cost and detectable lift")
 
 
 def _shown(plan: ExplorationPlan) -> list[int]:
