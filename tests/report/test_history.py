@@ -222,3 +222,9 @@ def test_an_outcome_does_not_follow_a_link(runs: Path, tmp_path: Path):
     with pytest.raises(OutputError, match="a link"):
         record(run, 1.0, 0.0, "t0")
     assert mine.read_bytes() == before
+
+
+def test_a_lift_over_another_baseline_is_called_so(runs: Path):
+    write(runs, "2026-01-01.json")
+    write(runs, "2026-01-02.json", {**sample.model(), "baseline": "clickbait"})
+    assert "baseline today&#39;s policy → clickbait" in page(runs)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from counterrank.cli.console import results_console, showing_progress, write
-from counterrank.cli.jobs import Job, Values, named
+from counterrank.cli.jobs import READERS, Job, Values
 from counterrank.errors import ConfigError
 from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind
 
@@ -189,15 +189,9 @@ def _join(values: Values, more: Values) -> None:
 def _of_line(name: str, given: Any) -> Any:
     """Return a value of the command line as a job file would give it."""
     option = OPTIONS[name]
-    if option.kind is Kind.POLICIES:
-        from counterrank.policies import parse_policy
-
-        return {key: parse_policy(text) for key, text in named(option, given).items()}
-    if option.kind is Kind.POLICY:
-        from counterrank.policies import parse_policy
-
-        return parse_policy(given)
-    return named(option, given) if option.kind in (Kind.PAIRS, Kind.METRICS) else given
+    if option.kind not in (Kind.PAIRS, Kind.METRICS, Kind.POLICY, Kind.POLICIES):
+        return given
+    return READERS[option.kind](Job("", {}), option, given if isinstance(given, str) else [*given])
 
 
 class TableCommand(click.Command):

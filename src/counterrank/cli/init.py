@@ -53,20 +53,15 @@ def init(log: str, events: str | None, out: str, columns: str) -> None:
         )
     if missing:
         raise ConfigError("this job cannot be written yet: " + "; ".join(missing))
-    atomic.write_text(out, job_text(log, guess, events, joined, Path(out).parent))
+    lines = job_lines(log, guess, events, joined, Path(out).parent)
+    atomic.write_text(out, "\n".join(lines) + "\n")
     click.echo(f"wrote {out}; run it with: counterrank run {out}")
 
 
-def job_text(
-    log: str, guess: LogGuess, events: str | None, joined: EventsGuess | None, folder: Path
-) -> str:
-    """Return a commented job file in TOML."""
-    return "\n".join(_lines(log, guess, events, joined, folder)) + "\n"
-
-
-def _lines(
+def job_lines(
     log: str, guess: LogGuess, events: str | None, joined: EventsGuess | None, folder: Path
 ) -> Iterator[str]:
+    """Yield the lines of a commented job file in TOML."""
     yield "# Written by `counterrank init`; every line is a guess to be checked."
     yield f"log = {_path(log, folder)}"
     yield f"target = {_value(list(guess.targets))}"

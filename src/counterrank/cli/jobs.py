@@ -171,7 +171,7 @@ class Job:
         if option.bare is not None and isinstance(given, bool):
             return option.bare if given else None
         try:
-            found = _READERS[option.kind](self, option, given)
+            found = READERS[option.kind](self, option, given)
         except (TypeError, ValueError) as problem:
             # Errors of our own say more than the kind does.
             if isinstance(problem, CounterrankError):
@@ -307,7 +307,8 @@ def named(option: Option, given: Iterable[str]) -> dict[str, str]:
     return found
 
 
-_READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
+#: How the values of each kind are read.
+READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
     Kind.TEXT: _text,
     **dict.fromkeys(_TYPES, _plain),
     Kind.LIST: _list,

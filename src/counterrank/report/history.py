@@ -12,7 +12,7 @@ from typing import Any
 
 from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.estimators import Estimate, Lift
+from counterrank.estimators import Estimate
 from counterrank.evaluation import Evaluation
 from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
@@ -166,40 +166,33 @@ class Night:
     run: Run
     reading: Reading
     target: str
+    best: Estimate
     outcome: MeasuredOutcome | None
+    #: What is measured, and per what.
     metric: str
     unit: str
-
-    @property
-    def best(self) -> Estimate:
-        """The recommended estimate."""
-        return self.reading.best(self.target)
-
-    @property
-    def lift(self) -> Lift:
-        """Its lift over the baseline."""
-        return self.best.lift
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """What may change from run to run, in words."""
-        return {
-            "evidence": self.reading.evidence(self.target) or "none",
-            "decision": self.reading.action(self.target),
-            "estimator": self.best.estimator,
-            "counterrank": self.reading.result.provenance.counterrank,
-        }
+    #: What may change from run to run, in words.
+    facts: dict[str, str]
 
 
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
     whole, outcomes = Reading(run.result), read_outcomes(run.path)
+    seen = [(whole, whole.reward, f"per {whole.ranking}")]
+    others = [one for one in whole.result.metrics if not one.primary]
+    seen += [(reading_of(whole, one), one.name, one.unit) for one in others]
     for target in whole.candidates:
-        yield Night(run, whole, target, outcomes.get(target), whole.reward, f"per {whole.ranking}")
-        for metric in whole.result.metrics:
-            if not metric.primary:
-                own = reading_of(whole, metric)
-                yield Night(run, own, target, None, metric.name, metric.unit)
+        for reading, metric, unit in seen:
+            best = reading.best(target)
+            facts = {
+                "evidence": reading.evidence(target) or "none",
+                "decision": reading.action(target),
+                "baseline": reading.baseline,
+                "estimator": best.estimator,
+                "counterrank": reading.result.provenance.counterrank,
+            }
+            outcome = outcomes.get(target) if reading is whole else None
+            yield Night(run, reading, target, best, outcome, metric, unit, facts)
 
 
 def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
@@ -228,7 +221,7 @@ def contained_in_words(nights: Sequence[Night]) -> str:
 
 
 def _line(night: Night, last: Night | None) -> tuple[Cell, ...]:
-    best, lift, outcome, measured = night.best, night.lift, night.outcome, ""
+    best, lift, outcome, measured = night.best, night.best.lift, night.outcome, ""
     if outcome is not None:
         verdict = {True: ", contained", False: ", not contained", None: ""}
         value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
@@ -254,7 +247,7 @@ def changes(last: Night, night: Night) -> list[str]:
     # A quarter more or less is an ordinary night.
     if before and not 0.8 <= now / before <= 1.25:
         found.append(f"{count(before)} → {count(now)} rankings")
-    if night.lift.value < last.lift.low or night.lift.value > last.lift.high:
+    if night.best.lift.value < last.best.lift.low or night.best.lift.value > last.best.lift.high:
         found.append("the lift left the interval of the run before")
     return found
 
@@ -263,7 +256,7 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
     """Return the lift of each run, below it what a test measured; measured values stand in the table."""
     rows, mark = list[Row](), nights[-1].reading.mark(nights[-1].target)
     for night in reversed(nights):
-        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.lift
+        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.best.lift
         faded, error = note != "reliable", lift.stderr
         rows.append(
             interval_row(

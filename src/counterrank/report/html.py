@@ -34,7 +34,7 @@ from counterrank.report.document import (
     Table,
     walk,
 )
-from counterrank.report.svg import drawn, marker, meter, picture, safe, tag
+from counterrank.report.svg import drawn, marker, picture, safe, tag, track
 from counterrank.texts import without_options
 
 
@@ -222,7 +222,7 @@ def _cell(cell: Cell) -> Any:
     if isinstance(cell, Chip):
         return _chip(cell) if cell.text else ""
     if isinstance(cell, Meter):
-        bar, note = meter(cell.row, cell.scale), tag("small", cell.row.note)
+        bar, note = track(cell.row, cell.scale, zero=True), tag("small", cell.row.note)
         return tag("div", tag("span", cell.row.shown), bar, note, class_="metered")
     return tag("a", cell.text, href=cell.href) if isinstance(cell, Link) else cell
 

@@ -12,7 +12,7 @@ from counterrank.errors import ConfigError
 from counterrank.evaluation import ABTest, Evaluation, Validation
 from counterrank.exploration import ExplorationPlan
 from counterrank.learning import Certificate
-from counterrank.records import Json, Result
+from counterrank.records import Result
 
 #: The class of each schema.
 KINDS: dict[str, Any] = {
@@ -47,23 +47,20 @@ def load(path: str | os.PathLike[str]) -> Result:
     """
     name = os.fspath(path)
     try:
-        return result_of(json.loads(stores.read_bytes(path)))
-    except ConfigError as problem:
-        raise ConfigError(f"{name}: {problem}") from None
+        data: Any = json.loads(stores.read_bytes(path))
     except OSError as problem:
         raise ConfigError(f"cannot read {name}: {problem.strerror or problem}") from None
     except (ValueError, RecursionError) as problem:
         raise ConfigError(f"{name} is not valid JSON: {problem}") from None
-
-
-def result_of(found: Any) -> Result:
-    """Return the result of a JSON object, or of the one inside a policy file."""
-    data: Json = found if isinstance(found, dict) else {}
-    inside = data.get("result")
-    schema = str((inside if isinstance(inside, dict) else data).get("schema"))
+    data = data if isinstance(data, dict) else {}
+    data = data["result"] if isinstance(data.get("result"), dict) else data
+    schema = str(data.get("schema"))
     if schema not in KINDS:
         raise ConfigError(
-            f"this is no result: its schema is {schema!r}, known are {', '.join(KINDS)}"
+            f"{name}: this is no result: its schema is {schema!r}, known are {', '.join(KINDS)}"
         )
-    result: Result = KINDS[schema].from_dict(inside if isinstance(inside, dict) else data)
+    try:
+        result: Result = KINDS[schema].from_dict(data)
+    except ConfigError as problem:
+        raise ConfigError(f"{name}: {problem}") from None
     return result

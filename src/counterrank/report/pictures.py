@@ -34,17 +34,13 @@ def draw(document: Document, kind: str = "") -> "Figure":
     """
     kinds = list(dict.fromkeys(one.kind for one in document.figures()))
     chosen = kind or next(iter(kinds), "")
-    if found := [one.drawing for one in document.figures() if one.kind == chosen]:
-        return figure_of(found)
-    if chosen not in KINDS and chosen:
+    drawings = [one.drawing for one in document.figures() if one.kind == chosen]
+    if not drawings and chosen and chosen not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(kinds)}")
-    why = _ABSENT.get(chosen, "this result has no such numbers")
-    of = f" for '{chosen}'" if chosen else ""
-    raise ConfigError(f"nothing to draw{of}: {why}")
-
-
-def figure_of(drawings: list[RowChart]) -> "Figure":
-    """Return the drawings below each other."""
+    if not drawings:
+        why = _ABSENT.get(chosen, "this result has no such numbers")
+        of = f" for '{chosen}'" if chosen else ""
+        raise ConfigError(f"nothing to draw{of}: {why}")
     require("matplotlib", extra="plots")
     from matplotlib.figure import Figure
 

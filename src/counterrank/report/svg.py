@@ -117,9 +117,9 @@ def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
     return tag("div", *(tag("div", one, class_=c) for c, one in cells.items()), **attributes)
 
 
-def track(row: Row, scale: AxisScale, *under: Markup) -> Markup:
+def track(row: Row, scale: AxisScale, *, zero: bool = False) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
-    parts = list(under)
+    parts = [_upright(scale, 0.0, "zero")] if zero else []
     for (low, high), look in ((row.outer, "outer"), ((row.low, row.high), "span")):
         if known(low) and known(high):
             ends = (place(scale.clipped(end)) for end in (low, high))
@@ -130,11 +130,6 @@ def track(row: Row, scale: AxisScale, *under: Markup) -> Markup:
     parts.append(marker(row.mark.shape, place(scale.clipped(row.value)), MIDDLE))
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=ROW_HEIGHT, class_=look)
-
-
-def meter(row: Row, scale: AxisScale) -> Markup:
-    """Return a row over a line at zero, for a cell of a table."""
-    return track(row, scale, _upright(scale, 0.0, "zero"))
 
 
 def _upright(scale: AxisScale, value: float, class_: str) -> Markup:

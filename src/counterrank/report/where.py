@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from counterrank.report.charts import Row, RowChart, interval_row, normal
 from counterrank.report.document import BRIEF, Block, Figure, Table, section
-from counterrank.report.numbers import NONE, count, known, plain, span
+from counterrank.report.numbers import NONE, count, known, span
 from counterrank.report.reading import Reading, column_name
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _forest(reading: Reading, target: str) -> Figure:
     for s in found:
         lift, few, size = s.lift, s.evidence == "insufficient", f"{count(s.n)} rows"
         outer = adjusted(lift)
-        wide = span(*outer, lift.stderr, sign=True) or NONE
+        wide = span(*outer, typical, sign=True) or NONE
         lines = [
             f"adjusted interval {wide}",
             f"{count(s.ess)} effective rows",
@@ -54,12 +54,8 @@ def _forest(reading: Reading, target: str) -> Figure:
             s.label, lift, mark, error=typical, outer=outer, note=note, faded=few, more=lines
         )
         rows.setdefault(s.column, []).append(row)
-        reach = span(lift.low, lift.high, lift.stderr, sign=True) or NONE
-        name, size = (
-            f"{column_name(s.column)} = {s.label}",
-            plain(lift.value, lift.stderr, sign=True),
-        )
-        cells.append((name, count(s.n), size, reach, wide, count(s.ess)))
+        name = f"{column_name(s.column)} = {s.label}"
+        cells.append((name, count(s.n), row.shown, row.reach or NONE, wide, count(s.ess)))
         styles.append("dim" if few else "")
     shown = [
         one
