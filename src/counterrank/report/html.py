@@ -180,7 +180,7 @@ def _card(one: Card) -> Markup:
         tag("p", one.interval, class_="interval"),
         tag("p", *labels, class_="labels"),
         tag("p", one.sentence, class_="sentence"),
-        tag("div", one.cause, advice, class_="settle") if one.cause or one.advice else "",
+        tag("div", one.cause, advice, class_="settle") if one.cause or remedies else "",
     )
     look = f"card {one.level} {one.mark.look}"
     return tag("article", *parts, class_=look, data_target=one.mark.name)
