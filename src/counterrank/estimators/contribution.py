@@ -14,7 +14,7 @@ from counterrank.behavior import BehaviorTree
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
 from counterrank.records import Json
-from counterrank.statistics import Contrast, Quantity, clustered_variances, mean, spread
+from counterrank.statistics import Contrast, Quantity, clustered_covariance, mean, spread
 from counterrank.weights.diagnostics import effective_rows, weight_flags
 from counterrank.weights.moments import Moments, moments_of
 
@@ -204,7 +204,7 @@ def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ..
     mean_y, mean_r = state.mean("y"), state.mean("r")
     if state.buckets is not None and state.earned is not None:
         own = state.buckets[:, : state.K] - state.earned
-        variances = clustered_variances(own, state.buckets[:, -1])
+        variances = clustered_covariance(own, state.buckets[:, -1]).diagonal()
     else:
         # Var(y - r) of pairs: y = w r and r share their noise.
         second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")

@@ -18,6 +18,7 @@ from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half
 from counterrank.weights.diagnostics import ItemShare, Support
+from counterrank.weights.ratios import conditionals
 
 
 def refuse_deterministic(
@@ -148,7 +149,9 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
         )
         for draw in range(DRAWS):
             action = np.where(used, drawn[:, draw], -1)
-            old, new = (_steps(policy.prefix_log_prob(action)) for policy in (logging, wanted))
+            old, new = (
+                conditionals(policy.prefix_log_prob(action)) for policy in (logging, wanted)
+            )
             # Once one item cannot be shown, nothing below it can.
             gone = used & (np.cumprod(old > 0, axis=1) == 0)
             seldom = used & (gone | _hardly(old, new))
@@ -160,13 +163,6 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
         return None
     shown = used.sum(axis=0).astype(np.float64)
     return n, shown, never / DRAWS, rare / DRAWS, by_action / DRAWS
-
-
-def _steps(cumulative: Floats) -> Floats:
-    """Return P(a_k | items above) from cumulative log-probabilities; zero after an impossible item."""
-    before = np.concatenate([np.zeros((len(cumulative), 1)), cumulative[:, :-1]], axis=1)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
 
 
 def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:

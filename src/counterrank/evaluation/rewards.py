@@ -255,15 +255,7 @@ def judge(
         if run.recommended[job.target] != job.name:
             continue
         ranges[job.target] = _sensitivity(run, job, one, estimates, pairs) if ranged else None
-        supported, ranged_by = supports[job.target], ranges[job.target]
-        # A learned policy may say which rows it was learned from.
-        rule = getattr(run.first.targets.get(job.target), "rule", None)
-        evidence = replace(
-            _evidence(run, pairs, job, one, estimates),
-            unsupported=() if supported is None else supported.rare_share,
-            sign_changes_at=None if ranged_by is None else ranged_by.sign_changes_at,
-            learned_here=getattr(rule, "learned_from", None) == state.fingerprint.of_rows,
-        )
+        evidence = _evidence(run, state, pairs, job, one, estimates, supports, ranges)
         found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
     groups = group_estimates(
         states, state.segments, state.paired, run.main, run.recommended, options.baseline
@@ -332,8 +324,10 @@ def _sensitivity(
 
 
 def _evidence(
-    run: RewardRun, pairs: Pairing, job: Job, one: Estimate, estimates: Sequence[Estimate]
-) -> TargetEvidence:
+    run: RewardRun, state: PassState, pairs: Pairing, job: Job, one: Estimate,
+    estimates: Sequence[Estimate], supports: Mapping[str, Support | None],
+    ranges: Mapping[str, Sensitivity | None],
+) -> TargetEvidence:  # fmt: skip
     # The same judges in the same order, whichever estimators the user named: the panel always runs.
     ranks = {name: rank for rank, name in enumerate(PANEL)}
     order = sorted(
@@ -343,8 +337,11 @@ def _evidence(
     jobs, found = [run.jobs[i] for i in order], [estimates[i] for i in order]
     like = weighed_like(one, found)
     lightest = _lightest(one.target, found)
-    # What rests on no weights that were summed is judged by the lightest there are.
+    # Without weights of its own, an estimate is judged by the target's lightest weights.
     others = lightest if like is None else found[like].moments
+    supported, ranged = supports[job.target], ranges[job.target]
+    # A learned policy may say which rows it was learned from.
+    rule = getattr(run.first.targets.get(job.target), "rule", None)
     return TargetEvidence(
         estimate=one,
         logged=pairs.logger.value,
@@ -373,4 +370,7 @@ def _evidence(
         estimated_propensity=has(run.first.notes, ESTIMATED),
         fresh=run.options.target_is_fresh,
         trained_until=run.options.target_trained_until,
+        unsupported=() if supported is None else supported.rare_share,
+        sign_changes_at=None if ranged is None else ranged.sign_changes_at,
+        learned_here=getattr(rule, "learned_from", None) == state.fingerprint.of_rows,
     )

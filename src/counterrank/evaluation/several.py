@@ -103,17 +103,16 @@ def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResul
     """Return what was found of each metric, with intervals that hold for all of them together."""
     made = [_result(metric, metrics, metric_set) for metric in metrics.every]
     levels = {
-        target: together(_correlations(metrics, metric_set, target), metric_set.options.level)
+        target: together(
+            correlations_of([metric_set.contrast(one, target).lift for one in metrics.every]),
+            metric_set.options.level,
+        )
         for target in metric_set.options.targets
     }
     return tuple(
         replace(result, estimates=_joint(result, metric, metric_set, levels))
         for result, metric in zip(made, metrics.every, strict=True)
     )
-
-
-def _correlations(metrics: Metrics, metric_set: MetricSet, target: str) -> Floats:
-    return correlations_of([metric_set.contrast(metric, target).lift for metric in metrics.every])
 
 
 def _joint(
@@ -230,7 +229,7 @@ def guardrail_results(
         ]
         if not rails:
             continue
-        level = together(_family(rails, metric_set), metric_set.options.level)
+        level = together(_family(rails), metric_set.options.level)
         rows += [_judged(rail, target, level) for rail in rails]
     return tuple(rows)
 
@@ -253,14 +252,12 @@ def _rails(
     ]
 
 
-def _family(rails: Sequence[_Rail], metric_set: MetricSet) -> Floats:
+def _family(rails: Sequence[_Rail]) -> Floats:
     """Return the correlations of a target's guardrails; groups of rows stand there as independent."""
     found = np.eye(len(rails))
-    known = [index for index, rail in enumerate(rails) if rail.quantity is not None]
+    known = {i: rail.quantity for i, rail in enumerate(rails) if rail.quantity is not None}
     if known:
-        every = [rails[index].quantity for index in known]
-        inside = correlations_of([one for one in every if one is not None])
-        found[np.ix_(known, known)] = inside
+        found[np.ix_([*known], [*known])] = correlations_of([*known.values()])
     return found
 
 

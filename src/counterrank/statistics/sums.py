@@ -165,11 +165,6 @@ def clustered_covariance(sums: Floats, counts: Floats) -> Floats:
     return found
 
 
-def clustered_variances(sums: Floats, counts: Floats) -> Floats:
-    """Return the variances (m,) of means over rows, the diagonal of `clustered_covariance`."""
-    return np.array([clustered_covariance(one[:, None], counts)[0, 0] for one in sums.T])
-
-
 def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
     """Return second - squared_mean as a variance with n-1 in the divisor, zero where it is rounding.
 

@@ -8,7 +8,6 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
-from counterrank.statistics import clustered_variances, spread
 from counterrank.texts import in_percent, in_z
 from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.moments import Moments
@@ -127,24 +126,12 @@ def mean_weight_test(moments: Moments) -> MeanWeightTest:
     from scipy import special
 
     mean = moments.mean("w")
-    # Equal weights have a variance of rounding, which may be negative: zero, not unknown.
-    error = np.sqrt(np.maximum(_variance_of_mean_weight(moments), 0.0))
+    error = np.sqrt(moments.variances(np.eye(2 * moments.K + 1)[moments.K : 2 * moments.K]))
     off = np.where(np.isnan(error), 0.0, mean - 1.0)
     # No spread and a mean that is not one is certain: z is infinite, not unknown.
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
     p = 2 * special.ndtr(-np.abs(z))
     return MeanWeightTest(mean, z, float(min(1.0, len(p) * p.min())))
-
-
-def _variance_of_mean_weight(moments: Moments) -> Floats:
-    n, length = moments.n, moments.K
-    if moments.buckets is not None:
-        return clustered_variances(moments.buckets[:, length : 2 * length], moments.buckets[:, -1])
-    return (
-        spread(moments.mean("ww"), moments.mean("w") ** 2, n) / n
-        if n > 1
-        else np.full(length, np.nan)
-    )
 
 
 def largest_weight_share(moments: Moments) -> float:

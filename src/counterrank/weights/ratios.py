@@ -260,7 +260,11 @@ def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:
     cumulative = policy.prefix_log_prob(batch.action)  # (n, K)
     if kind == "joint":
         return Propensity("joint", np.exp(cumulative[:, -1])).by_position(batch.K)
-    before = np.concatenate([np.zeros((cumulative.shape[0], 1)), cumulative[:, :-1]], axis=1)
-    # After an impossible item everything is impossible: -inf minus -inf must stay a ratio of zero.
+    return conditionals(cumulative)
+
+
+def conditionals(cumulative: Floats) -> Floats:
+    """Return P(a_k | items above) (n, K) from cumulative log-probabilities; zero after an impossible item."""
+    before = np.concatenate([np.zeros((len(cumulative), 1)), cumulative[:, :-1]], axis=1)
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))
