@@ -104,9 +104,6 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/statistics/test_methods.py",
         "tests/statistics/test_multiplicity.py",
         "tests/statistics/test_sequential.py",
-    ),
-    "statistics/families.py": (
-        "tests/statistics/test_multiplicity.py",
         "tests/metrics/test_deciding.py",
     ),
     "statistics/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
@@ -130,9 +127,8 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
     "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
-    "evaluation/comparing.py": ("tests/evaluation/test_comparing.py",),
+    "evaluation/comparing.py": ("tests/evaluation/test_comparing.py", QUANTITY, *PASS),
     "evaluation/passing.py": PASS,
-    "evaluation/totals.py": (QUANTITY, *PASS),
     "evaluation/segments.py": PASS,
     "estimators/auto/rule.py": (
         "tests/estimators/auto/test_rule.py",

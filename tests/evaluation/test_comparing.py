@@ -176,3 +176,14 @@ def test_looking_every_night_widens_by_the_rows_of_the_pass():
     (row,) = compare(jobs, found, Pairs(default=0.1), {"a": "auto", "b": "auto"}, 0.95, looks)
     assert row["high"] - row["value"] == pytest.approx(looks.critical(0.95, 400) * 0.1)
     assert row["p_value"] == pytest.approx(looks.p_value(0.4, 0.1, 400, 0.95))
+
+
+def test_a_ratio_of_means_may_follow_a_mean_of_other_weights():
+    """Plans that share one pass ask it for more as they come: snips needs products that rips did not."""
+    rng = np.random.default_rng(0)
+    p0, p1 = rng.uniform(0.2, 1, (60_000, 2)), rng.uniform(0.2, 1, (60_000, 2))
+    log = cr.RankingLog(
+        action=np.zeros((60_000, 2), int), reward=p0, propensity=p0, targets={"new": p1}
+    )
+    found = cr.evaluate(log, ["new"], estimators="rips,snips", audit=False)
+    assert {one.estimator for one in found.estimates} == {"rips", "snips"}

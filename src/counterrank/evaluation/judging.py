@@ -89,15 +89,14 @@ def _found(
 
 def reasons(evidence: TargetEvidence) -> list[Finding]:
     """Return a finding for every check of an estimate that could be made."""
-    return list(_checked(evidence))
-
-
-def _checked(evidence: TargetEvidence) -> Iterator[Finding]:
+    found = []
     for check in CHECKS:
         code = check.__name__.replace("_", "-")
         for one in check(evidence):
-            found = replace(one, code=code, target=evidence.estimate.target)
-            yield replace(found, remedies=(), rows=None) if found.status is PASSED else found
+            named = replace(one, code=code, target=evidence.estimate.target)
+            passed = named.status is PASSED
+            found.append(replace(named, remedies=(), rows=None) if passed else named)
+    return found
 
 
 def estimable(e: TargetEvidence) -> Found:

@@ -202,15 +202,9 @@ def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_set: MetricSet)
     return verdict(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rail:
-    """A guardrail for one target, or one group of it, before it is judged."""
-
-    guardrail: Guardrail
-    estimate: Estimate
-    quantity: Quantity | None
-    evidence: str
-    label: str = ""
+#: A guardrail for one target, or one group of it, before it is judged: with its estimate, the quantity that
+#: correlates with others where it is known, the evidence, and the label of the group.
+_Rail = tuple[Guardrail, Estimate, Quantity | None, str, str]
 
 
 def guardrail_results(
@@ -242,11 +236,11 @@ def _rails(
     if not guardrail.by:
         found = metric_set.contrast(metric, target)
         known = found.relative if guardrail.relative else found.lift
-        return [_Rail(guardrail, result.estimate(target), known, result.verdict.of(target))]
+        return [(guardrail, result.estimate(target), known, result.verdict.of(target), "")]
     groups = metric_set.found[metric.measures[0]].groups[target]
     labels = guardrail.among([label for column, label in groups if column == guardrail.by])
     return [
-        _Rail(guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
+        (guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
         for (column, label), one in groups.items()
         if column == guardrail.by and label in labels
     ]
@@ -255,16 +249,16 @@ def _rails(
 def _family(rails: Sequence[_Rail]) -> Floats:
     """Return the correlations of a target's guardrails; groups of rows stand there as independent."""
     found = np.eye(len(rails))
-    known = {i: rail.quantity for i, rail in enumerate(rails) if rail.quantity is not None}
+    known = {i: quantity for i, (_, _, quantity, *_) in enumerate(rails) if quantity is not None}
     if known:
         found[np.ix_([*known], [*known])] = correlations_of([*known.values()])
     return found
 
 
 def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
-    guardrail, (lift, relative) = rail.guardrail, rail.estimate.lift_at(level)
+    guardrail, estimate, _, evidence, label = rail
+    lift, relative = estimate.lift_at(level)
     number = relative if guardrail.relative else lift
-    evidence = rail.evidence if rail.estimate.estimable else "insufficient"
     return GuardrailResult(
         expression=guardrail.text,
         target=target,
@@ -276,10 +270,10 @@ def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
         metric=guardrail.metric,
         limit=guardrail.limit,
         relative=guardrail.relative,
-        evidence=evidence,
+        evidence=evidence if estimate.estimable else "insufficient",
         unit=guardrail.unit,
         column=guardrail.by,
-        group=rail.label,
+        group=label,
     )
 
 
