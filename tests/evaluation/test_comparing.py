@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import counterrank as cr
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.comparing import compare, path_of, rivals, usable, weighed_like
