@@ -91,9 +91,9 @@ def test_a_fold_is_compared_by_the_models_that_count(log):
 def test_folds_are_compared_on_fewer_draws(log):
     view, drawn = View(log, "new"), Predictions(MODELS, SHARES, draws=3, seed=0)
     drawn.predict(view, 1)
-    assert ("target draws", 2) in view._memo and ("target draws", 3) not in view._memo
+    assert ("target draws", 2) in view.memo and ("target draws", 3) not in view.memo
     drawn.predict(view)
-    assert ("target draws", 3) in view._memo
+    assert ("target draws", 3) in view.memo
 
 
 def test_a_linear_model_that_does_not_fit_into_memory_is_refused(log, monkeypatch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -24,6 +24,7 @@ from counterrank.data.source import Source, Summand
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.names import parse
 from counterrank.messages import Message, code_of, say
+from counterrank.models import Memo
 from counterrank.records import Json, Record, optional
 from counterrank.statistics import (
     ONCE,
@@ -291,11 +292,13 @@ def _bare_details(found: Any) -> Any:
 
 
 State = TypeVar("State", bound=Summand)
-Made = TypeVar("Made")
 
 
-class View:
-    """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators."""
+class View(Memo):
+    """A batch as one target sees it: ratios and rewards, computed once and shared by all estimators.
+
+    What is kept by `once` must not depend on rewards: views of other rewards share it.
+    """
 
     def __init__(self, batch: RankingLog, target: str, like: View | None = None) -> None:
         """Look at a batch.
@@ -307,28 +310,17 @@ class View:
         self.target = target
         self.like = like
         self._standard: StandardMoments | None = None
+        self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
         same = like is not None and like.batch.page_reward == batch.page_reward
-        self._memo: dict[Hashable, Any] = like._memo if like is not None and same else {}
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, computed once for this batch and key; it must not read rewards."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        made: Made = self._memo[key]
-        return made
+        self.memo: dict[Hashable, Any] = like.memo if like is not None and same else {}
 
     def part(self, key: Hashable, rows: Ints) -> View:
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
         like = None if self.like is None else self.like.part(key, rows)
-        made: View | None = self._parts.get(key)
-        if made is None:
-            made = self._parts[key] = View(self.batch.take(rows), self.target, like)
-        return made
-
-    @cached_property
-    def _parts(self) -> dict[Hashable, View]:
-        return {}
+        if key not in self._parts:
+            self._parts[key] = View(self.batch.take(rows), self.target, like)
+        return self._parts[key]
 
     @property
     def draws_of(self) -> View:
@@ -376,7 +368,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Workspace:
+class Workspace(Memo):
     """The log, the target and the options of one evaluation; `once` shares what several estimators need."""
 
     source: Source
@@ -401,13 +393,6 @@ class Workspace:
     def ratios(self) -> Ratios:
         """The ratios of the first rows, of the same kind as all others."""
         return ratios_of(self.first, self.target)
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, computed once per key."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        made: Made = self.memo[key]
-        return made
 
 
 @dataclass(frozen=True, slots=True)

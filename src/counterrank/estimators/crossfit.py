@@ -133,12 +133,6 @@ class ModelAverage:
         """Number of folds."""
         return self.models[0].folds if self.models else 0
 
-    @property
-    def described(self) -> list[Json]:
-        """What was fitted, for people."""
-        pairs = zip(self.models, self.shares, strict=True)
-        return [{**model.details, "share": float(share)} for model, share in pairs]
-
     def each(self, rankings: Rankings, fold: Ints) -> Floats:
         """Return each model's expected rewards (M, m, K), by the fits that left out `fold` (m,)."""
         out = np.empty((len(self.models), *rankings.item.shape))
@@ -376,12 +370,13 @@ def fit_drawn(
     n, most, seed = workspace.source.n, DEFAULTS.asked_rows, workspace.seed
     fitted = fit_pages(sample, rankings, seed=seed, competition=competition)
     worth, flags = amounts(fitted.models[0], sample, rankings)
+    shares = zip(fitted.models, fitted.shares, strict=True)
     return Predictions(
         fitted.models,
         fitted.shares,
         draws=draws_for(n if n is None else min(n, most)),
         seed=seed,
-        details={"models": fitted.described},
+        details={"models": [{**model.details, "share": float(share)} for model, share in shares]},
         rate=1.0 if n is None else min(most / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
         worth=worth,

@@ -27,7 +27,7 @@ from counterrank.models.draws import (
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import LinearModel, fit_linear, train
 from counterrank.models.lists import RepeatedLists, fit_lists
-from counterrank.models.rankings import Rankings, Variant, rankings_of, variants_for
+from counterrank.models.rankings import Memo, Rankings, Variant, rankings_of, variants_for
 from counterrank.models.ridge import Training
 from counterrank.models.visibility import VisibilityModel
 
@@ -46,6 +46,7 @@ __all__ = [
     "ClickModel",
     "LinearModel",
     "ListModel",
+    "Memo",
     "VisibilityModel",
     "Rankings",
     "RewardModel",

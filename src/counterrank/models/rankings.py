@@ -18,8 +18,22 @@ Made = TypeVar("Made")
 PART = 4_096
 
 
+class Memo:
+    """What is computed once and kept, because several models, folds or estimators need it."""
+
+    __slots__ = ()
+    memo: dict[Hashable, Any]
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` gives, computed once per key."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        made: Made = self.memo[key]
+        return made
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Rankings:
+class Rankings(Memo):
     """m rankings of n requests.
 
     `item` (m, K) are ids, -1 pads at the end; `x` (n, d) is the requests' context; `row` (m,) the
@@ -44,7 +58,7 @@ class Rankings:
     nonlinear: bool = False
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
-    _memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
+    memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -133,31 +147,20 @@ class Rankings:
             rows = slice(start, start + PART)
             yield rows, self if self.m <= PART else self.take(rows)
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gives, computed once: several models and folds read the same columns."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        made: Made = self._memo[key]
-        return made
 
-
-def rankings_of(log: RankingLog, *, extra: ArrayLike | None = None) -> Rankings:
+def rankings_of(log: RankingLog, *, extra: Floats | None = None) -> Rankings:
     """Return the logged rankings; item and candidate features are encoded where the log has them."""
     x = context_columns(log)
     names = log.item_feature_names
     if not names:
-        return Rankings(log.action, x, extra=_given(extra), log=log)
+        return Rankings(log.action, x, extra=extra, log=log)
     known = log.categories_of_items
 
     def lookup(items: Ints) -> Floats:
         return encoded_features(log.features_of(items), names, known)
 
     shown = lookup(log.action[:, None, :])[:, 0]
-    return Rankings(log.action, x, features=shown, extra=_given(extra), lookup=lookup, log=log)
-
-
-def _given(values: ArrayLike | None) -> Floats | None:
-    return None if values is None else np.asarray(values, dtype=np.float64)
+    return Rankings(log.action, x, features=shown, extra=extra, lookup=lookup, log=log)
 
 
 @dataclass(frozen=True, slots=True)
