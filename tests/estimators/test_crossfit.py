@@ -168,12 +168,11 @@ def test_closed_forms_are_averaged_by_their_shares(log):
     np.testing.assert_allclose(found.predict(View(log, "new"), 1).q[:, 0], 1.0)
 
 
-def test_fitted_pages_average_by_share_and_say_so():
+def test_fitted_pages_average_by_share():
     fitted = ModelAverage((*MODELS, Sum(99.0)), np.array([0.5, 0.5, 0.0]))
     rankings = Rankings([[1, 2], [2, -1]], np.zeros((2, 0)))
     found = fitted.mean(rankings, np.array([0, 1]))
     np.testing.assert_allclose(found, [[2.0, 4.0], [5.0, 0.0]])
-    assert fitted.described[1] == {"size": 3.0, "share": 0.5}
     assert fitted.counted().models == MODELS
 
 
