@@ -36,7 +36,7 @@ class ArrayPolicy(Policy):
     row_fields: ClassVar[tuple[str, ...]] = ()
     shared_fields: ClassVar[tuple[str, ...]] = ()
     capabilities = EVERYTHING
-    n_items: int
+    n_items: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -44,7 +44,8 @@ class ArrayPolicy(Policy):
 
     @property
     def n_actions(self) -> int:
-        return self.n_items
+        # Tables of scores and probabilities have a column for each action.
+        return self.n_items or int(getattr(self, self.row_fields[-1]).shape[-1])
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
         return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob

@@ -46,10 +46,6 @@ class BelowFold(ArrayPolicy):
                 f"the first places {self.head.shape} do not fit scores of shape {self.scores.shape}"
             )
 
-    @property
-    def n_actions(self) -> int:
-        return int(self.scores.shape[1])
-
     def _rest(self) -> tuple[Bools, PlackettLuce]:
         """Return which rows (n,) have items for the places below, and the policy there."""
         some: Bools = np.any(self.scores > -np.inf, axis=1)

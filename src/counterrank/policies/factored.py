@@ -39,10 +39,6 @@ class Factored(ClosedFormPolicy):
             self.log_table: Floats = np.log(table)
         self.check()
 
-    @property
-    def n_actions(self) -> int:
-        return int(self.log_table.shape[-1])
-
     def check(self) -> None:
         sums = np.exp(self.log_table).sum(axis=-1)
         # "Not near 1" rather than "far from 1": NaN is neither.
@@ -58,7 +54,7 @@ class Factored(ClosedFormPolicy):
         """Return log p_k(a_k | x), 0 where padded: (n, K)."""
         n, K = items.shape
         table = self.log_table
-        rows = np.zeros((n, 1), np.int64) if len(table) == 1 else np.arange(n)[:, None]
+        rows = np.arange(n)[:, None] % len(table)
         if table.ndim == 2:
             values = table[rows, items]
         else:

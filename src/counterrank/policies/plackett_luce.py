@@ -72,10 +72,6 @@ class PlackettLuce(ArrayPolicy):
     def check(self) -> None:
         as_scores(self.scores, ndims=(2,))
 
-    @property
-    def n_actions(self) -> int:
-        return int(self.scores.shape[1])
-
     def prefix_log_prob(self, actions: Ints) -> Floats:
         return prefix_log_probs(self.scores, as_actions(actions, self)[:, None])[:, 0]
 
@@ -89,7 +85,7 @@ class PlackettLuce(ArrayPolicy):
         (n, K), J = items.shape, sets.shape[-2]
         log_prob, rel_var, rest = np.zeros((n, J)), np.zeros((n, J)), np.arange(n)
         if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
-            rows = np.zeros(n, np.int64) if len(scores) == 1 else rest
+            rows = rest % len(scores)
             want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
             found = _race(scores, rows, items, np.zeros(1, np.int64), want)
             if want[0, 0]:
@@ -203,8 +199,8 @@ def _race(scores: Floats, rows: Ints, items: Ints, skip: Ints, want: Bools) -> F
 
 
 def _solve_block(policy: PlackettLuce, block: Ints, items: Ints, masks: Bools) -> SubsetResult:
-    scores, (n, K) = policy.scores, items.shape
-    rows = np.zeros(n, np.int64) if len(scores) == 1 else block
+    scores, K = policy.scores, items.shape[1]
+    rows = block % len(scores)
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
     table = scores if len(scores) == 1 else scores[block]

@@ -56,10 +56,6 @@ class SlotEpsilonGreedy(ArrayPolicy):
                 f"ranks must be an (n, A) table of places 0..A-1, got shape {self.rank.shape}"
             )
 
-    @property
-    def n_actions(self) -> int:
-        return int(self.rank.shape[1])
-
     def _ranks(self, items: Ints) -> tuple[Ints, Ints]:
         """Return the rank of items (n, K), and the number of items (n,) that can be shown."""
         rows = np.arange(len(items)) % self.n_rows
