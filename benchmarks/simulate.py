@@ -29,7 +29,7 @@ def show_published_run(n: int) -> None:
         started = time.process_time()
         drawn = bench.published_trial(Setting(n=n), seed)
         shown = time.process_time()
-        drawn.oracle.run.oracle()
+        drawn.run.oracle()
         told = time.process_time()
         bench.run_trial(drawn, oracle)
         done = time.process_time()

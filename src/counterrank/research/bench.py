@@ -29,8 +29,8 @@ from counterrank.errors import ConfigError, CounterrankError, require
 from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
 from counterrank.research import simulate
 from counterrank.research.paper import figures
-from counterrank.research.paper.algorithm1 import PublishedOracle
-from counterrank.research.paper.replay import replay_run
+from counterrank.research.paper.algorithm1 import oracle_assignment
+from counterrank.research.paper.replay import PublishedRun, replay_run
 from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
 from counterrank.statistics import mean
 
@@ -45,7 +45,7 @@ class Trial:
     """A log, the target's true value, and what else is known about it.
 
     `truth_stderr` is the error of a truth that is itself an estimate; `values` (K,) the true value
-    at each position; `oracle` what the paper's oracle is told.
+    at each position; `run` the published run that it is.
     """
 
     log: RankingLog
@@ -54,7 +54,7 @@ class Trial:
     target: str = "new"
     truth_stderr: float = 0.0
     values: Floats | None = None
-    oracle: PublishedOracle | None = None
+    run: PublishedRun | None = None
     #: CPU seconds of drawing the log.
     drawing: float = 0.0
 
@@ -74,8 +74,7 @@ def published_trial(setting: figures.Setting, seed: int) -> Trial:
     run = replay_run(env, setting.n, seed)
     log, values = run.log.to_log(), run.value()
     drawing = time.process_time() - started
-    oracle = PublishedOracle(env, seed, tuple(values), run)
-    return Trial(log, float(values.sum()), seed, values=values, oracle=oracle, drawing=drawing)
+    return Trial(log, float(values.sum()), seed, values=values, run=run, drawing=drawing)
 
 
 @cache
@@ -88,12 +87,9 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
     started = time.process_time()
     log = world.draw(n, np.random.default_rng([seed, 7])).to_log()
     drawing, known = time.process_time() - started, simulate.true_value(world)
-    oracle = None
-    if isinstance(world, simulate.Environment):
-        oracle = PublishedOracle(world, seed, tuple(known.by_position))
     return Trial(
         log, known.value, seed, truth_stderr=known.stderr, values=known.by_position,
-        oracle=oracle, drawing=drawing,
+        drawing=drawing,
     )  # fmt: skip
 
 
@@ -196,7 +192,7 @@ class Method:
     """An estimator on the bench; without one it is made for each trial, from what only a simulator knows.
 
     Names beyond those of `counterrank estimators`: "aips (true)" knows each row's behaviour, "aips
-    (oracle)" and "aips (oracle .1)" grow the paper's trees, "aips (truth)" searches exactly with the
+    (oracle)" and "aips (oracle .1)" grow the paper's trees on published runs, "aips (truth)" searches exactly with the
     true bias, "aips (pasif)" minimises another MSE estimate; the last two also of `aips-pairs`.
     """
 
@@ -219,13 +215,12 @@ class Method:
         """Return the estimator for a trial."""
         if self.estimator is not None:
             return self.estimator
-        if trial.oracle is None or trial.values is None:
-            raise ConfigError(
-                f"'{self.name}' is told the truth of factored simulated worlds; this has none"
-            )
         noise = figures.oracle_noise(self.name)
-        if noise is not None:
-            return AIPS(behavior=trial.oracle.assignment(trial.log, noise))
+        if noise is not None and trial.run is not None:
+            return AIPS(behavior=oracle_assignment(trial.run, trial.log, noise))
+        if noise is not None or trial.values is None:
+            worlds = "published runs" if trial.values is not None else "simulated worlds"
+            raise ConfigError(f"'{self.name}' is told the truth of {worlds}; this is none")
         tree = BehaviorTree(mse=Oracle(values=trial.values))
         return _TREES[self.name.partition(" (")[0]](behavior=tree)
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from counterrank.research.paper.algorithm1 import (
-    PublishedOracle,
     RandomGrowth,
     RandomTree,
     logged_contributions,
+    oracle_assignment,
 )
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import published
@@ -18,7 +18,7 @@ RUNS = 40
 def one_run(env, n, seed):
     run = replay_run(env, n, seed)
     log = run.log.to_log()
-    chosen = PublishedOracle(env, seed, (), run).assignment(log)
+    chosen = oracle_assignment(run, log)
     return float((chosen.weights(log, ratios_of(log, "new")) * log.reward).sum(axis=1).mean())
 
 

@@ -9,12 +9,12 @@ averaged over: for reproducing the paper only.
 With the generator, the models and the simulated rows of a published run, the trees are that run's
 own trees.
 
-`PublishedOracle` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
-size, as in the public code; in preset `published` these are the published run's own, and so are the
-random partitions and the noise.
+`oracle_assignment` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
+size, which are the published run's own, and so are the random partitions and the noise.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,9 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
-from counterrank.research import simulate
 from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
-from counterrank.research.simulate import Environment
 from counterrank.weights.ratios import Ratios
-
-Random = np.random.Generator | np.random.RandomState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +56,7 @@ class RandomTree:
         fresh: Floats | NDArray[np.float32],
         value: float,
         settings: RandomGrowth,
-        rng: Random,
+        rng: np.random.RandomState,
     ) -> None:
         self.contexts, self.value, self.settings, self.rng = contexts, value, settings, rng
         self.M, self.n = y.shape
@@ -148,8 +144,7 @@ class RandomTree:
         rng, S, context, count = self.rng, self.settings.partitions, self.contexts[0], len(rows)
         least = self.settings.min_leaf / count
         # What `choice` of the legacy generator asks for, without its detours.
-        whole = rng.integers if isinstance(rng, np.random.Generator) else rng.randint
-        features = whole(0, context.shape[1], size=S)
+        features = rng.randint(0, context.shape[1], size=S)
         shares = rng.uniform(least, 1 - least, size=S)
         # Before the normals are drawn: the public code visits partitions feature by feature.
         order = np.argsort(features, kind="stable")
@@ -159,53 +154,6 @@ class RandomTree:
         ranks = np.clip((shares * count).astype(np.int64), 1, count - 1)
         threshold = (ordered[ranks - 1, features] + ordered[ranks, features]) / 2.0
         return features, threshold, rng.standard_normal((S, self.M, self.M))
-
-
-_FRESH_DATA_SETS = 10
-
-
-@dataclass(slots=True, eq=False)
-class PublishedOracle:
-    """What an oracle knows about a simulated log, made once and kept for any noise.
-
-    `run` is the published run behind the log; without it, fresh rows are drawn and `values` (K,)
-    are the true V_k.
-    """
-
-    env: Environment
-    seed: int
-    values: tuple[float, ...]
-    run: PublishedRun | None = None
-    _view: OracleView | None = None
-
-    def assignment(self, log: RankingLog, noise: float = ORACLE_NOISE) -> "Assigned":
-        """Return the model of each row and position, a tree for every position."""
-        if self._view is None:
-            self._view = self._draw(log.n) if self.run is None else self.run.oracle()
-        view, settings = self._view, RandomGrowth(noise=noise)
-        # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
-        rng: Random = (
-            np.random.default_rng([self.seed, 37])
-            if self.run is None
-            else np.random.RandomState(self.seed)
-        )
-        assert log.context is not None
-        contexts, y = (log.context, view.context), logged_contributions(log, self.env.masks)
-        chosen = [
-            RandomTree(
-                contexts, y[k], view.contributions[k], float(view.values[k]), settings, rng
-            ).choice
-            for k in range(log.K)
-        ]
-        return Assigned(self.env.masks, np.stack(chosen, axis=1))
-
-    def _draw(self, n: int) -> OracleView:
-        fresh = simulate.draw(
-            self.env, _FRESH_DATA_SETS * n, np.random.default_rng([self.seed, 23])
-        )
-        y = np.empty((self.env.K, self.env.M, len(fresh.action)), dtype=np.float32)
-        contributions(fresh.target / fresh.propensity, fresh.reward, self.env.masks, y)
-        return OracleView(np.array(self.values), fresh.context, y)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,6 +166,28 @@ class Assigned:
     def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
         """Return importance weights (n, K)."""
         return ratios.by_choice(self.masks, self.choice[batch.rows])
+
+
+@lru_cache(maxsize=1)
+def _told(run: PublishedRun) -> OracleView:
+    """Return what the oracle of a run is told, made once for any noise."""
+    return run.oracle()
+
+
+def oracle_assignment(run: PublishedRun, log: RankingLog, noise: float = ORACLE_NOISE) -> Assigned:
+    """Return the model of each row and position, a tree for every position of a published run."""
+    view, masks, settings = _told(run), run.env.masks, RandomGrowth(noise=noise)
+    # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
+    rng = np.random.RandomState(run.seed)
+    assert log.context is not None
+    contexts, y = (log.context, view.context), logged_contributions(log, masks)
+    chosen = [
+        RandomTree(
+            contexts, y[k], view.contributions[k], float(view.values[k]), settings, rng
+        ).choice
+        for k in range(log.K)
+    ]
+    return Assigned(masks, np.stack(chosen, axis=1))
 
 
 def logged_contributions(log: RankingLog, masks: NDArray[np.bool_]) -> Floats:

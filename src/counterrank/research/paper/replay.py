@@ -57,6 +57,7 @@ class PublishedRun:
     """
 
     env: Environment
+    seed: int
     log: SimulatedLog
     base: Floats
     stream: np.random.RandomState
@@ -120,7 +121,7 @@ def replay_run(env: Environment, n: int, seed: int) -> PublishedRun:
             f"seed is {seed}; runs of the published experiment are numbered below 2^32"
         )
     stream = np.random.RandomState(seed)
-    return PublishedRun(env, *_batch(env, stream.standard_normal((n, env.d)), stream), stream)
+    return PublishedRun(env, seed, *_batch(env, stream.standard_normal((n, env.d)), stream), stream)
 
 
 def _batch(
