@@ -18,7 +18,13 @@ from counterrank import atomic
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, require
 from counterrank.records import Json
-from counterrank.research.paper.figures import ORACLE_NOISE, Experiment, Picture, oracle_noise
+from counterrank.research.paper.figures import (
+    ESTIMATORS,
+    ORACLE_NOISE,
+    Experiment,
+    Picture,
+    oracle_noise,
+)
 from counterrank.research.summary import (
     ENOUGH_SEEDS,
     METRICS,
@@ -217,8 +223,6 @@ def _spread(seconds: Floats) -> str:
 _PALETTE = ("#D55E00", "#0072B2", "#009E73", "#999999", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
             "#8C510A", "#762A83")  # fmt: skip
 _MARKERS = "os^DvPX*<>"
-#: Estimators that look alike in every picture.
-_USUAL = ("ips", "iips", "rips", "aips (true)", "aips (oracle)", "aips", "aips-pairs", "auto")
 
 
 def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -228,7 +232,8 @@ def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     4
     """
     every = list(zip(_PALETTE, _MARKERS, strict=True))
-    found = {name: every[_USUAL.index(name)] for name in names if name in _USUAL}
+    # Those of the main figures look alike in every picture.
+    found = {name: every[ESTIMATORS.index(name)] for name in names if name in ESTIMATORS}
     free = [look for look in every if look not in found.values()]
     others = [name for name in names if name not in found]
     return found | {name: free[i % len(free)] for i, name in enumerate(others)}

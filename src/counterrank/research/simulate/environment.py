@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from inspect import signature
 from numbers import Integral, Real
@@ -240,33 +240,6 @@ def published(
     )
 
 
-def paper(
-    K: int = 8,
-    *,
-    delta: float = 0.6,
-    epsilon: float = 0.3,
-    sigma: float = 0.5,
-    lam: float | None = None,
-    actions: int = 3,
-    seed: int = 0,
-) -> Environment:
-    """Return one draw of the environment that the paper's text describes; `seed` names the draw.
-
-    Not in the text, chosen here: 3 actions, and standard normal bias terms of the base reward.
-    """
-    return random(
-        seed,
-        form="paper",
-        K=K,
-        actions=actions,
-        delta=delta,
-        epsilon=epsilon,
-        sigma=sigma,
-        lam=lam,
-        name="paper",
-    )
-
-
 def real_world(*, seed: int = 0) -> Environment:
     """Return a world of the shape of section 5: 2 actions, 6 positions, 5 features, 0/1 clicks.
 
@@ -415,6 +388,10 @@ def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[
             masks[name][k, rng.choice(np.delete(np.arange(K), k), size=int(name[1]))] = True
     return names, np.stack([masks[name] for name in names])
 
+
+#: One draw of the environment that the paper's text describes; `seed` names the draw. Not in the text,
+#: chosen here: 3 actions, and standard normal bias terms of the base reward.
+paper = partial(random, form="paper", name="paper")
 
 PRESETS: dict[str, Callable[..., Environment]] = {
     "published": published,

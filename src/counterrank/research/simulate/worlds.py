@@ -84,11 +84,6 @@ class World:
         return self.candidates or self.items
 
     @property
-    def A(self) -> int:  # noqa: N802
-        """Items in the catalogue."""
-        return self.items
-
-    @property
     def specs(self) -> dict[str, str]:
         """How scores become the logger and the target."""
         kinds = {
