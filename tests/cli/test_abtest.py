@@ -66,7 +66,7 @@ def test_results_are_listed_with_their_page(counterrank, written, tmp_path):
     (tmp_path / "runs").mkdir()
     assert counterrank(*asked).code == 0
     found = counterrank("history", "runs", "--out=all.html")
-    assert found.code == 0 and "1 reports" in found.out
+    assert found.code == 0 and "1 report" in found.out
     page = (tmp_path / "all.html").read_text()
     assert "A/B test" in page and ("was found" in page or "per ranking than" in page)
     assert "All results" in next((tmp_path / "all-reports").iterdir()).read_text()

@@ -61,7 +61,8 @@ def history(directory: str, out: str) -> None:
     if not out.endswith((".html", ".htm")):
         raise click.UsageError(f"--out is an HTML file; '{out}' does not end in .html")
     written = write_history(directory, out)
-    click.echo(f"{written[0]}: {len(written) - 1} reports")
+    reports = len(written) - 1
+    click.echo(f"{written[0]}: {reports} report{'' if reports == 1 else 's'}")
 
 
 @click.command("explain")
