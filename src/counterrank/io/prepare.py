@@ -202,12 +202,12 @@ def with_events(
         query = (
             f'SELECT {names} FROM log l LEFT JOIN rewards r ON l." id" = r." id" ORDER BY l." id"'
         )
-        rewards = _Taking(sql.batches(opened, query))
+        take = _taking(sql.batches(opened, query))
         for piece, shown in read():
             counts = np.ones(piece.num_rows, dtype=np.int64)
             if not of_page:
                 counts = values.entry_counts(_item_lists(piece, spec))
-            found = rewards.take(int(counts.sum()))
+            found = take(int(counts.sum()))
             for name in events.names:
                 column = found[name].combine_chunks()
                 if not of_page:
@@ -232,23 +232,18 @@ def _keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
     join.refuse_types(types)
 
 
-class _Taking:
-    """Takes rows from a stream of batches, so many at a time."""
+def _taking(reader: Any) -> Callable[[int], pa.Table]:
+    """Return a function that takes the next so many rows from a stream of batches."""
+    rest = pa.Table.from_batches([], reader.schema)
 
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
-        self.rest = pa.Table.from_batches([], reader.schema)
+    def take(rows: int) -> pa.Table:
+        nonlocal rest
+        while rest.num_rows < rows:
+            rest = pa.concat_tables([rest, tables.as_table(reader.read_next_batch())])
+        taken, rest = rest.slice(0, rows), rest.slice(rows)
+        return taken
 
-    def take(self, rows: int) -> pa.Table:
-        """Return the next rows."""
-        pieces = [self.rest]
-        missing = rows - self.rest.num_rows
-        while missing > 0:
-            pieces.append(_as_table(self.reader.read_next_batch()))
-            missing -= pieces[-1].num_rows
-        table = pa.concat_tables(pieces)
-        self.rest = table.slice(rows)
-        return table.slice(0, rows)
+    return take
 
 
 def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
@@ -320,7 +315,7 @@ def _cut(
     if whole:
         pieces = iter([pa.Table.from_batches(reader, reader.schema)])
     else:
-        pieces = _whole_rankings(map(_as_table, reader), spec.ranking or "")
+        pieces = _whole_rankings(map(tables.as_table, reader), spec.ranking or "")
     for piece in pieces:
         files, rows = (piece[name].combine_chunks() for name in (FILE, ROW))
 
@@ -336,10 +331,6 @@ def _plain(table: pa.Table) -> pa.Table:
     known = {pa.null(): pa.float64(), pa.float16(): pa.float32()}
     kinds = [(item.name, known.get(item.type, item.type)) for item in table.schema]
     return table.cast(pa.schema(kinds))
-
-
-def _as_table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])
 
 
 def _whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Table]:

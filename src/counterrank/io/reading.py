@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import chain
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -150,15 +150,8 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
 Converted = tuple[pa.Table, ReadOptions, tuple[str, ...]]
 
 
-class Adapter(Protocol):
-    """A reader of another format, with options by name or ready-made."""
-
-    __name__: str
-
-    def __call__(
-        self, path: Path, options: ReadOptions | None = None, **named: Unpack[ReadKeywords]
-    ) -> RankingLog:
-        """Return the log at `path`."""
+#: A reader of another format: takes a path, and options ready-made or by name.
+Adapter = Callable[..., RankingLog]
 
 
 def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:

@@ -204,12 +204,22 @@ class FileSource:
         lengths = np.array(list(map_in_order(parts, self._length, threads=self.workers)))
         if not lengths.any():
             raise no_match(self.where)
-        wanted = _numbers(rows, int(lengths.sum()), rng)
+        # Sorted, and as they are drawn from a log in memory.
+        n = int(lengths.sum())
+        wanted = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
         pairs = zip(parts, np.cumsum(lengths) - lengths, strict=True)
 
         def read(pair: tuple[FilePart, int]) -> list[RankingLog]:
-            part, start = pair
-            pick = _Picked(wanted, start)
+            part, seen = pair
+
+            def pick(n: int) -> NDArray[np.int64]:
+                """Return which of the next n rankings are wanted."""
+                nonlocal seen
+                first, last = np.searchsorted(wanted, [seen, seen + n])
+                picked: NDArray[np.int64] = wanted[first:last] - seen
+                seen += n
+                return picked
+
             return list(read_part(part, self.spec, where=self.where, pick=pick))
 
         found = map_in_order(pairs, read, threads=self.workers)
@@ -246,24 +256,6 @@ def _give_back() -> None:
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _numbers(rows: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return numbers of rankings, sorted, as they are drawn from a log in memory."""
-    return np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
-
-
-class _Picked:
-    """Tells which of the next rankings are among those of given numbers, from a start on."""
-
-    def __init__(self, rows: NDArray[np.int64], start: int) -> None:
-        self.rows, self.seen = rows, start
-
-    def __call__(self, n: int) -> NDArray[np.int64]:
-        first, last = np.searchsorted(self.rows, [self.seen, self.seen + n])
-        picked: NDArray[np.int64] = self.rows[first:last] - self.seen
-        self.seen += n
-        return picked
 
 
 #: Files up to this size are read once into memory; larger ones are streamed, pass by pass.

@@ -52,7 +52,9 @@ class _Resolver:
         if propensity is not None:
             fields["propensity"] = propensity
         targets, guessed = self.targets({**fields, **rewards})
-        dists = self.dists(targets) if options.dists else {}
+        named = (LOGGING, *targets) if options.dists else ()
+        beside = {name: self.companion(name, "dist") for name in named}
+        dists = {name: field for name, field in beside.items() if field is not None}
         context = self.context()
         single = self.singles(layout)
         parts = self.candidates(action, layout == "long", logger)
@@ -278,7 +280,7 @@ class _Resolver:
         found = self.propensity()
         # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
         # a fixed order they give no weight that could be taken for a propensity.
-        kept = found is None and self.scores_of(LOGGING) is not None
+        kept = found is None and self.companion(LOGGING, "scores") is not None
         return found, PolicySpec("top") if kept else None
 
     def propensity(self) -> Field | None:
@@ -287,7 +289,7 @@ class _Resolver:
         empty = all(self.table[name].null_count == self.table.num_rows for name in columns)
         if self.options.require_propensity and found is not None or not empty:
             return found
-        scored = self.scores_of(LOGGING) if found is None else None
+        scored = self.companion(LOGGING, "scores") if found is None else None
         if scored is not None and self.options.require_propensity:
             raise PropensityError(
                 f"there are scores of the logger in '{scored.name}', but no propensities; say how "
@@ -425,17 +427,17 @@ class _Resolver:
             return Field(found.columns, "text")
         return found
 
-    def scores_of(self, name: str) -> Field | None:
-        """Return where the scores of a policy are, if there are any."""
-        key, stem = f"{name}_scores", self.options.column(name)
-        for column in (self.options.columns.get(key), f"{stem}_scores", key):
+    def companion(self, policy: str, ending: str) -> Field | None:
+        """Return what stands beside the column of a policy, its scores or distributions, if it is there."""
+        key, stem = f"{policy}_{ending}", self.options.column(policy)
+        for column in (self.options.columns.get(key), f"{stem}_{ending}", key):
             found = None if column is None else self.find(column)
             if found is not None:
                 return found
         return None
 
     def scores(self, name: str) -> Field:
-        found = self.scores_of(name)
+        found = self.companion(name, "scores")
         if found is not None:
             return found
         key, owner = f"{name}_scores", "the logger" if name == LOGGING else f"policy {name}"
@@ -449,21 +451,6 @@ class _Resolver:
             words = values.parse_lists(array, field.name, 0).flatten()
             return not values.all_numbers(words)
         return values.is_text(array.type.value_type if field.form == "list" else array.type)
-
-    def dists(self, targets: Iterable[str]) -> dict[str, Field]:
-        result = {}
-        for policy in ("propensity", *targets):
-            key = f"{policy}_dist"
-            name = self.options.columns.get(key)
-            if name is None:
-                stem = self.options.column(policy)
-                name = f"{stem}_dist" if isinstance(stem, str) else key
-            found = self.find(name)
-            if found is None and name != key:
-                found = self.find(key)
-            if found is not None:
-                result[policy] = found
-        return result
 
     def context(self) -> tuple[str, ...]:
         if self.options.context is None:

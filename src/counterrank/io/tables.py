@@ -123,7 +123,7 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
         # A dictionary of long texts is small in the file and in its metadata, and huge once written
         # out.
         pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
-        found = list(bounded(map(_as_table, pieces), file))
+        found = list(bounded(map(as_table, pieces), file))
         table = pa.concat_tables(found) if found else opened.read(columns=wanted)
         return _completed(table, file, columns)
 
@@ -148,7 +148,7 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     found = schema(file)
     with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
         first = next(filter(_has_rows, opened.iter_batches(batch_size=rows)), None)
-        table = found.empty_table() if first is None else _as_table(first)
+        table = found.empty_table() if first is None else as_table(first)
         # The metadata of the file say what its propensities are.
         return _completed(table.replace_schema_metadata(found.metadata), file, None)
 
@@ -175,12 +175,13 @@ def row_groups(
             batch_size=rows, row_groups=list(groups), columns=wanted, use_threads=False
         )
         # A chain of `map` and `filter` holds no batch while the caller works on it.
-        pieces = map(_as_table, filter(_has_rows, found))
+        pieces = map(as_table, filter(_has_rows, found))
         complete = not file.partitions and (wanted is None or len(wanted) == len(columns or ()))
         yield from (pieces if complete else (_completed(piece, file, columns) for piece in pieces))
 
 
-def _as_table(batch: Any) -> pa.Table:
+def as_table(batch: Any) -> pa.Table:
+    """Return a batch as a table."""
     return pa.Table.from_batches([batch])
 
 
@@ -302,7 +303,7 @@ def _from_arrow(file: DataFile) -> list[DataFile]:
             for batch in every:
                 # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
                 batch.validate(full=True)
-                yield _as_table(batch), file.path
+                yield as_table(batch), file.path
 
     return written(pieces())
 
@@ -331,7 +332,7 @@ def _from_csv(file: DataFile) -> list[DataFile]:
             types.update(zip(reader.schema.names, reader.schema.types, strict=True))
             yield reader.schema.empty_table(), file.path
             for batch in reader:
-                yield with_points(_as_table(batch), file.decimal), file.path
+                yield with_points(as_table(batch), file.decimal), file.path
 
     while True:
         try:
@@ -409,7 +410,7 @@ def _from_json(file: DataFile) -> list[DataFile]:
                 "sample_size = -1, field_appearance_threshold = 0, dateformat = '%Y-%m-%d')",
             )
             kinds = pa.schema([(item.name, _whole_numbers(item.type)) for item in reader.schema])
-            pieces = chain([reader.schema.empty_table()], map(_as_table, reader))
+            pieces = chain([reader.schema.empty_table()], map(as_table, reader))
             return written((piece.cast(kinds), file.path) for piece in pieces)
     except duckdb.Error as problem:
         said = sql.reason(problem)
