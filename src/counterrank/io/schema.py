@@ -184,14 +184,16 @@ class _Resolver:
         shown = self.options.columns.get(column, column)
         found = self.find(shown)
         if found is None:
-            raise self.absent(_shown(shown), f" for the reward {name}", numbered=True)
+            wanted = f" for the reward {name}"
+            raise self.absent(_shown(shown), wanted, numbered=True, error=MissingColumnError)
         return found
 
     def absent(
-        self, name: str, wanted: str, *, numbered: bool = False, more: str = ""
-    ) -> MissingColumnError:
+        self, name: str, wanted: str, *, numbered: bool = False, more: str = "",
+        error: type[LogError] = LogError,
+    ) -> LogError:  # fmt: skip
         """Return the error about a column that is not there, nor those that are numbered like it."""
-        return MissingColumnError(
+        return error(
             f"there is no column '{name}'{wanted}{suggestion(name, self.names)}"
             + (f", nor '{name}_1'" if numbered else ""),
             remedy=f"columns are {listed(self.names)}{more}",
@@ -504,7 +506,8 @@ class _Resolver:
 
     def require(self, name: str, role: str = "") -> None:
         if name not in self.names:
-            raise self.absent(name, f" for {role}" if role else "")
+            wanted = f" for {role}" if role else ""
+            raise self.absent(name, wanted, error=MissingColumnError)
 
 
 #: Endings of columns that belong to a policy.
