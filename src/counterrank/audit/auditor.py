@@ -59,11 +59,9 @@ VITAL: tuple[Check, ...] = (
 )
 #: Checks that say what else is strange.
 FURTHER: tuple[Check, ...] = (
-    propensities.PROBABILITIES,
     propensities.ROUNDING,
-    propensities.SAME_AS_LOGGER,
-    propensities.CANDIDATES,
-    propensities.CONSISTENCY,
+    propensities.TARGETS,
+    propensities.DISTRIBUTIONS,
     propensities.CALIBRATION,
     rows.DRIFT,
     rows.REWARDS,

@@ -8,6 +8,7 @@ from counterrank.audit.findings import Subject
 from counterrank.audit.rows import days_of
 from counterrank.data.columns import column_of
 from counterrank.errors import CounterrankError
+from counterrank.messages import say
 
 #: More groups than this make no condition that people would write.
 _NAMED = 3
@@ -25,6 +26,12 @@ def without(kind: str, labels: Sequence[str], subject: Subject) -> str:
     if not known.issuperset(labels):
         return ""
     return " and ".join(f"{kind} != '{label}'" for label in labels)
+
+
+def option(where: str) -> str:
+    """Return the option that gives a condition, after a colon; nothing without one."""
+    quoted = f'"{where}"'
+    return f": {say('--where', quoted, f'where={quoted}')}" if where else ""
 
 
 def without_days(days: Sequence[str], subject: Subject) -> str:

@@ -9,12 +9,11 @@ import math
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
-from counterrank.audit.conditions import without
+from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, listed, stretch_names
 from counterrank.audit.groups import BLOCK, row_groups
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, Finding
-from counterrank.messages import say
 from counterrank.policies import Scored
 from counterrank.statistics import two_sided
 from counterrank.weights.thresholds import LIMITING
@@ -62,7 +61,7 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     sums = np.maximum(sums, [[[-np.inf], [0.0]]]) * fine
     parts: dict[tuple[str, ...], Floats] = {}
     rows = np.stack([fine, *sums[0]])
-    for kind, labels, codes in row_groups(batch, subject):
+    for kind, (labels, codes) in row_groups(batch, subject).items():
         table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
         parts |= {(kind, label): one for label, one in zip(labels, table.T, strict=True) if one[0]}
     others = {name: one.sum(axis=1) for name, one in zip(names, sums[1:], strict=True)}
@@ -143,14 +142,12 @@ def _otherwise(kind: str, groups: dict[str, Floats], tests: int, subject: Subjec
         return []
     labels = [label for _, _, label in sorted(bad)]
     where = without(kind, labels, subject)
-    quoted = f'"{where}"'
-    condition = f": {say('--where', quoted, f'where={quoted}')}" if where else ""
     return [
         Finding(
             f"scores-by-{kind}",
             FAILED,
             f"where {kind} is {listed(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
-            (f"leave these rows out{condition}, or log the scores that were really ranked by",),
+            (f"leave these rows out{option(where)}, or log the scores that were really ranked by",),
             cause="another policy or model ran there than the one whose scores were logged",
             where=where,
         )

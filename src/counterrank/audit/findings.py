@@ -1,6 +1,6 @@
 """What is audited, counts that add over batches, and the list people see."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -137,16 +137,16 @@ class Subject:
 
     def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item."""
-        return self._once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
+        return self.once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
 
     def rewarded(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Return which cells (n, K) hold an item with a reward."""
-        return self._once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
+        return self.once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
 
     @property
     def rates(self) -> NDArray[np.float64]:
         """About how often each position is rewarded (K,), from the first rows; never 0."""
-        return self._once("rates", self.first, self._rates)
+        return self.once("rates", self.first, self._rates)
 
     def _rates(self) -> NDArray[np.float64]:
         hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
@@ -155,7 +155,8 @@ class Subject:
         rates: NDArray[np.float64] = (hits + 10 * common) / (shown + 10)
         return rates
 
-    def _once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
+    def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
+        """Return what is formed of a batch: once, where checks take turns on the same one."""
         if self.seen is None:
             return make()
         # With the batch itself, so that no other one can have its id.
@@ -338,7 +339,7 @@ def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tuple[Example, ...]:
     """Return the first few places where `bad` (n,) or (n, K) is true, counted from row `start`."""
     found = []
-    for flat in _first_true(bad.reshape(-1)):
+    for flat in np.flatnonzero(bad)[:KEPT]:
         place = np.unravel_index(flat, bad.shape)
         example: Example = {"row": int(place[0]) + start}
         if len(place) > 1:
@@ -351,17 +352,6 @@ def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tup
         )
         found.append(example)
     return tuple(found)
-
-
-def _first_true(bad: NDArray[np.bool_]) -> Iterator[int]:
-    """Yield the first few places; the search for each ends where it is found."""
-    start = 0
-    for _ in range(KEPT):
-        rest = bad[start:]
-        if not len(rest) or not rest[at := int(rest.argmax())]:
-            return
-        yield start + at
-        start += at + 1
 
 
 def _joined(

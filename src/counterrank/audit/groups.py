@@ -5,7 +5,6 @@ join that failed for one device or a reason for showing an item that was not log
 leave the overall mean at 1 and move the means of groups. One pass, additive, at any size.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.conditions import without
+from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     Check,
@@ -47,7 +46,9 @@ TESTED_ESS = 100.0
 DOMINATED = 0.2
 #: Quantiles of a number, labels of a category (the rest stand together).
 QUANTILES, LABELS = 8, 40
-BLOCK = "block"
+BLOCK, DAY = "block", "day"
+#: By what rows are grouped: the labels, and the label's number of each row (n,).
+RowGroups = dict[str, tuple[list[str], Ints]]
 #: Standard errors from the common mean at which a group may be left out.
 APART = 4.0
 
@@ -185,7 +186,6 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
     parts: dict[GroupKey, Floats] = {}
     peaks: dict[str, Floats] = {}
-    groups = list(row_groups(batch, subject))
     for name in subject.targets:
         if (w := formed_weights(batch, name, subject)) is None:
             continue
@@ -197,7 +197,7 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
         peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
         if batch.unit is not None:
             parts["units", name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
-        for kind, labels, codes in groups:
+        for kind, (labels, codes) in row_groups(batch, subject).items():
             table = np.zeros((len(labels), 3, batch.K))
             grouped_sums(rows, batch.lengths, codes, table)
             if any(cut.column == kind for cut in subject.cuts):
@@ -208,17 +208,6 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
                 if row[0].any():
                     parts["by", name, kind, str(label)] = row
     return Tally(parts=parts, peaks=peaks)
-
-
-def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return a finding for each target and way to group the rows."""
-    return _by_group(tally, subject)
-
-
-#: The mean weight at each position in every group of rows.
-GROUP_WEIGHTS = Check(
-    "mean-weight-by-group", _count_group_weights, _judge_group_weights, most=GROUPED_ROWS
-)
 
 
 def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
@@ -309,8 +298,11 @@ def groups_tested(
     return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
 
 
-def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
-    """Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs."""
+def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
+    """Return a finding for each target and way to group the rows.
+
+    Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs.
+    """
     families = _families(tally, subject)
     results = {}
     for (name, kind), groups in sorted(families.items()):
@@ -343,6 +335,12 @@ def _by_group(tally: Tally, subject: Subject) -> list[Finding]:
             f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}",
         )
     ]
+
+
+#: The mean weight at each position in every group of rows.
+GROUP_WEIGHTS = Check(
+    "mean-weight-by-group", _count_group_weights, _judge_group_weights, most=GROUPED_ROWS
+)
 
 
 def _families(tally: Tally, subject: Subject) -> dict[tuple[str, str], dict[str, Floats]]:
@@ -399,16 +397,14 @@ def _group_finding(
     cause = (
         "the policy, a candidate set or a join changed in the course of the log and was logged as "
         "if it had not"
-        if kind in (BLOCK, "day")
+        if kind in (BLOCK, DAY)
         else "a policy, candidate set or join differs there, or items were shown for a reason "
         "that was not logged"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     apart = _apart(worst, table, mean, z)
     where = without(kind, [labels[one] for one in apart], subject) if apart else ""
-    quoted = f'"{where}"'
-    condition = f": {say('--where', quoted, f'where={quoted}')}" if where else ""
-    remedy = f"leave these groups out{condition}, or log the policy that really ran there"
+    remedy = f"leave these groups out{option(where)}, or log the policy that really ran there"
     return Finding(
         check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
         # Groups that are off as all rows are need no remedy of their own.
@@ -563,16 +559,20 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
-def row_groups(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
-    """Yield each way to group the rows: what it is called, the labels, and the label's number of each row (n,)."""
-    yield BLOCK, *subject.stretches(batch)
-    for cut in subject.cuts:
-        yield cut.column, list(cut.names), cut.codes(batch)
-    if subject.time is not None:
-        yield "day", *coded(days_of(batch, subject.time))
+def row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
+    """Return each way to group the rows."""
+    return subject.once("groups", batch, lambda: _row_groups(batch, subject))
+
+
+def _row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
+    found: RowGroups = {BLOCK: subject.stretches(batch)}
+    found |= {cut.column: (list(cut.names), cut.codes(batch)) for cut in subject.cuts}
+    if subject.time is not None and DAY not in found:
+        found[DAY] = coded(days_of(batch, subject.time))
     for segment in subject.segments:
-        if segment.column not in {cut.column for cut in subject.cuts}:
-            yield segment.column, *coded(segment.labels(batch))
+        if segment.column not in found:
+            found[segment.column] = coded(segment.labels(batch))
+    return found
 
 
 def coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:

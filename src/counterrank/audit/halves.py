@@ -7,8 +7,7 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete, design_effect
-from counterrank.audit.groups import coded, formed_weights
-from counterrank.audit.rows import days_of
+from counterrank.audit.groups import BLOCK, DAY, formed_weights, row_groups
 from counterrank.data.log import RankingLog
 from counterrank.findings import PASSED, WARNED, Finding
 from counterrank.statistics import two_sided
@@ -26,9 +25,7 @@ MATERIAL = 0.3
 
 def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
-    labels, codes = (
-        subject.stretches(batch) if subject.time is None else coded(days_of(batch, subject.time))
-    )
+    labels, codes = row_groups(batch, subject)[BLOCK if subject.time is None else DAY]
     # Padding has no reward; only its weights have to be kept out.
     used = None if complete(batch) else subject.used(batch)
     alpha = batch.position_weights

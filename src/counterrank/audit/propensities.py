@@ -44,41 +44,50 @@ def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     return inside
 
 
-def _count_probabilities(batch: RankingLog, subject: Subject) -> Tally:
-    """Return extremes and zeros of each policy's numbers."""
-    peaks, sums = {}, {}
-    for name in (LOGGING, *subject.targets):
+def _count_targets(batch: RankingLog, subject: Subject) -> Tally:
+    """Count numbers of each target: zeros, all, and those that differ from the logger's where both have any."""
+    mine = logged_numbers(batch, LOGGING)
+    sums: dict[str, NDArray[Any]] = {}
+    for name in subject.targets:
         values = logged_numbers(batch, name)
         if values is not None:
             inside = of_items(batch, values, subject)
-            peaks[name] = np.array([inside.max(), -inside.min()])
-            sums[name] = np.array([float((inside == 0).sum()), float(inside.size)])
-    return Tally(sums=sums, peaks=peaks)
+            differ = inside.size
+            if mine is not None and values.shape == mine.shape:
+                differ = int((np.abs(values - mine) > 1e-12 * mine).sum())
+            sums[name] = np.array([(inside == 0).sum(), inside.size, differ])
+    return Tally(sums=sums)
 
 
-def _judge_probabilities(tally: Tally, subject: Subject) -> list[Finding]:
-    """A log that could be read has numbers in range; targets that never show the logged items are suspect."""
+def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn of a target that never shows the logged items, and of one that is the logger."""
     found = []
-    for name, (high, low) in tally.peaks.items():
-        zeros, cells = tally.sums[name]
-        text = f"'{name}' lies between {-low:.4g} and {high:.4g}"
+    for name, (zeros, cells, differ) in tally.sums.items():
         if zeros > 0.5 * cells:
-            found += PROBABILITIES.finds(
-                WARNED,
-                f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
-                cause="the target was joined to other rankings, or is (nearly) deterministic",
-                remedy="check the join; a deterministic target keeps only the rows that "
-                "show its own items",
-            )
+            found.append(
+                Finding(
+                    "probabilities",
+                    WARNED,
+                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
+                    ("check the join; a deterministic target keeps only the rows that show its own items",),
+                    cause="the target was joined to other rankings, or is (nearly) deterministic",
+                )
+            )  # fmt: skip
+        if differ:
+            found += TARGETS.passed(f"'{name}' differs from the logging policy")
         else:
-            found += PROBABILITIES.passed(text)
-    return found or PROBABILITIES.skipped("policies were given as a whole, not as numbers")
+            found += TARGETS.finds(
+                WARNED,
+                f"'{name}' is the logging policy itself, number by number",
+                cause="the logger's own column was named as the target, or the new policy "
+                "was not scored",
+                remedy="name the column with the new policy's probabilities",
+            )
+    return found or TARGETS.skipped("no target given as numbers")
 
 
-#: Probabilities lie in (0, 1]; a target's may be 0.
-PROBABILITIES = Check(
-    "probabilities", _count_probabilities, _judge_probabilities, most=SAMPLED_ROWS
-)
+#: Targets give the logged items a chance, and are not the logger.
+TARGETS = Check("target-differs", _count_targets, _judge_targets, most=SAMPLED_ROWS)
 
 
 def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
@@ -247,40 +256,6 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
 MEANING = Check("propensity-kind", _count_meaning, _judge_meaning)
 
 
-def _count_same_as_logger(batch: RankingLog, subject: Subject) -> Tally:
-    """Count numbers of each target that differ from the logger's."""
-    mine = logged_numbers(batch, LOGGING)
-    sums: dict[str, NDArray[Any]] = {}
-    for name in subject.targets:
-        values = logged_numbers(batch, name)
-        if mine is not None and values is not None and values.shape == mine.shape:
-            sums[name] = np.array([(np.abs(values - mine) > 1e-12 * mine).sum()])
-    return Tally(sums=sums)
-
-
-def _judge_same_as_logger(tally: Tally, subject: Subject) -> list[Finding]:
-    """Warn when nothing differs."""
-    found = []
-    for name in tally.sums:
-        if tally.count(name):
-            found += SAME_AS_LOGGER.passed(f"'{name}' differs from the logging policy")
-        else:
-            found += SAME_AS_LOGGER.finds(
-                WARNED,
-                f"'{name}' is the logging policy itself, number by number",
-                cause="the logger's own column was named as the target, or the new policy "
-                "was not scored",
-                remedy="name the column with the new policy's probabilities",
-            )
-    return found or SAME_AS_LOGGER.skipped("no target given as numbers")
-
-
-#: A target column that repeats the logger's numbers.
-SAME_AS_LOGGER = Check(
-    "target-differs", _count_same_as_logger, _judge_same_as_logger, most=SAMPLED_ROWS
-)
-
-
 def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
     """Return the distribution's probability of each shown item (n, K), and where the item has no entry in it."""
     table = batch.dists.get(name)
@@ -328,102 +303,77 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
     return repeats
 
 
-def _count_candidates(batch: RankingLog, subject: Subject) -> Tally:
-    """Count shown items without an entry, or with probability 0, in the logger's distribution."""
-    found = shown(batch, LOGGING)
-    if found is None:
-        return Tally()
+def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
+    """Count shown items without an entry, or with probability 0, in the logger's distribution.
+
+    And, of each policy with both, numbers that differ from their entry by more than one in a million.
+    """
     used = subject.used(batch)
-    outside, never = found[1] & used, (found[0] <= 0) & ~found[1] & used
+    bad: dict[str, tuple[NDArray[np.bool_], NDArray[Any]]] = {}
+    for name in (LOGGING, *subject.targets):
+        entries, values = shown(batch, name), logged_numbers(batch, name)
+        if entries is None:
+            continue
+        chance, outside = entries
+        if name == LOGGING:
+            bad |= {
+                "outside ": (outside & used, batch.action),
+                "never ": ((chance <= 0) & ~outside & used, batch.action),
+            }
+        if values is not None and values.shape == chance.shape and subject.kind == "factored":
+            differs = np.abs(values - chance) > 1e-6 * np.maximum(values, 1e-12)
+            bad[f"differs {name}"] = differs & used, values
     return Tally(
-        sums={
-            "outside": np.array([outside.sum()]),
-            "never": np.array([never.sum()]),
-            "all": np.array([used.sum()]),
-        },
-        examples={
-            "outside": examples_at(outside, batch.action, batch.start),
-            "never": examples_at(never, batch.action, batch.start),
-        },
+        sums={key: np.array([cells.sum(), used.sum()]) for key, (cells, _) in bad.items()},
+        examples={key: examples_at(*pair, batch.start) for key, pair in bad.items()},
     )
 
 
-def _judge_candidates(tally: Tally, subject: Subject) -> list[Finding]:
-    """Fail on either."""
+def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
+    """Fail on any of them."""
     if not tally.sums:
-        return CANDIDATES.skipped(
-            "the log has no distribution of the logging policy ('propensity_dist')"
-        )
-    size = subject.first.dists[LOGGING].shape[-1]
-    if tally.count("outside"):
-        return CANDIDATES.finds(
-            FAILED,
-            f"{tally.count('outside'):,} shown items have ids beyond the {size} candidates "
-            "of 'propensity_dist'",
-            tally.examples["outside"],
-            "actions are numbered differently from the distribution, or candidates are "
-            "missing from it",
-            "number actions 0..A-1 in the order of the distribution",
-        )
-    if tally.count("never"):
-        return CANDIDATES.finds(
-            FAILED,
-            f"{tally.count('never'):,} shown items have probability 0 in 'propensity_dist'",
-            tally.examples["never"],
-            "the item came from outside the candidate set (a filter, a pinned item, a "
-            "fallback), or the distribution belongs to another request",
-            "log the distribution that was really drawn from; drop pinned positions",
-        )
-    return CANDIDATES.passed(f"all shown items are among the {size} candidates")
-
-
-#: Shown items are among those the distributions know and give a chance.
-CANDIDATES = Check("candidates", _count_candidates, _judge_candidates, most=SAMPLED_ROWS)
-
-
-def _count_consistency(batch: RankingLog, subject: Subject) -> Tally:
-    """Count entries that differ by more than one in a million, for each policy with both."""
-    sums, examples = {}, {}
-    for name in (LOGGING, *subject.targets):
-        found, values = shown(batch, name), logged_numbers(batch, name)
-        if (
-            found is None
-            or values is None
-            or values.shape != found[0].shape
-            or subject.kind != "factored"
-        ):
-            continue
-        differs = (np.abs(values - found[0]) > 1e-6 * np.maximum(values, 1e-12)) & subject.used(
-            batch
-        )
-        sums[name] = np.array([differs.sum(), subject.used(batch).sum()])
-        examples[name] = examples_at(differs, values, batch.start)
-    return Tally(sums=sums, examples=examples)
-
-
-def _judge_consistency(tally: Tally, subject: Subject) -> list[Finding]:
-    """Fail when any differ."""
-    found = []
-    for name, (wrong, cells) in tally.sums.items():
+        return DISTRIBUTIONS.skipped("the log has no distribution of a policy ('propensity_dist')")
+    found: list[Finding] = []
+    for key, (wrong, cells) in tally.sums.items():
+        what, _, name = key.partition(" ")
         if not wrong:
-            found += CONSISTENCY.passed(f"'{name}' agrees with '{name}_dist'")
+            if what != "outside":
+                text = "shown items have a chance in 'propensity_dist'"
+                text = f"'{name}' agrees with '{name}_dist'" if name else f"all {text}"
+                found.append(Finding(_DISTRIBUTION[what][0], PASSED, text))
             continue
-        found += CONSISTENCY.finds(
-            FAILED,
-            f"'{name}' differs from its entry in '{name}_dist' for {in_percent(wrong / cells)} of "
-            "shown items",
-            tally.examples[name],
-            "the two were written at different moments, after different filters, or "
-            "numbered differently",
-            "log both from the same draw",
-        )
-    return found or CONSISTENCY.skipped("no policy has both factored numbers and a distribution")
+        code, text, cause, remedy = _DISTRIBUTION[what]
+        size = subject.first.dists[LOGGING].shape[-1] if not name else 0
+        text = text.format(count=wrong, share=in_percent(wrong / cells), name=name, size=size)
+        examples = tally.examples[key]
+        found.append(Finding(code, FAILED, text, (remedy,), cause=cause, examples=examples))
+    return found
 
 
-#: The logged number of a shown item is its entry in the distribution.
-CONSISTENCY = Check(
-    "propensity-vs-distribution", _count_consistency, _judge_consistency, most=SAMPLED_ROWS
-)
+#: What is wrong with an entry of a distribution: the code, the text, the cause and the remedy.
+_DISTRIBUTION = {
+    "outside": (
+        "candidates",
+        "{count:,} shown items have ids beyond the {size} candidates of 'propensity_dist'",
+        "actions are numbered differently from the distribution, or candidates are missing from it",
+        "number actions 0..A-1 in the order of the distribution",
+    ),
+    "never": (
+        "candidates",
+        "{count:,} shown items have probability 0 in 'propensity_dist'",
+        "the item came from outside the candidate set (a filter, a pinned item, a fallback), or the "
+        "distribution belongs to another request",
+        "log the distribution that was really drawn from; drop pinned positions",
+    ),
+    "differs": (
+        "propensity-vs-distribution",
+        "'{name}' differs from its entry in '{name}_dist' for {share} of shown items",
+        "the two were written at different moments, after different filters, or numbered differently",
+        "log both from the same draw",
+    ),
+}
+#: Shown items are among those the distributions know and give a chance, and have the logged one.
+DISTRIBUTIONS = Check("candidates", _count_distributions, _judge_distributions, most=SAMPLED_ROWS)
 
 
 def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:

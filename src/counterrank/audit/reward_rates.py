@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.conditions import without, without_both
+from counterrank.audit.conditions import option, without, without_both
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
@@ -23,9 +23,9 @@ from counterrank.audit.findings import (
     unit_sums,
     whole,
 )
-from counterrank.audit.groups import BLOCK, coded
+from counterrank.audit.groups import BLOCK, row_groups
+from counterrank.audit.groups import DAY as TIME
 from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page, outlier
-from counterrank.audit.rows import days_of
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.texts import in_percent
@@ -73,11 +73,10 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     hits = hit.sum(axis=0).astype(float)
     ones, even = (hit & (reward == 1)).sum(axis=0), (hit & whole(reward / 2)).sum(axis=0)
     rows = np.concatenate([[np.ones(batch.n), hits, hits**2, ones, even], used, hit])
-    nobody = [""], np.zeros(batch.n, np.int64)
-    days, day = nobody if subject.time is None else coded(days_of(batch, subject.time))
+    groups = {"": ([""], np.zeros(batch.n, np.int64)), **row_groups(batch, subject)}
+    days, day = groups.pop(TIME, groups[""])
     parts: dict[tuple[str, ...], Floats] = {}
-    stretches = BLOCK, *subject.stretches(batch)
-    for column, labels, codes in [("", *nobody), stretches, *_levels(batch, subject)]:
+    for column, (labels, codes) in groups.items():
         both = _summed(rows, codes * len(days) + day, len(labels) * len(days))
         for at in np.flatnonzero(both[0]):
             level, on = divmod(int(at), len(days))
@@ -121,15 +120,6 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
 REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=SAMPLED_ROWS)
-
-
-def _levels(batch: RankingLog, subject: Subject) -> Iterator[tuple[str, list[str], Ints]]:
-    """Yield columns of the context, cut into groups, and segments."""
-    for cut in subject.cuts:
-        yield cut.column, list(cut.names), cut.codes(batch)
-    for segment in subject.segments:
-        if segment.column not in {cut.column for cut in subject.cuts}:
-            yield segment.column, *coded(segment.labels(batch))
 
 
 def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
@@ -389,12 +379,11 @@ def _times(ratio: float) -> str:
 
 
 def _lost(code: str, text: str, where: str, *, fails: bool, alternatives: str = "") -> Finding:
-    condition = f': --where "{where}"' if where else ""
     return Finding(
         code,
         FAILED if fails else WARNED,
         text,
-        (f"check the join and the tracking of rewards there, or leave these rows out{condition}{alternatives}",),
+        (f"check the join and the tracking of rewards there, or leave these rows out{option(where)}{alternatives}",),
         cause="rewards of these rows were not tracked or not joined, or are counted otherwise",
         where=where,
     )  # fmt: skip

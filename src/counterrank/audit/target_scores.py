@@ -42,8 +42,7 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
             continue
         parts |= _equal_values(name, target)
         if isinstance(logger, Scored) and logger.candidates.n == batch.n:
-            parts["rows", name] = _correlations(target, logger)
-            parts["spreads", name] = _spreads(target, logger)
+            parts["rows", name], parts["spreads", name] = _correlations(target, logger)
     return Tally(parts=parts)
 
 
@@ -107,8 +106,11 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
         )
 
 
-def _correlations(target: Scored, logger: Scored) -> Floats:
-    """Return rows by Fisher's z of what goes with a row's scores: by its own, and by the next row's (2, BINS)."""
+def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
+    """Return rows by Fisher's z of what goes with a row's scores: by its own, and by the next row's (2, BINS).
+
+    And by log2 of how much wider the target's scores spread than the logger's (BINS,).
+    """
     sets = target.candidates
     counts = sets.counts
     width = int(counts.max(initial=0))
@@ -132,7 +134,12 @@ def _correlations(target: Scored, logger: Scored) -> Floats:
         r = np.clip((y * other).sum(axis=1)[fits], -0.9993, 0.9993)
         at = ((np.arctanh(r) + REACH) * BINS / (2 * REACH)).astype(np.int64)
         table[row] = np.bincount(np.clip(at, 0, BINS - 1), minlength=BINS)
-    return table
+    lengths = [np.sqrt((_centred(one, inside) ** 2).sum(axis=1)) for one in (new, old)]
+    wider = lengths[0] / np.maximum(lengths[1], 1e-300)
+    usable = (counts >= FEWEST) & (np.minimum(*lengths) > 1e-4)
+    at = (np.log2(wider[usable]) / (4 * REACH) + 0.5) * BINS
+    spreads = np.bincount(np.clip(at, 0, BINS - 1).astype(np.int64), minlength=BINS)
+    return table, spreads.astype(float)
 
 
 def _item_means(items: Ints, new: Floats, inside: Bools, half: Ints) -> Floats:
@@ -194,23 +201,6 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
         return
     if share > SHARE and share > BEYOND * error:
         yield _of_others(name, min(share, 1.0))
-
-
-def _spreads(target: Scored, logger: Scored) -> Floats:
-    """Return rows by log2 of how much wider the target's scores spread than the logger's (BINS,)."""
-    sets = target.candidates
-    counts = np.maximum(sets.counts, 1)
-    inside = np.arange(int(counts.max())) < sets.counts[:, None]
-    logs = []
-    for one in (target, logger):
-        finite = np.where(np.isfinite(one.scores), one.scores, 0.0)
-        logs.append(
-            np.log2(np.maximum((_centred(sets.dense(finite, 0.0), inside) ** 2).sum(axis=1), 1e-12))
-            / 2
-        )
-    usable = (sets.counts >= FEWEST) & (logs[0] > -15) & (logs[1] > -15)
-    at = ((logs[0] - logs[1])[usable] + 2 * REACH) * BINS / (4 * REACH)
-    return np.bincount(np.clip(at, 0, BINS - 1).astype(np.int64), minlength=BINS).astype(float)
 
 
 def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
