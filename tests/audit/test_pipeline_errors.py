@@ -89,6 +89,20 @@ def test_a_healthy_shop_keeps_its_verdict(seed):
     assert found_in("healthy", seed) == []
 
 
+def test_pages_with_a_click_that_were_written_again_under_new_ids_of_requests_are_copies():
+    """User and time are those of the original: rows of one user may be equal, but not so many."""
+    world = shop_world(Shop(), 0)
+    rng = np.random.default_rng(0)
+    moments = np.datetime64("2026-11-01T00:00:00") + np.sort(rng.integers(10**6, size=6000))
+    world = world.changed(moment=moments)
+    again = np.flatnonzero(world.columns["reward"].any(axis=1) & (rng.random(6000) < 0.3))
+    copied = world.rows(np.sort(np.concatenate([np.arange(6000), again])))
+    copied = copied.changed(request=np.arange(len(copied.items)))
+    for log, expected in ((world, False), (copied, True)):
+        found = cr.audit_log(log.log(), ["new"], time="moment")
+        assert any(one.code == "duplicates" and one.blamed for one in found) == expected
+
+
 def test_half_of_the_rewards_of_a_level_stand_out_where_the_others_are_alike():
     world = shop_world(Shop(device=0.0), 3)
     world = ERRORS["half of the clicks from mobile"](world, np.random.default_rng(0))

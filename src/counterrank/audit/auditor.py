@@ -113,20 +113,15 @@ class Auditor:
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
-        n = max(total.rows, default=0)
-        events = self.subject.first.events
-        return [*(() if events is None else events.findings)] + [
-            _on_rows(found, looked, n)
-            for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True)
-            for found in check.finish(tally, self.subject)
-        ]
-
-
-def _on_rows(found: Finding, looked: int, n: int) -> Finding:
-    """Return the finding, saying how many of n rankings it rests on where it was not all."""
-    if looked == n or found.status is SKIPPED:
-        return found
-    return replace(found, text=f"{found.text} (in {looked:,} of {n:,} rankings)")
+        n, events = max(total.rows, default=0), self.subject.first.events
+        findings = [] if events is None else [*events.findings]
+        for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
+            for one in check.finish(tally, self.subject):
+                # How many rankings it rests on, where these were not all.
+                partly = looked != n and one.status is not SKIPPED
+                text = f"{one.text} (in {looked:,} of {n:,} rankings)" if partly else one.text
+                findings.append(replace(one, text=text))
+        return findings
 
 
 def auditor_of(
@@ -151,15 +146,11 @@ def auditor_of(
     cuts = [segmentation(first, name) for name in names]
     context = groups.context_cuts(sample) if like is None else like.subject.cuts
     subject = Subject(first, chosen, cuts, when, source.n, context)
-    possible = [check for check in checks if _applies(check, subject, weighed=weighed)]
-    return Auditor(subject, tuple(possible))
-
-
-def _applies(check: Check, subject: Subject, *, weighed: bool) -> bool:
     # By name: a check that was sent to another process is no longer the same object.
-    if subject.without_propensities and check.name not in _WITHOUT_PROPENSITIES:
-        return False
-    return weighed or check.name not in _OF_WEIGHTS
+    unwanted = set[str]() if weighed else {*_OF_WEIGHTS}
+    if subject.without_propensities:
+        unwanted |= {check.name for check in checks} - _WITHOUT_PROPENSITIES
+    return Auditor(subject, tuple(check for check in checks if check.name not in unwanted))
 
 
 def audit(

@@ -294,7 +294,7 @@ class Check:
 
     def finds(
         self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",
-        remedy: str = "", *, fatal: bool = False, where: str = "",
+        remedy: str = "", *, fatal: bool = False,
     ) -> list[Finding]:  # fmt: skip
         """Return the one finding of this check."""
         remedies = (remedy,) if remedy else ()
@@ -307,7 +307,6 @@ class Check:
                 cause=cause,
                 examples=tuple(examples),
                 fatal=fatal,
-                where=where,
             )  # fmt: skip
         ]
 

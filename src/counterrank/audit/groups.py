@@ -157,11 +157,9 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
             # Padding was summed as ones.
             parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
         elif (w := formed_weights(batch, name, subject)) is not None:
+            # Only weights of policies without repeats, which no pass lends, are so skewed that cubes
+            # matter.
             parts["all", name] = weight_sums(w, batch, subject)
-            # Only weights of policies without repeats, which no pass lends, are so skewed that it
-            # matters.
-            w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-            parts["cubes", name] = np.einsum("nk,nk,nk->k", w, w, w)
     mine = logged_numbers(batch, LOGGING)
     if mine is not None and subject.kind in ("factored", "position"):
         sums["1/p"] = np.zeros((3, batch.K))
@@ -189,17 +187,13 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     for name in subject.targets:
         if (w := formed_weights(batch, name, subject)) is None:
             continue
-        # Padding counts for nothing.
-        w = w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-        tall, rows = np.ascontiguousarray(w.T), np.ascontiguousarray(w)
-        third = np.einsum("kn,kn,kn->k", tall, tall, tall)
-        parts["all", name] = np.concatenate([weight_sums(w, batch, subject), third[None]])
-        peaks[name] = np.abs(tall).max(axis=1, initial=0.0)
+        parts["all", name] = weight_sums(w, batch, subject)
+        peaks[name] = np.abs(w).max(axis=0, initial=0.0)
         if batch.unit is not None:
             parts["units", name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
         for kind, (labels, codes) in row_groups(batch, subject).items():
             table = np.zeros((len(labels), 3, batch.K))
-            grouped_sums(rows, batch.lengths, codes, table)
+            grouped_sums(np.ascontiguousarray(w), batch.lengths, codes, table)
             if any(cut.column == kind for cut in subject.cuts):
                 # The same groups in every batch: one table.
                 parts["cut", name, kind] = table
@@ -211,25 +205,26 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
 
 
 def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
-    """Return the lightest weights (n, K) of a target; None where they cannot be formed."""
+    """Return the lightest weights (n, K) of a target, 0 at padding; None where they cannot be formed."""
     try:
-        return np.asarray(weights_of(subject.ratios(batch, name)))
+        w = np.asarray(weights_of(subject.ratios(batch, name)))
     except CounterrankError:
         return None
+    return w if complete(batch) else np.where(subject.used(batch), w, 0.0)
 
 
 def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> Floats:
-    """Return count and sums of w and w^2 by position (3, K)."""
-    w = np.ascontiguousarray((w if complete(batch) else np.where(subject.used(batch), w, 0.0)).T)
+    """Return count and sums of w, w^2 and w^3 by position (4, K)."""
+    w = np.ascontiguousarray(w.T)
     # One vector product for each position: no table of squares is stored.
-    square = np.einsum("kn,kn->k", w, w)
-    return np.stack([subject.items(batch), w.sum(axis=1), square]).astype(float)
+    square, cube = np.einsum("kn,kn->k", w, w), np.einsum("kn,kn,kn->k", w, w, w)
+    return np.stack([subject.items(batch), w.sum(axis=1), square, cube]).astype(float)
 
 
-def tested(sums: Floats, cubes: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little to test.
 
-    Where the rare large weights have not come, mean and error are both too small. With `cubes`, sums of
+    Where the rare large weights have not come, mean and error are both too small. With a fourth sum, of
     w^3, a mean below 1 is tested by Johnson's (1978) statistic, z + g (1 + 2 z^2) / (6 sqrt(n)) with the
     skewness g: of sorted targets of a healthy log it is beyond -3 in 0.4 % where z is in 2.4 %.
     """
@@ -242,8 +237,8 @@ def tested(sums: Floats, cubes: Floats | None = None) -> tuple[Floats, Floats, F
         error = np.sqrt(spread / np.maximum(count - 1, 1))
         # A target that is the logger has weights of one without spread: 0 / 0 is no alarm.
         z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
-        if cubes is not None:
-            third = cubes / count - 3 * mean * second / count + 2 * mean**3
+        if len(sums) > 3:
+            third = sums[3] / count - 3 * mean * second / count + 2 * mean**3
             skew = np.where(spread > 0, np.maximum(third, 0.0) / spread**1.5, 0.0)
             milder = np.minimum(z + skew * (1 + 2 * z**2) / (6 * np.sqrt(count)), 0.0)
             z = np.where((z < 0) & np.isfinite(z), milder, z)
@@ -427,9 +422,7 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
 def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     """Bonferroni over positions; material when the mean is off by 10 %."""
     known = [name for name in subject.targets if ("all", name) in tally.parts]
-    found = {
-        name: tested(tally.parts["all", name], tally.parts.get(("cubes", name))) for name in known
-    }
+    found = {name: tested(tally.parts["all", name]) for name in known}
     if not found:
         return [
             Finding(

@@ -119,6 +119,8 @@ HASHED_ROWS = 32_768
 #: Of a log of unknown length every sixteenth hash is kept: duplicates have equal hashes, so none is
 #: split.
 _THIN = np.uint64(16)
+#: In fewer rows a column may have different values by chance.
+FEW = 100
 #: Bins in which contexts are counted.
 _CONTEXTS = np.uint64(65_536)
 #: A share of rankings this large with a robot's context or rewards is worth a warning.
@@ -137,7 +139,7 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     rows = np.flatnonzero(page // thin * thin == page)
     some = batch.take(rows)
     hashes = hashing.RowHashes(len(rows))
-    identified = _absorb_identity(hashes, some)
+    identified = _absorb_identity(hashes, some, subject.time)
     key = hashes.values
     hashes.absorb(some.lengths, some.action, some.reward)
     found = RowHashes.of(some)
@@ -211,12 +213,20 @@ def _same_ids(tally: Tally) -> list[Finding]:
 DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
 
 
-def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog) -> bool:
-    """Add context, unit and carried columns to hashes of rows; return whether there are any."""
-    others = [batch.columns[name] for name in sorted({*batch.columns} - {*batch.context_names})]
+def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | None) -> bool:
+    """Add context, unit and carried columns to hashes of rows; return whether there are any.
+
+    Ids of rows, which are all different, would tell copies under new ids from their originals.
+    """
+    others = [
+        as_numbers(batch.columns[n])
+        for n in sorted({*batch.columns} - {*batch.context_names, time})
+    ]
+    kept = [values for values in others if len(np.unique(values)) < batch.n or batch.n < FEW]
+    kept += [] if time is None else [as_numbers(column_of(batch, time))]
+    kept += [] if batch.unit is None else [as_numbers(batch.unit)]
     parts = [] if batch.context is None else [batch.context]
-    for values in others if batch.unit is None else [batch.unit, *others]:
-        parts.append(np.ascontiguousarray(as_numbers(values), dtype=np.float64)[:, None])
+    parts += [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]
     for part in parts:
         hashes.absorb(None, part)
     return bool(parts)

@@ -168,18 +168,26 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
         return _positions(tally, subject)
     # Halved: a choice that moved is missing at one rank and too many at another.
     moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
+    what, who, so = "score", "Plackett-Luce", ""
     if subject.estimated_propensities:
-        return [_misfit(SCORES.name, rank, observed[rank], expected[rank], z[rank], moved)]
-    greedy = "sharper" if observed[0] > expected[0] else "flatter"
+        what, who = "estimated utility", "the estimate"
+        cause = (
+            "the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
+            "features, or not in proportion to them"
+        )
+        remedy = "add what the logger ranks by as features of candidates (z_ columns)"
+    else:
+        greedy = "sharper" if observed[0] > expected[0] else "flatter"
+        so = f": the logger is {greedy} than its scores, or another policy"
+        cause = "another temperature, scores before boosts or filters, or a policy of another kind"
+        remedy = _advised(logger, tally.sums["likelihood"])
     return SCORES.finds(
         FAILED if moved > TOLERATED else WARNED,
-        f"the item with the {_nth(rank + 1)} highest score left was shown "
-        f"{observed[rank]:,.0f} times, where Plackett-Luce expects {expected[rank]:,.0f} "
-        f"(z = {z[rank]:.1f}): the logger is {greedy} than its scores, or another policy; "
-        f"{in_percent(moved)} of choices are affected",
-        cause="another temperature, scores before boosts or filters, or a policy of another kind",
-        remedy=f"{_advised(logger, tally.sums['likelihood'])}",
-    )
+        f"the item with the {_nth(rank + 1)} highest {what} left was shown {observed[rank]:,.0f} times, where "
+        f"{who} expects {expected[rank]:,.0f} (z = {z[rank]:.1f}){so}; {in_percent(moved)} of choices are affected",
+        cause=cause,
+        remedy=remedy,
+    )  # fmt: skip
 
 
 #: Shown items are eligible candidates, and are shown as the logger's scores say.
@@ -256,19 +264,6 @@ def _advised(logger: Scored, likelihood: Floats) -> str:
     fits = float(logger.spec.options["temperature"]) * math.exp(best)
     given = say("--logger", f"plackett-luce:temperature={fits:.3g}")
     return f"a temperature of {fits:.3g} fits best: {given}, or log the final scores"
-
-
-def _misfit(name: str, rank: int, seen: float, wanted: float, z: float, moved: float) -> Finding:
-    """Return the finding about estimated utilities that the choices contradict."""
-    return Finding(
-        name, FAILED if moved > TOLERATED else WARNED,
-        f"the item with the {_nth(rank + 1)} highest estimated utility left was shown {seen:,.0f} "
-        f"times, where the estimate expects {wanted:,.0f} (z = {z:.1f}); {in_percent(moved)} of choices are "
-        "affected",
-        cause="the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
-              "features, or not in proportion to them",
-        remedies=("add what the logger ranks by as features of candidates (z_ columns)",),
-    )  # fmt: skip
 
 
 def _nth(rank: int) -> str:
