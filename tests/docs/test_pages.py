@@ -140,6 +140,15 @@ def test_scripts_and_targets_on_a_page_exist(path):
         assert inside.with_suffix(".py").exists() or inside.is_dir(), module
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_names_and_files_on_a_page_exist(path):
+    text = path.read_text()
+    assert not {name for name in re.findall(r"\bcr\.([A-Za-z]\w*)", text) if not hasattr(cr, name)}
+    places = [ROOT, ROOT / "src" / "counterrank"]
+    for file in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.(?:py|md|ipynb))`", text):
+        assert any((place / file).exists() for place in places), file
+
+
 def test_the_glossary_has_the_words_of_auto():
     page = (ROOT / "docs/reference/glossary.md").read_text()
     words = re.findall(r"^\| (.*?) \|", page, flags=re.M)[2:]
