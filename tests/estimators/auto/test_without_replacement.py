@@ -114,6 +114,7 @@ def test_models_count_as_they_predict_unseen_clicks():
     log = World(seed=8, behavior="attention", K=5, items=10).log(4000, 0)
     workspace = Workspace(MemorySource(log, threads=1), "new")
     found = fit_aimed(workspace)
+    assert [one["share"] for one in found.details["models"]] == found.shares.tolist()
     competition = np.array([model.variant.competition for model in found.models])
     assert found.shares.sum() == pytest.approx(1.0) and found.shares[competition].sum() > 0.9
     look = found.predict(View(log.take(slice(0, 50)), "new"))
