@@ -67,31 +67,20 @@ class Scorer:
 
     def to_dict(self) -> Json:
         """Return the model of all rows as plain data."""
-        if isinstance(self.model, AmountModel):
-            amount = {"centre": self.model.amount.centre, "unit": self.model.amount.unit}
-            amounts = {**amount, "predictor": _written(self.model.amount.predictor)}
-            return {
-                "model": "click-amount",
-                "predictor": _written(self.model.clicks.predictor),
-                "amount": amounts,
-            }
-        if isinstance(self.model, NumberModel):
-            return {
-                "model": "linear",
-                "centre": self.model.centre,
-                "unit": self.model.unit,
-                "predictor": _written(self.model.predictor),
-            }
-        if isinstance(self.model, ClickModel):
-            return {"model": "click-history", "predictor": _written(self.model.predictor)}
-        if isinstance(self.model, BoostedModel):
-            first = Scorer(self.model.first).to_dict()
-            return {
-                "model": "boosting",
-                "first": first,
-                "trees": self.model.trees[ALL].to_dict(),
-            }
-        raise PolicyError(f"a model of type {type(self.model).__name__} has no form as data")
+        model = self.model
+        if isinstance(model, AmountModel):
+            amount = Scorer(model.amount).to_dict()
+            del amount["model"]
+            return {**Scorer(model.clicks).to_dict(), "model": "click-amount", "amount": amount}
+        if isinstance(model, NumberModel):
+            size = {"centre": model.centre, "unit": model.unit}
+            return {"model": "linear", **size, "predictor": _written(model.predictor)}
+        if isinstance(model, ClickModel):
+            return {"model": "click-history", "predictor": _written(model.predictor)}
+        if isinstance(model, BoostedModel):
+            first, trees = Scorer(model.first).to_dict(), model.trees[ALL].to_dict()
+            return {"model": "boosting", "first": first, "trees": trees}
+        raise PolicyError(f"a model of type {type(model).__name__} has no form as data")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":

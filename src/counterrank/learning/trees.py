@@ -61,42 +61,34 @@ class Trees:
     @classmethod
     def of(cls, dumped: Mapping[str, Any]) -> "Trees":
         """Return the trees of LightGBM's `dump_model`."""
-        first: list[int] = []
-        nodes: list[tuple[int, float, bool]] = []
-        links: list[list[int]] = []
+        nodes: list[list[float]] = []
         leaves: list[float] = []
-        for tree in dumped["tree_info"]:
-            waiting = [(tree["tree_structure"], first, -1)]
-            while waiting:
-                node, above, side = waiting.pop()
-                if "split_feature" in node:
-                    place, below = len(nodes), [0, 0]
-                    # Where none was missing in the fit a missing value counts as zero.
-                    left = node["missing_type"] == "NaN" and node["default_left"]
-                    zero = node["missing_type"] == "None" and node["threshold"] >= 0.0
-                    nodes.append((node["split_feature"], node["threshold"], bool(left or zero)))
-                    links.append(below)
-                    waiting.append((node["right_child"], below, 1))
-                    waiting.append((node["left_child"], below, 0))
-                else:
-                    place = ~len(leaves)
-                    leaves.append(node["leaf_value"])
-                if side < 0:
-                    above.append(place)
-                else:
-                    above[side] = place
-        column, threshold, missing = zip(*nodes, strict=True) if nodes else ((), (), ())
-        left_to, right_to = zip(*links, strict=True) if links else ((), ())
+
+        def add(node: Mapping[str, Any]) -> int:
+            """Return the place of a node, or ~leaf, after everything below it is listed."""
+            if "split_feature" not in node:
+                leaves.append(node["leaf_value"])
+                return -len(leaves)
+            # Where none was missing in the fit a missing value counts as zero.
+            zero = node["missing_type"] == "None" and node["threshold"] >= 0.0
+            missing = node["default_left"] if node["missing_type"] == "NaN" else zero
+            place = len(nodes)
+            nodes.append([node["split_feature"], node["threshold"], missing, 0, 0])
+            nodes[place][3:] = add(node["left_child"]), add(node["right_child"])
+            return place
+
+        first = [add(tree["tree_structure"]) for tree in dumped["tree_info"]]
+        column, threshold, missing, left, right = np.array(nodes, dtype=float).reshape(-1, 5).T
         kind, _, slope = dumped["objective"].partition(" sigmoid:")
         return cls(
             int(dumped["max_feature_idx"]) + 1,
             float(slope or 1.0) if kind == "binary" else 0.0,
             np.array(first, dtype=np.int64),
-            np.array(column, dtype=np.int64),
-            np.array(threshold, dtype=np.float64),
-            np.array(missing, dtype=np.bool_),
-            np.array(left_to, dtype=np.int64),
-            np.array(right_to, dtype=np.int64),
+            column.astype(np.int64),
+            np.ascontiguousarray(threshold),
+            missing.astype(np.bool_),
+            left.astype(np.int64),
+            right.astype(np.int64),
             np.array(leaves, dtype=np.float64),
         )
 
