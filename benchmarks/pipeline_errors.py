@@ -395,6 +395,7 @@ ERRORS: dict[str, Error] = {
     "clicks one slot too low, 30 %": slot_lower,
     "first item of mobile pages always clicked": autoplay,
     "new scores on two scales": two_scales,
+    "new scores cut at both ends": lambda w, r: replace(w, new=np.clip(w.new, -0.8, 0.8)),
 }  # fmt: skip
 #: Errors that need a shop of their own.
 SHOPS: dict[str, Shop] = {"tastes drift towards the target": Shop(trend=0.8)}

@@ -47,6 +47,7 @@ def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
         ("clicks one slot too low, 30 %", "rewards-by-neighbour"),
         ("first item of mobile pages always clicked", "rewards-by-position"),
         ("new scores on two scales", "target-scores"),
+        ("new scores cut at both ends", "target-scores"),
     ],
 )
 def test_an_error_that_the_log_shows_limits_the_verdict(name, code):

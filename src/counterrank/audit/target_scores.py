@@ -25,6 +25,8 @@ NOTHING, RANDOM_ROWS = 3.0, 2000
 NARROW = 3.0
 #: Scores that equal one value, as a share of all, and so many times as many as the next value has.
 EQUAL, TIMES = 0.01, 10.0
+#: Scores with two values are not cut at them: a smaller share is.
+MOST = 0.9
 #: Groups of rows whose scores spread differently: their least share, how far apart (log2), and what is
 #: between them as a part of the smaller one.
 OF_ROWS, APART, BETWEEN = 0.05, 1.5, 0.25
@@ -71,12 +73,12 @@ TARGET_SCORES = Check(
 
 
 def _equal_values(name: str, target: Scored) -> dict[tuple[str, ...], Floats]:
-    """Return the two most common scores of many items, and how many scores there are."""
+    """Return the three most common scores of many items, and how many scores there are."""
     finite = np.isfinite(target.scores)
     values, back, counts = np.unique(target.scores[finite], return_inverse=True, return_counts=True)
     found: dict[tuple[str, ...], Floats] = {("scores", name): np.array([float(finite.sum())])}
     items = target.candidates.items[finite]
-    for at in np.argsort(-counts)[:2]:
+    for at in np.argsort(-counts)[:3]:
         of_items = len(np.unique(items[back.reshape(-1) == at]))
         found["equal", name, repr(float(values[at]))] = np.array(
             [counts[at], of_items], dtype=float
@@ -92,16 +94,19 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     )  # fmt: skip
     if not equal:
         return
-    (count, items, value), after = equal[0], equal[1][0] if len(equal) > 1 else 0.0
+    (count, items, value), after = equal[0], equal[1:] or [(0.0, 0.0, "")]
+    # Scores that are cut at both ends have two such values, and others between them.
+    both = count + after[0][0] < MOST * total and len(after) > 1 and after[0][1] >= 10
+    next_count = after[1][0] if both else after[0][0]
     # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
     # steps (stars, grades) have more such values.
-    if count > EQUAL * total and items >= 10 and count > TIMES * after:
+    if count > EQUAL * total and items >= 10 and count > TIMES * next_count:
         yield Finding(
             TARGET_SCORES.name,
             WARNED,
             f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
             ("leave out rankings whose candidates are not all scored, or score them",),
-            cause="missing scores were filled with one value",
+            cause="missing scores were filled with one value, or scores were cut at it",
             target=name,
         )
 
