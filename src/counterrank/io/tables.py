@@ -395,7 +395,7 @@ def _from_json(file: DataFile) -> list[DataFile]:
                 shutil.copyfileobj(source, copy)
         else:
             os.symlink(os.path.abspath(file.path), path)
-        packed = f"{sql.literal(path)}, compression = '{file.compression or 'none'}'"
+        packed = f"{sql.literal(path)}, compression = '{file.compression or 'uncompressed'}'"
         with sql.connection([path], folder=room.path) as opened:
             keys = f"SELECT unnest(json_keys(json)) AS key FROM read_ndjson_objects({packed})"
             (count,) = opened.execute(f"SELECT count(DISTINCT key) FROM ({keys})").fetchall()[0]
