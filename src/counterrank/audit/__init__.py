@@ -9,10 +9,10 @@ from counterrank.audit.auditor import (
     audit,
     auditor_of,
 )
-from counterrank.audit.coverage import Coverage, scored_rows
 from counterrank.audit.files import audit_file, audit_log
 from counterrank.audit.findings import Audit, Check, Tallies
 from counterrank.audit.groups import context_cuts
+from counterrank.audit.target_scores import Coverage, scored_rows
 from counterrank.findings import Finding
 
 __all__ = [

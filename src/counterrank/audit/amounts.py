@@ -8,7 +8,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
 from counterrank.audit.item_rates import EXPECTED
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.texts import in_percent
 
 FINDINGS = CAPPED, UNITS, MAGNITUDE = (
@@ -58,7 +58,7 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
         *_units_of_items(amount, item, features),
         *_magnitude(amount, item),
     ]
-    return found or [Finding(CAPPED, PASSED, "amounts have no mass at the largest one")]
+    return found or AMOUNTS.passed("amounts have no mass at the largest one")
 
 
 #: Amounts have no mass at their maximum and come in one unit.

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from counterrank.audit import (
     amounts,
-    draws,
     groups,
     halves,
     item_rates,
@@ -20,7 +19,6 @@ from counterrank.audit import (
     visitors,
     visits,
 )
-from counterrank.audit.coverage import scored_rows
 from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import RankingLog
@@ -47,7 +45,7 @@ VITAL: tuple[Check, ...] = (
     propensities.MEANING,
     propensities.REPLACEMENT,
     scores.SCORES,
-    draws.DRAWS,
+    scores.DRAWS,
     groups.WEIGHTS,
     groups.GROUP_WEIGHTS,
     rows.ROBOTS,
@@ -168,7 +166,7 @@ def audit(
     ['100.0\u202f% of shown items were a random choice']
     """
     chosen = tuple(source.first.targets) if targets is None else tuple(targets)
-    source, coverages = scored_rows(source, chosen)
+    source, coverages = target_scores.scored_rows(source, chosen)
     sample = (
         source.sample(CUT_ROWS, np.random.default_rng(0))
         if source.first.context is not None

@@ -1,12 +1,13 @@
 """What is audited, counts that add over batches, and the list people see."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Bools, Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.findings import (
@@ -57,7 +58,7 @@ class Lent(Protocol):
         """Their ratios."""
 
     @property
-    def position_sums(self) -> NDArray[np.float64] | None:
+    def position_sums(self) -> Floats | None:
         """Sums of w and w^2 by position (2, K) of the lightest weights, padding as ones, if known."""
 
 
@@ -75,7 +76,7 @@ class Subject:
     #: What a pass has formed of the batch and lends, by target.
     lent: Mapping[str, Lent] = field(default_factory=dict)
     #: Hashes of what each row of the batch showed and earned, where they are known.
-    pages: "NDArray[np.uint64] | None" = None
+    pages: NDArray[np.uint64] | None = None
     #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
     seen: dict[tuple[str, int], tuple[RankingLog, Any]] | None = None
 
@@ -109,8 +110,10 @@ class Subject:
         >>> [Subject(log, n=n).looked_at(8000, 500_000) for n in (10_000, 5_000_000, None)]
         [8000, 800, 1000]
         """
-        share = UNKNOWN_SHARE if self.n is None else min(1.0, most / max(self.n, 1))
-        return min(rows, -int(-rows * share // 1))
+        return min(rows, -int(-rows * min(1.0, self._share(most)) // 1))
+
+    def _share(self, most: int) -> float:
+        return UNKNOWN_SHARE if self.n is None else most / max(self.n, 1)
 
     def stretch(self, batch: RankingLog, most: int | None) -> RankingLog | None:
         """Return the rows of a batch, in stretches, that a check sees which looks at about `most` rows of the log.
@@ -122,7 +125,7 @@ class Subject:
         >>> [None if part is None else part.n for part in parts]
         [1000, None, 1000, None, 1000, None, 1000, None, 1000]
         """
-        share = 1.0 if most is None else UNKNOWN_SHARE if self.n is None else most / max(self.n, 1)
+        share = 1.0 if most is None else self._share(most)
         if share >= 1:
             return batch
         size = min(batch.n, STRETCH_ROWS)
@@ -135,24 +138,24 @@ class Subject:
         """Return the first rows of a batch, on which checks begin that one row may settle."""
         return batch if batch.n <= HEAD_ROWS else batch.take(slice(0, HEAD_ROWS))
 
-    def used(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
         return self.once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
 
-    def rewarded(self, batch: RankingLog) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    def rewarded(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item with a reward."""
         return self.once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
 
     @property
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """About how often each position is rewarded (K,), from the first rows; never 0."""
         return self.once("rates", self.first, self._rates)
 
-    def _rates(self) -> NDArray[np.float64]:
+    def _rates(self) -> Floats:
         hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
         common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
         # Ten rankings' worth of the common rate, so that no position has none.
-        rates: NDArray[np.float64] = (hits + 10 * common) / (shown + 10)
+        rates: Floats = (hits + 10 * common) / (shown + 10)
         return rates
 
     def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
@@ -165,7 +168,7 @@ class Subject:
         found: Value = self.seen[name, id(batch)][1]
         return found
 
-    def stretches(self, batch: RankingLog) -> tuple[list[str], NDArray[np.int64]]:
+    def stretches(self, batch: RankingLog) -> tuple[list[str], Ints]:
         """Return the numbers of the stretches of consecutive rows in a batch.
 
         And the place of each row's stretch among them (n,).
@@ -177,7 +180,7 @@ class Subject:
         first = int(block.min())
         return [str(number) for number in range(first, int(block.max()) + 1)], block - first
 
-    def items(self, batch: RankingLog) -> NDArray[np.int64]:
+    def items(self, batch: RankingLog) -> Ints:
         """Return how many items there are at each position (K,).
 
         >>> log = RankingLog(action=[[0, 1], [1, -1]], reward=[[1, 0], [0, 0]], propensity=[[.5, .5]] * 2)
@@ -186,13 +189,13 @@ class Subject:
         """
         if complete(batch):
             return np.full(batch.K, batch.n)
-        ended: NDArray[np.int64] = np.bincount(batch.lengths, minlength=batch.K + 1).cumsum()
+        ended: Ints = np.bincount(batch.lengths, minlength=batch.K + 1).cumsum()
         return batch.n - ended[: batch.K]
 
 
 def stretch_names(
-    groups: Mapping[str, NDArray[np.float64]],
-) -> tuple[list[str], NDArray[np.float64]]:
+    groups: Mapping[str, Floats],
+) -> tuple[list[str], Floats]:
     """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
     order = sorted(groups, key=int)
     parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
@@ -204,13 +207,17 @@ def stretch_names(
     ], table
 
 
-def unit_sums(batch: RankingLog, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def unit_sums(batch: RankingLog, values: Floats) -> Floats:
     """Return rows, and sums of a number of each row (n,) and of its square, by bucket of units (3, 1024)."""
-    parts = (np.ones(batch.n), values, values**2)
-    return np.stack([np.bincount(batch.bucket, one, 1024) for one in parts])
+    return sums_by(batch.bucket, 1024, (np.ones(batch.n), values, values**2))
 
 
-def design_effect(units: NDArray[np.float64] | None) -> float:
+def sums_by(codes: Ints, size: int, rows: Iterable[Floats]) -> Floats:
+    """Return the sums (V, size) of numbers of each row (V, n) by the row's code (n,)."""
+    return np.stack([np.bincount(codes, values, size) for values in rows])
+
+
+def design_effect(units: Floats | None) -> float:
     """Return how much larger the variance of a mean is over units than over rows, at least 1."""
     if units is None:
         return 1.0
@@ -226,9 +233,9 @@ def complete(batch: RankingLog) -> bool:
     return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
-def whole(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def whole(values: Floats) -> Bools:
     """Return which values are whole numbers; a remainder takes NumPy ten times as long."""
-    found: NDArray[np.bool_] = np.floor(values) == values
+    found: Bools = np.floor(values) == values
     return found
 
 
@@ -267,17 +274,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tallies:
+class Tallies(Summed):
     """The tallies of all checks, in order, and how many rankings each has looked at."""
 
     parts: tuple[Tally, ...]
     rows: tuple[int, ...] = ()
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)),
-            tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -335,7 +336,7 @@ def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return total
 
 
-def examples_at(bad: NDArray[np.bool_], values: NDArray[Any], start: int) -> tuple[Example, ...]:
+def examples_at(bad: Bools, values: NDArray[Any], start: int) -> tuple[Example, ...]:
     """Return the first few places where `bad` (n,) or (n, K) is true, counted from row `start`."""
     found = []
     for flat in np.flatnonzero(bad)[:KEPT]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
     GROUPED_ROWS,
@@ -238,20 +238,25 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
         # A target that is the logger has weights of one without spread: 0 / 0 is no alarm.
         z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
         if len(sums) > 3:
-            third = sums[3] / count - 3 * mean * second / count + 2 * mean**3
-            skew = np.where(spread > 0, np.maximum(third, 0.0) / spread**1.5, 0.0)
+            skew = _skewness(sums, mean, spread)
             milder = np.minimum(z + skew * (1 + 2 * z**2) / (6 * np.sqrt(count)), 0.0)
             z = np.where((z < 0) & np.isfinite(z), milder, z)
         p = np.where(_enough(sums), 2 * special.ndtr(-np.abs(z)), np.nan)
     return mean, z, p
 
 
-def _enough(sums: Floats) -> NDArray[np.bool_]:
+def _skewness(sums: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return the skewness (K,) of weights, at least 0, from count and sums of w, w^2 and w^3 (4, K)."""
+    third = sums[3] / sums[0] - 3 * mean * sums[2] / sums[0] + 2 * mean**3
+    return np.where(variance > 0, np.maximum(third, 0.0) / variance**1.5, 0.0)
+
+
+def _enough(sums: Floats) -> Bools:
     # A sorted list may well match no logged item at a position: a mean of 0 without any spread says
     # nothing about propensities.
     _, first, second = sums[:3]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found: NDArray[np.bool_] = first**2 / second >= TESTED_ESS
+        found: Bools = first**2 / second >= TESTED_ESS
     return found
 
 
@@ -273,8 +278,7 @@ def groups_tested(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         n, centre = total[0], total[1] / total[0]
         common = np.maximum(total[2] / n - centre**2, 0.0)
-        third = total[3] / n - 3 * centre * total[2] / n + 2 * centre**3
-        skew = np.where(common > 0, np.maximum(third, 0.0) / common**1.5, 0.0)
+        skew = _skewness(total, centre, common)
         mean = first / count
         spread = np.maximum(np.maximum(second / count - mean**2, 0.0), common) * design
         near, far = mean - centre, mean - 1.0

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, complete, design_effect
+from counterrank.audit.findings import (
+    SAMPLED_ROWS,
+    Check,
+    Subject,
+    Tally,
+    complete,
+    design_effect,
+    sums_by,
+)
 from counterrank.audit.groups import BLOCK, DAY, formed_weights, row_groups
 from counterrank.data.log import RankingLog
-from counterrank.findings import PASSED, WARNED, Finding
+from counterrank.findings import WARNED, Finding
 from counterrank.statistics import two_sided
 
 #: False alarms per log, over all targets and both statistics: by time, and by the order of rows, which may
@@ -47,9 +55,8 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
         local = (off * away) @ alpha
         rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
         if batch.unit is not None:
-            sums = [np.bincount(batch.bucket, one, 1024) for one in rows]
-            parts["units", name] = np.stack(sums)
-        table = np.stack([np.bincount(codes, one, len(labels)) for one in rows])
+            parts["units", name] = sums_by(batch.bucket, 1024, rows)
+        table = sums_by(codes, len(labels), rows)
         for label, sums in zip(labels, table.T, strict=True):
             if sums[0]:
                 parts["by", name, label] = sums
@@ -68,9 +75,7 @@ def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
         found += _changed(name, table, tally.parts.get(("units", name)), chance)
     if not names:
         return []
-    return found or [
-        Finding(LIFT_BY_HALVES.name, PASSED, "the lift is alike in both halves of the log")
-    ]
+    return found or LIFT_BY_HALVES.passed("the lift is alike in both halves of the log")
 
 
 #: The lift does not change in the course of the log.

@@ -9,7 +9,7 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, whole
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Scored
 from counterrank.statistics import two_sided
@@ -84,7 +84,7 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
     for name in kinds:
         labels = subject.first.categories_of_items[name.removeprefix("kind ")]
         found += _categories(name, labels, tally.sums[name], factor, len(kinds))
-    return found or [Finding(KIND, PASSED, "no kind of items lost its rewards")]
+    return found or ITEM_RATES.passed("no kind of items lost its rewards")
 
 
 #: No kind of items lost a part of its rewards, or has them counted twice.

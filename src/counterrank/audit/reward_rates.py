@@ -20,6 +20,7 @@ from counterrank.audit.findings import (
     design_effect,
     listed,
     stretch_names,
+    sums_by,
     unit_sums,
     whole,
 )
@@ -27,7 +28,7 @@ from counterrank.audit.groups import BLOCK, row_groups
 from counterrank.audit.groups import DAY as TIME
 from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page, outlier
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED = (
@@ -66,10 +67,9 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     These are `COUNTS`, then items and rewarded items at each position. The column "" has all rows.
     """
     # Position by position (K, n): sums over short rows take NumPy several times as long.
-    used, hit, reward = (
-        np.ascontiguousarray(part.T)
-        for part in (subject.used(batch), subject.rewarded(batch), batch.reward)
-    )
+    cells = (subject.used(batch), subject.rewarded(batch))
+    used, hit = (np.ascontiguousarray(part.T) for part in cells)
+    reward = np.ascontiguousarray(batch.reward.T)
     hits = hit.sum(axis=0).astype(float)
     ones, even = (hit & (reward == 1)).sum(axis=0), (hit & whole(reward / 2)).sum(axis=0)
     rows = np.concatenate([[np.ones(batch.n), hits, hits**2, ones, even], used, hit])
@@ -115,7 +115,7 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     labelled = {name: one for name, one in columns.items() if _labelled(name, subject)}
     found += _on_a_day(dict(zip(days, overall[:, :3], strict=True)), subject, design)
     found += _since_a_day(labelled, days, subject, design)
-    return found or [Finding(LEVEL, PASSED, "no group of rows, position or day lost its rewards")]
+    return found or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
 
 
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
@@ -126,7 +126,7 @@ def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
     if size == 1:
         total: Floats = rows.sum(axis=1, keepdims=True)
         return total
-    return np.stack([np.bincount(codes, values, size) for values in rows])
+    return sums_by(codes, size, rows)
 
 
 def _columns(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, sums_by
 from counterrank.audit.item_rates import early, one_per_page
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
@@ -115,9 +115,7 @@ def _going_with(batch: RankingLog, subject: Subject, off: Floats, used: Bools) -
         found["scores"] = _moments(off * (scores - scores.mean(axis=0)))
     for cut in subject.cuts:
         codes, size = cut.codes(batch), len(cut.names)
-        found[f"context {cut.column}"] = np.stack(
-            [np.bincount(codes, one, size) for one in (np.ones(batch.n), page, page**2)]
-        )
+        found[f"context {cut.column}"] = sums_by(codes, size, (np.ones(batch.n), page, page**2))
     return found
 
 
