@@ -126,7 +126,10 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/audit/test_diseases.py",
     ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
-    "evaluation/judging.py": ("tests/evaluation/test_judging.py",),
+    "evaluation/judging.py": (
+        "tests/evaluation/test_judging.py",
+        "tests/evaluation/test_verdict.py",
+    ),
     "evaluation/comparing.py": ("tests/evaluation/test_comparing.py", QUANTITY, *PASS),
     "evaluation/passing.py": PASS,
     "evaluation/segments.py": PASS,

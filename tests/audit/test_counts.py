@@ -15,7 +15,7 @@ from counterrank.audit.propensities import MEANING, REPLACEMENT, items_seen, sho
 from counterrank.audit.rows import REWARDS
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
-from counterrank.evaluation.verdict import of_audit
+from counterrank.evaluation.judging import of_audit
 
 
 def padded(actions: int, seed: int = 0) -> cr.RankingLog:

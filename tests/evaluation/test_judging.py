@@ -15,11 +15,14 @@ from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
     TargetEvidence,
     _times,
+    level_of,
+    meets,
+    of_audit,
     reasons,
     round_up,
     scale_of,
+    verdict,
 )
-from counterrank.evaluation.verdict import level_of, meets, of_audit, verdict
 from counterrank.findings import FAILED, Finding
 from counterrank.weights.diagnostics import mean_weight_test
 from counterrank.weights.moments import moments_of

@@ -10,8 +10,15 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.errors import ConfigError
 from counterrank.evaluation.comparing import Rival
-from counterrank.evaluation.judging import TargetEvidence, reasons, round_up
-from counterrank.evaluation.verdict import LEVELS, level_of, meets, verdict
+from counterrank.evaluation.judging import (
+    LEVELS,
+    TargetEvidence,
+    level_of,
+    meets,
+    reasons,
+    round_up,
+    verdict,
+)
 from counterrank.research.simulate import draw, published
 from counterrank.weights.thresholds import THRESHOLDS
 

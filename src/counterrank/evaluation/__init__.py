@@ -5,7 +5,8 @@ from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
-from counterrank.evaluation.lifts import ABTest, ArmLift
+from counterrank.evaluation.judging import causes_first, meets, remedies, what_would_help
+from counterrank.evaluation.pooling import ABTest, ArmLift
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
 from counterrank.evaluation.tables import (
@@ -24,7 +25,6 @@ from counterrank.evaluation.tables import (
     ShipDecision,
     Verdict,
 )
-from counterrank.evaluation.verdict import causes_first, meets, remedies, what_would_help
 
 __all__ = [
     "ABTest",

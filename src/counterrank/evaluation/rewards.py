@@ -43,7 +43,14 @@ from counterrank.evaluation.jobs import (
     recommended,
     weightless,
 )
-from counterrank.evaluation.judging import TargetEvidence, reasons, scale_of
+from counterrank.evaluation.judging import (
+    TargetEvidence,
+    no_better,
+    of_audit,
+    reasons,
+    scale_of,
+    verdict,
+)
 from counterrank.evaluation.passing import Pass, PassState
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.segments import Group, group_estimates, segment_table
@@ -54,7 +61,6 @@ from counterrank.evaluation.tables import (
     Sensitivity,
     Verdict,
 )
-from counterrank.evaluation.verdict import no_better, of_audit, verdict
 from counterrank.messages import ESTIMATED, has
 from counterrank.weights.diagnostics import Support, effective_rows, mean_weight_test
 from counterrank.weights.moments import Moments

@@ -9,6 +9,7 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation.comparing import Pairing, pairing
+from counterrank.evaluation.judging import verdict
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
@@ -21,7 +22,6 @@ from counterrank.evaluation.tables import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.verdict import verdict
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
@@ -101,7 +101,6 @@ class MetricSet:
 
 def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    made = [_result(metric, metrics, metric_set) for metric in metrics.every]
     levels = {
         target: together(
             correlations_of([metric_set.contrast(one, target).lift for one in metrics.every]),
@@ -109,34 +108,26 @@ def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResul
         )
         for target in metric_set.options.targets
     }
-    return tuple(
-        replace(result, estimates=_joint(result, metric, metric_set, levels))
-        for result, metric in zip(made, metrics.every, strict=True)
+    return tuple(_result(metric, metrics, metric_set, levels) for metric in metrics.every)
+
+
+def _joint(one: Estimate, metric: Metric, metric_set: MetricSet, level: float) -> Estimate:
+    """Return a recommended estimate with intervals that hold for all metrics together."""
+    lift, relative = one.lift_at(level)
+    joint = replace(
+        one.lift,
+        relative_stderr=metric_set.contrast(metric, one.target).relative.stderr,
+        adjusted_low=lift.low,
+        adjusted_high=lift.high,
+        adjusted_relative_low=relative.low,
+        adjusted_relative_high=relative.high,
     )
+    return replace(one, lift=joint)
 
 
-def _joint(
-    result: MetricResult, metric: Metric, metric_set: MetricSet, levels: Mapping[str, float]
-) -> tuple[Estimate, ...]:
-    """Return the estimates, those that are recommended with intervals that hold for all metrics together."""
-    rows = []
-    for one in result.estimates:
-        if result.recommended[one.target] == one.estimator:
-            lift, relative = one.lift_at(levels[one.target])
-            joint = replace(
-                one.lift,
-                relative_stderr=metric_set.contrast(metric, one.target).relative.stderr,
-                adjusted_low=lift.low,
-                adjusted_high=lift.high,
-                adjusted_relative_low=relative.low,
-                adjusted_relative_high=relative.high,
-            )
-            one = replace(one, lift=joint)
-        rows.append(one)
-    return tuple(rows)
-
-
-def _result(metric: Metric, metrics: Metrics, metric_set: MetricSet) -> MetricResult:
+def _result(
+    metric: Metric, metrics: Metrics, metric_set: MetricSet, levels: Mapping[str, float]
+) -> MetricResult:
     found = [metric_set.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
     own = metric_set.metric(metric, None)
     first = found[0]
@@ -146,9 +137,16 @@ def _result(metric: Metric, metrics: Metrics, metric_set: MetricSet) -> MetricRe
         kind, targets = "ratio", metric_set.options.targets
         estimates = tuple(_ratio_estimate(metric, target, metric_set) for target in targets)
         verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
+    recommended = dict(first.run.recommended)
+    joint = tuple(
+        _joint(one, metric, metric_set, levels[one.target])
+        if recommended[one.target] == one.estimator
+        else one
+        for one in estimates
+    )
     return MetricResult(
         metric.name, metric.name == metrics.primary, metric.text, kind, metric.unit,
-        metric.lower_is_better, own.value, own.stderr, estimates, dict(first.run.recommended), verdict_of,
+        metric.lower_is_better, own.value, own.stderr, joint, recommended, verdict_of,
         segments=() if metric.ratio else first.segments,
         comparisons=() if metric.ratio else first.comparisons,
         skipped=first.run.skipped,
