@@ -282,7 +282,19 @@ def test_long_rankings_make_small_batches(kit, tmp_path):
 def test_position_weights(kit, tmp_path):
     source = scan_log(kit.write(kit.make(), tmp_path / "log.parquet"), position_weights="dcg")
     assert source.first.position_weights[0] == 1.0
-    assert source.with_position_weights((1, 0, 0)).first.position_weights.tolist() == [1, 0, 0]
+
+
+def test_position_weights_of_an_evaluation_hold_for_an_open_source(kit, tmp_path):
+    path = kit.write(kit.make(), tmp_path / "log.csv")
+    source = scan_log(path, targets="new")
+    for weights in ([1, 0, 0], "dcg"):
+        found, whole = (
+            cr.evaluate(
+                log, ["new"], estimators=["ips"], position_weights=weights, independent_rows=True
+            ).estimate("new", "ips")
+            for log in (source, read_log(path, targets="new"))
+        )
+        assert found.value == pytest.approx(whole.value)
 
 
 def test_adapters_do_not_stream(tmp_path):

@@ -409,7 +409,7 @@ def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, 
         values.refuse_huge(found, f"'{name}'", _row_of(path))
         return found, None
     # Sorted: codes must not change with the order of the file's rows.
-    labels = tuple(sorted(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist()))
+    labels = tuple(sorted(values.distinct(array)))
     codes = values.codes(array, labels, name, _row_of(path))
     return np.where(codes < 0, np.nan, codes), labels
 

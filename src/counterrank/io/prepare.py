@@ -139,17 +139,11 @@ def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -
     )
 
 
-def _events_table(opened: Any, events: Events, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
+def _events_table(opened: Any, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
     """Make a table `events` of all events, numbered, and return its columns."""
-    if files:
-        parts = [_native(file, number) for number, file in enumerate(files)]
-        opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
-        number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
-    else:
-        from counterrank.io.reading import as_table
-
-        opened.register("given", _plain(as_table(events.path)))
-        number = "row_number() OVER ()"
+    parts = [_native(file, number) for number, file in enumerate(files)]
+    opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
+    number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
     answer = opened.execute("SELECT * FROM given LIMIT 0")
     columns = [one[0] for one in answer.description if one[0] not in (FILE, ROW)]
     chosen = ", ".join(map(sql.name, columns))
@@ -180,12 +174,16 @@ def with_events(
     item = {*spec.fields["action"].columns, spec.fields["action"].name, "action", position}
     pages = [i for i, (shown, _) in enumerate(events.keys) if shown not in item]
     of_page = len(pages) == len(events.keys)
-    given = expand(events.path) if isinstance(events.path, str) else []
-    files = [_local(file) for file in given]
+    if isinstance(events.path, str):
+        files = [_local(file) for file in expand(events.path)]
+    else:
+        from counterrank.io.reading import as_table
+
+        files = written([(_plain(as_table(events.path)), "")])
     _refuse_lacking(files, events)
     shown_rows = written((piece, "") for piece in _flat(read(), spec, events, item, of_page))
     with _connected([*files, *shown_rows]) as opened:
-        join = Join(opened, events, _events_table(opened, events, files))
+        join = Join(opened, events, _events_table(opened, files))
         paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in shown_rows)
         keys = ", ".join(_keys(join, tables.schema(shown_rows[0]), item))
         opened.execute(
@@ -369,6 +367,13 @@ class _Lists:
             for name in spec.columns
             if name not in self.lists and (name in known or name not in beside)
         )
+        #: The columns with one entry per candidate, and what each is called among the lists. A column
+        #: may have several roles: logger and target rank by one score, a feature is shown too.
+        taken = {*self.lists, *self.single}
+        named = spec.candidates.fields if spec.candidates.items else ()
+        self.beside = {
+            item.name: f" {item.name}" if item.name in taken else item.name for item in named
+        }
 
     def of(self, table: pa.Table, place: PlaceOf) -> pa.Table:
         """Return the rankings of rows that stand together; `place` says where a row comes from."""
@@ -406,7 +411,7 @@ class _Lists:
             column = self._constant(table[name], name, rows, sizes, place)
             if column is not None:
                 columns[name] = column
-        for column, own in _beside(spec, self.lists, self.single).items():
+        for column, own in self.beside.items():
             columns[own] = _listed(table[column], np.arange(len(code)), np.bincount(code))
         return pa.table(columns)
 
@@ -521,22 +526,9 @@ def _per_position(spec: LogSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for group in groups for name in group.columns))
 
 
-def _beside(spec: LogSpec, lists: Sequence[str], single: Sequence[str]) -> dict[str, str]:
-    """Return the columns with one entry per candidate, and what each is called among the lists.
-
-    A column may have several roles: logger and target rank by one score, a feature is shown too.
-    """
-    if spec.candidates.items is None:
-        return {}
-    taken = {*lists, *single}
-    names = dict.fromkeys(item.name for item in spec.candidates.fields)
-    return {name: f" {name}" if name in taken else name for name in names}
-
-
 def of_lists(spec: LogSpec) -> LogSpec:
     """Return the spec of what rows that are positions become."""
-    shape = _Lists(spec, 1)
-    own = _beside(spec, shape.lists, shape.single)
+    own = _Lists(spec, 1).beside
 
     def listed(item: Field) -> Field:
         return replace(item, form="list")

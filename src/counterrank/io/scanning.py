@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, Unpack
+from dataclasses import dataclass, field
+from operator import methodcaller
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -132,7 +133,10 @@ class FileSource:
     def first(self) -> RankingLog:
         """The first rankings, a few thousand at most."""
         if not self._first:
-            self._first.append(self._read_first())
+            found = next(self.batches(rows=min(4096, batch_rows(self.spec))), None)
+            if found is None:
+                raise no_match(self.where)
+            self._first.append(found)
         return self._first[0]
 
     def read_part(self, part: FilePart, *, rows: int | None = None) -> Iterator[RankingLog]:
@@ -148,10 +152,6 @@ class FileSource:
         """Remove the files that were made for this source."""
         for room in {part.file.room for part in self.parts} - {None}:
             room.close()
-
-    def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
-        """Return the same source with other position weights."""
-        return replace(self, spec=self.spec.with_position_weights(weights))
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
@@ -235,13 +235,6 @@ class FileSource:
         )
         return sum(len(where.rows(piece)) for piece in pieces)
 
-    def _read_first(self) -> RankingLog:
-        rows = min(4096, batch_rows(self.spec))
-        for part in self.parts:
-            for log in read_part(part, self.spec, where=self.where, rows=rows):
-                return log
-        raise no_match(self.where)
-
 
 def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
     return log.take(np.sort(rng.choice(log.n, rows, replace=False)))
@@ -277,7 +270,7 @@ def opened(log: Any, targets: Any, **options: Any) -> Iterator[Opened]:
         yield source, names
     finally:
         close = getattr(source, "close", None)
-        if close is not None and source is not log:
+        if close is not None and _kind_of(log) != "source":
             close()
 
 
@@ -346,7 +339,10 @@ def _source(
     if kind == "source":
         if where is not None:
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
-        return log  # type: ignore[no-any-return]
+        weights = reading.get("position_weights")
+        return (
+            log if weights is None else mapped(log, methodcaller("with_position_weights", weights))
+        )
     if kind in ("dask", "spark"):
         names = (*wanted.names, *wanted.arrays)
         options = {"segments": segments, "targets": names, "where": where, **reading}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, takewhile
 
 import pyarrow as pa
 
@@ -56,7 +56,8 @@ class _Resolver:
         beside = {name: self.companion(name, "dist") for name in named}
         dists = {name: field for name, field in beside.items() if field is not None}
         context = self.context()
-        single = self.singles(layout)
+        placed = ("ranking", "position") if layout == "long" else ()
+        single = {role: self.single(role) for role in (*placed, "unit", "behavior", "weight")}
         parts = self.candidates(action, layout == "long", logger)
         # Text that only looks like lists of probabilities may still be a segment.
         unsure = {name for name in guessed if targets[name].form == "text"}
@@ -98,13 +99,6 @@ class _Resolver:
             return "long"
         self.usual.refuse_positions()
         return "numbered"
-
-    def singles(self, layout: str) -> dict[str, str | None]:
-        """Return the columns with one value per row, by role."""
-        roles = ["unit", "behavior", "weight"]
-        if layout == "long":
-            roles = ["ranking", "position", *roles]
-        return {role: self.single(role) for role in roles}
 
     def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         """Say what readers of the results must know about how the columns were taken."""
@@ -251,13 +245,8 @@ class _Resolver:
         return "text" if any(cell and values.looks_like_list(cell) for cell in cells) else "scalar"
 
     def numbered(self, stem: str) -> tuple[str, ...]:
-        present = self.names
-        first = 0 if f"{stem}_0" in present and f"{stem}_1" in present else 1
-        run = []
-        for k in count(first):
-            if f"{stem}_{k}" not in present:
-                break
-            run.append(f"{stem}_{k}")
+        first = 0 if {"0", "1"} <= self.runs.get(stem, set()) else 1
+        run = list(takewhile(self.names.__contains__, (f"{stem}_{k}" for k in count(first))))
         if run and len(self.runs[stem]) > len(run):
             last = max(self.runs[stem], key=int)
             raise LogError(
@@ -279,20 +268,14 @@ class _Resolver:
         """Return where the propensities are, or how the logger ranked by its scores."""
         if self.options.logger is not None:
             return None, self.options.logger
-        found = self.propensity()
-        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
-        # a fixed order they give no weight that could be taken for a propensity.
-        kept = found is None and self.companion(LOGGING, "scores") is not None
-        return found, PolicySpec("top") if kept else None
-
-    def propensity(self) -> Field | None:
         found = self.find(self.options.column("propensity"))
-        columns = () if found is None else found.columns
-        empty = all(self.table[name].null_count == self.table.num_rows for name in columns)
-        if self.options.require_propensity and found is not None or not empty:
-            return found
-        scored = self.companion(LOGGING, "scores") if found is None else None
-        if scored is not None and self.options.require_propensity:
+        required, rows = self.options.require_propensity, self.table.num_rows
+        if found is not None and (
+            required or any(self.table[name].null_count < rows for name in found.columns)
+        ):
+            return found, None
+        scored = self.companion(LOGGING, "scores")
+        if scored is not None and required:
             raise PropensityError(
                 f"there are scores of the logger in '{scored.name}', but no propensities; say how "
                 "it ranked by them, as plackett-luce, softmax, top, epsilon:epsilon=0.1 or "
@@ -302,7 +285,7 @@ class _Resolver:
                     "evaluate learns it"
                 ),
             )
-        if self.options.require_propensity or "propensity" in self.options.columns:
+        if required or "propensity" in self.options.columns:
             shown = _shown(self.options.column("propensity"))
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
@@ -314,7 +297,9 @@ class _Resolver:
                     "estimates them"
                 ),
             )
-        return None
+        # Scores of a logger that nobody described are kept for those who estimate how it ranked; as
+        # a fixed order they give no weight that could be taken for a propensity.
+        return None, None if scored is None else PolicySpec("top")
 
     def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
         if self.options.targets is not None:

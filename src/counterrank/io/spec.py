@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
 
 from counterrank.data.events import JoinedEvents
 from counterrank.policies import ItemFeatures
@@ -137,7 +136,3 @@ class LogSpec:
         targets = {name: field.columns for name, field in self.targets.items()}
         found = (column for name in self.guessed for column in targets.get(name, (name,)))
         return frozenset(found) - set(replace(self, segments=(), targets={}).columns)
-
-    def with_position_weights(self, weights: str | tuple[float, ...]) -> Self:
-        """Return the same spec with other position weights."""
-        return replace(self, position_weights=weights)

@@ -174,16 +174,12 @@ class Survey:
         if named or self.encode_actions:
             self._note(array, "", f"'{name}'")
         elif whole and len(self.numbers) <= MOST_LABELS:  # beyond, they are no vocabulary
-            self.numbers |= _distinct(array)
+            self.numbers |= values.distinct(array)
 
     def _note(self, array: pa.Array, key: str, what: str) -> None:
         known = self.labels.setdefault(key, set())
-        known |= _distinct(array)
+        known |= values.distinct(array)
         _refuse_many(known, key, what)
-
-
-def _distinct(array: pa.Array) -> set[str]:
-    return set(values.as_text(pc.unique(values.plain(array))).drop_null().to_pylist())
 
 
 def _refuse_many(known: set[str], key: str, what: str) -> None:
@@ -490,17 +486,21 @@ def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
 def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     """Whether the start and the metadata tell K and no vocabulary is open."""
     action = survey.spec.fields["action"]
-    if survey.labels or survey.encode_actions:
+    if survey.labels or survey.encode_actions or action.form == "text":
+        return False
+    if not _largest_known(files, survey):
         return False
     if not action.has_lists:
-        return _largest_known(files, survey)
-    if action.form == "text" or not _largest_known(files, survey):
-        return False
+        return True
     counts = values.entry_counts(values.one_chunk(sample[action.name]))
-    entries = {
-        counts[0] * tables.metadata(file).num_rows - _entries(file, action.name) for file in files
-    }
-    return bool((counts == counts[0]).all()) and entries == {0}
+    footers = [tables.metadata(file) for file in files]
+    entries = [
+        sum(chunk.num_values for _, _, chunk in column_chunks(footer, (action.name,)))
+        for footer in footers
+    ]
+    return set(counts) == {counts[0]} and entries == [
+        counts[0] * footer.num_rows for footer in footers
+    ]
 
 
 def _largest_known(files: list[DataFile], survey: Survey) -> bool:
@@ -515,12 +515,6 @@ def _largest_known(files: list[DataFile], survey: Survey) -> bool:
                 return False
             survey.largest = max(survey.largest, told.max)
     return True
-
-
-def _entries(file: DataFile, name: str) -> int:
-    """Return the number of entries of a list column in a whole Parquet file."""
-    chunks = column_chunks(tables.metadata(file), (name,))
-    return sum(chunk.num_values for _, _, chunk in chunks)
 
 
 def _parts(files: list[DataFile]) -> tuple[tuple[FilePart, ...], int]:

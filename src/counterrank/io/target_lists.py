@@ -1,6 +1,7 @@
 """Lists of a second ranker: a table of query, rank and document, as a target that always shows them."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -117,9 +118,9 @@ def _lists(path: str) -> dict[str, list[Any]]:
     queries = values.as_text(values.one_chunk(found["query"])).to_pylist()
     lists = dict(zip(queries, found["document"].to_pylist(), strict=True))
     for query, documents in lists.items():
-        for document in set(documents) if len(set(documents)) < len(documents) else ():
-            if documents.count(document) > 1:
-                raise LogError(
-                    f"the document {document} stands twice in the list of the query '{query[:60]}'"
-                )
+        document, count = Counter(documents).most_common(1)[0]
+        if count > 1:
+            raise LogError(
+                f"the document {document} stands twice in the list of the query '{query[:60]}'"
+            )
     return lists

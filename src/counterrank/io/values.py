@@ -79,7 +79,7 @@ def floats(array: pa.Array, name: str, place: Place) -> Floats:
         array = array.cast(pa.uint8())
     elif is_text(kind):
         array = _parsed(array, name, place)
-    elif pa.types.is_temporal(kind) or pa.types.is_nested(kind) or not is_number(kind):
+    elif not is_number(kind):
         raise LogError(
             f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
         )
@@ -144,6 +144,11 @@ def as_text(array: pa.Array) -> pa.Array:
     """Return the values as strings."""
     array = plain(array)
     return array if is_text(array.type) else array.cast(pa.string())
+
+
+def distinct(array: pa.Array) -> set[str]:
+    """Return the different values of an array as strings, without null."""
+    return set(as_text(pc.unique(plain(array))).drop_null().to_pylist())
 
 
 def objects(array: pa.Array) -> NDArray[Any]:
