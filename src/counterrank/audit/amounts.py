@@ -72,10 +72,10 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
     if at_top.sum() < max(AT_MAXIMUM, SHARE * len(amount)):
         return
     values, back = np.unique(amount, return_inverse=True)
-    pairs = np.unique(np.stack([back.reshape(-1), item]), axis=1)[0]
+    pairs = np.unique(np.stack([back, item]), axis=1)[0]
     items_of = np.bincount(pairs, minlength=len(values))
     others = int(items_of[:-1].max(initial=1))
-    times = np.bincount(back.reshape(-1))
+    times = np.bincount(back)
     # Prices that several items share come again below the largest one; a cap does not.
     if items_of[-1] >= max(4, 3 * others) or (
         items_of[-1] >= 4 and times[-1] > 5 * times[:-1].max(initial=1)
@@ -113,7 +113,6 @@ def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> 
     Without such a feature: where they are two or three decades above all others.
     """
     ids, back = np.unique(item, return_inverse=True)
-    back = back.reshape(-1)
     order = np.lexsort((amount, back))
     starts = np.searchsorted(back[order], np.arange(len(ids)))
     counts = np.bincount(back)

@@ -39,7 +39,8 @@ def without_days(days: Sequence[str], subject: Subject) -> str:
     if subject.time is None or len(days) > _NAMED:
         return ""
     values = column_of(subject.first, subject.time)
-    if set(values[:100].astype(str).tolist()) <= {*_days_of_first(subject)}:
+    known = set(days_of(subject.first, subject.time).tolist())
+    if known.issuperset(values[:100].astype(str).tolist()):
         return " and ".join(f"{subject.time} != '{day}'" for day in days)
     spans = [_next_day(day) for day in days]
     if values.dtype.kind in "iuf" or None in spans:
@@ -48,11 +49,6 @@ def without_days(days: Sequence[str], subject: Subject) -> str:
         f"({subject.time} < '{day}' or {subject.time} >= '{after}')"
         for day, after in zip(days, spans, strict=True)
     )
-
-
-def _days_of_first(subject: Subject) -> list[str]:
-    assert subject.time is not None
-    return [str(day) for day in days_of(subject.first, subject.time).tolist()]
 
 
 def _next_day(day: str) -> str | None:

@@ -212,6 +212,13 @@ def unit_sums(batch: RankingLog, values: Floats) -> Floats:
     return sums_by(batch.bucket, 1024, (np.ones(batch.n), values, values**2))
 
 
+def neighbours(codes: Ints) -> tuple[Ints, Ints]:
+    """Return pairs of rows that follow each other among those of one code (n,): the earlier and the later ones."""
+    order = np.argsort(codes, kind="stable")
+    same = codes[order[1:]] == codes[order[:-1]]
+    return order[:-1][same], order[1:][same]
+
+
 def sums_by(codes: Ints, size: int, rows: Iterable[Floats]) -> Floats:
     """Return the sums (V, size) of numbers of each row (V, n) by the row's code (n,)."""
     return np.stack([np.bincount(codes, values, size) for values in rows])

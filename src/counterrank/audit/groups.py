@@ -326,14 +326,10 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
     missing = (
         "no context, time column or segment to check" if subject.targets else "no target to check"
     )
-    return findings or [
-        Finding(
-            "mean-weight-by-group",
-            SKIPPED,
-            f"{missing}; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
-            f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}",
-        )
-    ]
+    return findings or GROUP_WEIGHTS.skipped(
+        f"{missing}; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
+        f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
+    )
 
 
 #: The mean weight at each position in every group of rows.
@@ -428,11 +424,7 @@ def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     known = [name for name in subject.targets if ("all", name) in tally.parts]
     found = {name: tested(tally.parts["all", name]) for name in known}
     if not found:
-        return [
-            Finding(
-                WEIGHTS.name, SKIPPED, "no target policy was named, or its weights cannot be formed"
-            )
-        ]
+        return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
     small = too_small(tally, subject)
     wrong = [name for name, (_, _, p) in found.items() if _family(p) <= LIMITING]
     return [
@@ -575,7 +567,7 @@ def _row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
 def coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
     """Return the different labels, and the place of each row's among them (n,)."""
     names, codes = np.unique(labels, return_inverse=True)
-    return [str(name) for name in names], np.asarray(codes).reshape(-1)
+    return [str(name) for name in names], codes
 
 
 def _family(p: Floats) -> float:

@@ -193,7 +193,7 @@ def _same_ids(tally: Tally) -> list[Finding]:
     if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
         return DUPLICATES.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
     _, where, back = np.unique(whole, return_index=True, return_inverse=True)
-    first = np.asarray(where)[np.asarray(back).reshape(-1)]
+    first = where[back]
     second = np.flatnonzero(first != np.arange(len(whole)))
     original = first[second[:3]]
     examples: tuple[Example, ...] = tuple(
@@ -387,7 +387,7 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
         rewarded += full[:, k] != 0
     sums["rewarded"] = np.bincount(rewarded, minlength=batch.K + 1)
     if batch.unit is not None and len(full) == batch.n:
-        unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+        unit = np.unique(batch.unit, return_inverse=True)[1]
         pages, clicked = np.bincount(unit), np.bincount(unit, rewarded)
         share = clicked[pages >= PAGES_EACH] / (batch.K * pages[pages >= PAGES_EACH])
         sums["greedy"] = np.array([(share == 1.0).sum(), ((share > 0.7) & (share < 1.0)).sum()])

@@ -87,7 +87,7 @@ def _equal_values(name: str, target: Scored) -> dict[tuple[str, ...], Floats]:
     found: dict[tuple[str, ...], Floats] = {("scores", name): np.array([float(finite.sum())])}
     items = target.candidates.items[finite]
     for at in np.argsort(-counts)[:3]:
-        of_items = len(np.unique(items[back.reshape(-1) == at]))
+        of_items = len(np.unique(items[back == at]))
         found["equal", name, repr(float(values[at]))] = np.array(
             [counts[at], of_items], dtype=float
         )

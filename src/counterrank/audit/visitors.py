@@ -1,10 +1,9 @@
 """A column that looks like the user's id, where rows are taken as independent or a unit is a session."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally
+from counterrank.arrays import Floats, Ints
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, neighbours
 from counterrank.data.copies import as_numbers
 from counterrank.data.log import RankingLog
 from counterrank.findings import WARNED, Finding
@@ -31,7 +30,7 @@ SEVERAL = 0.1
 def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
     context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
-    unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+    unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1]
     sums: dict[str, Floats] = {}
     for name, values in batch.columns.items():
         # Categories of the context are groups of users.
@@ -42,10 +41,8 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
             or _named(name, OTHERS)
         ):
             continue
-        codes = np.unique(as_numbers(values), return_inverse=True)[1].reshape(-1)
-        order = np.argsort(codes, kind="stable")
-        same = codes[order[1:]] == codes[order[:-1]]
-        first, second = order[:-1][same], order[1:][same]
+        codes = np.unique(as_numbers(values), return_inverse=True)[1]
+        first, second = neighbours(codes)
         shifted = np.roll(np.arange(batch.n), 1)
         sums[name] = np.array(
             [
@@ -116,7 +113,7 @@ def _named(name: str, words: tuple[str, ...]) -> bool:
     return any(word in name.lower() for word in words)
 
 
-def _agreeing(context: Floats | None, first: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:  # fmt: skip
+def _agreeing(context: Floats | None, first: Ints, second: Ints) -> Floats:  # fmt: skip
     """Return in how many pairs of rows each column of the context is the same."""
     if context is None:
         return np.zeros(0)
@@ -124,7 +121,7 @@ def _agreeing(context: Floats | None, first: NDArray[np.int64], second: NDArray[
     return found
 
 
-def _units(codes: NDArray[np.int64], unit: NDArray[np.int64] | None) -> tuple[int, int]:
+def _units(codes: Ints, unit: Ints | None) -> tuple[int, int]:
     """Return how many values have several units, and how many units several values."""
     if unit is None:
         return 0, 0

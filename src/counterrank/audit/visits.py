@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, sums_by
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, neighbours, sums_by
 from counterrank.audit.item_rates import early, one_per_page
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
@@ -46,11 +46,9 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     earlier: Rows = above
     later: Rows = below
     if batch.unit is not None:
-        unit = np.unique(batch.unit, return_inverse=True)[1].reshape(-1)
+        unit = np.unique(batch.unit, return_inverse=True)[1]
         side = unit % 2
-        order = np.argsort(unit, kind="stable")
-        same = unit[order[1:]] == unit[order[:-1]]
-        name, earlier, later = "page of the same visitor", order[:-1][same], order[1:][same]
+        name, (earlier, later) = "page of the same visitor", neighbours(unit)
         pairs += [(f"later {name}", earlier, later, 0), (f"earlier {name}", later, earlier, 0)]
     # Each item in a bin of its side.
     at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Bools
 from counterrank.data.columns import column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
@@ -42,7 +43,7 @@ class Later:
             )
         return cls(column, text)
 
-    def __call__(self, batch: RankingLog) -> NDArray[np.bool_]:
+    def __call__(self, batch: RankingLog) -> Bools:
         """Return which rows (n,) are later; one without a time is not."""
         values = column_of(batch, self.column)
         if values.dtype.kind in "iuf":
@@ -107,12 +108,12 @@ def _parsed(values: NDArray[Any], column: str) -> NDArray[np.datetime64]:
             continue
         moment = _moment(text)
         if moment is None:
-            row = int(np.flatnonzero(np.asarray(back).reshape(-1) == index)[0])
+            row = int(np.flatnonzero(back == index)[0])
             raise LogError(
                 f"column '{column}' holds '{text}' (row {row}), which is no date like 2026-01-31"
             )
         found[index] = moment[0]
-    return found[np.asarray(back).reshape(-1)]
+    return found[back]
 
 
 def later_rows(source: Source, later: Later) -> Source:

@@ -163,23 +163,3 @@ def _planned(
     plan = estimator.plan(workspace)
     plan.partial(tried)
     return Job(workspace.target, estimator.name, plan, silent=silent)
-
-
-def grouped(jobs: Sequence[Job]) -> dict[Hashable, list[Job]]:
-    """Return the jobs by the state they share; the most detailed plan of a group makes it for all."""
-    groups: dict[Hashable, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(job.plan.key, []).append(job)
-    return {key: sorted(group, key=lambda job: -job.plan.detail) for key, group in groups.items()}
-
-
-def recommended(jobs: Sequence[Job]) -> dict[str, str]:
-    """Return the recommended estimator of each target."""
-    named: dict[str, list[str]] = {}
-    for job in jobs:
-        if not job.silent:
-            named.setdefault(job.target, []).append(job.name)
-    return {
-        target: next((name for name in PREFERENCE if name in names), names[0])
-        for target, names in named.items()
-    }

@@ -37,10 +37,9 @@ from counterrank.evaluation.comparing import (
 )
 from counterrank.evaluation.jobs import (
     PANEL,
+    PREFERENCE,
     Job,
-    grouped,
     make_jobs,
-    recommended,
     weightless,
 )
 from counterrank.evaluation.judging import (
@@ -106,13 +105,23 @@ class RewardRun:
 
     @cached_property
     def groups(self) -> dict[Hashable, list[Job]]:
-        """The jobs by shared state."""
-        return grouped(self.jobs)
+        """The jobs by the state they share; the most detailed plan of a group makes it for all."""
+        groups: dict[Hashable, list[Job]] = {}
+        for job in sorted(self.jobs, key=lambda job: -job.plan.detail):
+            groups.setdefault(job.plan.key, []).append(job)
+        return {job.plan.key: groups[job.plan.key] for job in self.jobs}
 
     @cached_property
     def recommended(self) -> dict[str, str]:
         """The recommended estimator of each target."""
-        return recommended(self.jobs)
+        named: dict[str, list[str]] = {}
+        for job in self.jobs:
+            if not job.silent:
+                named.setdefault(job.target, []).append(job.name)
+        return {
+            target: next((name for name in PREFERENCE if name in names), names[0])
+            for target, names in named.items()
+        }
 
     @cached_property
     def main(self) -> list[list[Job]]:

@@ -177,11 +177,6 @@ def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
     return np.where(rounding, 0.0, difference) * (n / max(n - 1, 1))
 
 
-def both(one: Floats | None, other: Floats | None) -> Floats | None:
-    """Return what both parts have, added; half a Gram matrix would pass for a whole one."""
-    return None if one is None or other is None else one + other
-
-
 def jackknife(values: Floats) -> Floats:
     """Return the covariance of estimates from their values (F, ...) by fits that left a fold out each.
 

@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
-from counterrank.statistics import Sums, both, spread, unit_sums
+from counterrank.arrays import Floats, Ints, Summed
+from counterrank.statistics import Sums, spread, unit_sums
 from counterrank.weights.kernels import accumulate as kernels
 from counterrank.weights.kernels.accumulate import KINDS, POSITION_SUMS, ROW_SUMS
 
@@ -15,7 +15,7 @@ _GRAM_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class Moments(Summed):
     """Additive statistics of contributions y, weights w, rewards r (n, K) and position weights alpha.
 
     A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight
@@ -39,19 +39,9 @@ class Moments:
     weight: float | None = None
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(
-            self.n + other.n,
-            self.alpha,
-            self.positions + other.positions,
-            self.rows + other.rows,
-            # The one part that does not add; a maximum is as free of order.
-            np.maximum(self.peaks, other.peaks),
-            self.histogram + other.histogram,
-            both(self.gram, other.gram),
-            both(self.buckets, other.buckets),
-            both(self.earned, other.earned),
-            None if self.weight is None or other.weight is None else self.weight + other.weight,
-        )
+        # The parts that do not add; a maximum is as free of order.
+        peaks = np.maximum(self.peaks, other.peaks)
+        return replace(Summed.__add__(self, other), alpha=self.alpha, peaks=peaks)
 
     @property
     def size(self) -> float:

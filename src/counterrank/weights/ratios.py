@@ -74,12 +74,6 @@ class Ratios:
 
     def ordered(self, mask: Bools, order: int) -> Floats:
         """Return interaction-order weights inside a mask; positions must be independent given the context."""
-        self._need_independence()
-        return self._filled(
-            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
-        )
-
-    def _need_independence(self) -> None:
         if self.batch.page_reward:
             raise PropensityError(_PAGE)
         if self.kind != "factored":
@@ -87,6 +81,9 @@ class Ratios:
                 "interaction-order weights need independent positions ('factored' propensities); "
                 f"these are '{self.kind}'. Without replacement the truncated product is biased"
             )
+        return self._filled(
+            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
+        )
 
     def need(self, capability: str) -> None:
         """Raise unless these ratios can give `capability` probabilities."""
