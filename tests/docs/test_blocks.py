@@ -29,6 +29,8 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capfd):
     from counterrank.cli.main import run
 
     monkeypatch.chdir(tmp_path)
+    # Pages show what a command prints into a file, however wide the terminal of the tests is.
+    monkeypatch.delenv("COLUMNS", raising=False)
     name = f"docs/{page}"
     found = [(line, "python", code) for line, code in tools.blocks(name, "python")]
     found += [(line, "bash", code) for line, code in tools.blocks(name, "bash")]

@@ -69,6 +69,6 @@ def test_a_fault_of_a_command_is_seen(monkeypatch):
     def broken(*_, **__):
         raise KeyError("x")
 
-    monkeypatch.setattr("counterrank.cli.evaluate.showing_progress", broken)
+    monkeypatch.setattr("counterrank.cli.calls.showing_progress", broken)
     with pytest.raises(AssertionError, match="exit 70"):
         ordinary.called("evaluate", "log.parquet", "--target=new")

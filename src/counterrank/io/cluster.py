@@ -2,8 +2,8 @@
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -53,7 +53,7 @@ class TaskOutcome:
 Work = Callable[[int, Iterator[pa.Table]], TaskOutcome]
 #: An engine: does a piece of work on these columns of every partition and yields what came of them,
 #: in their order; neighbours may come added.
-Runner = Callable[[Work, Sequence[str]], Iterator[TaskOutcome]]
+Runner = Callable[[Work, Sequence[str]], Generator[TaskOutcome]]
 
 
 def added(outcomes: Iterable[TaskOutcome]) -> TaskOutcome:
@@ -214,15 +214,17 @@ def _on_worker(first: RankingLog, spec: LogSpec, n: int | None) -> ClusterSource
     return ClusterSource(refuse, spec, lambda: first, refuse, n)
 
 
-def _total(outcomes: Iterable[TaskOutcome], label: str, n: int | None) -> TaskOutcome:
+def _total(outcomes: Generator[TaskOutcome], label: str, n: int | None) -> TaskOutcome:
     report = reporter()
     report.begin(label, n)
     total = TaskOutcome()
-    for outcome in outcomes:
-        if outcome.problem:
-            raise EngineError(outcome.problem)
-        total = total + outcome
-        report.advance(outcome.rows)
+    # Closed here after a failure: the garbage collector may do it where the cluster cannot be asked.
+    with closing(outcomes):
+        for outcome in outcomes:
+            if outcome.problem:
+                raise EngineError(outcome.problem)
+            total = total + outcome
+            report.advance(outcome.rows)
     return total
 
 

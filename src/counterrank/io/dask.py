@@ -1,6 +1,6 @@
 """Dask: passes over a Dask frame, or over files by the workers of a `distributed` cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import ceil
@@ -93,7 +93,7 @@ def _head(frame: Any, given: Any, rows: int) -> pa.Table:
 
 def _run_on_frame(
     frame: Any, given: Any, work: Work, columns: Sequence[str]
-) -> Iterator[TaskOutcome]:
+) -> Generator[TaskOutcome]:
     import dask
 
     client = given or _client()
@@ -108,7 +108,7 @@ def _run_on_frame(
 
 def _run_on_files(
     client: Any, count: int, work: Work, columns: Sequence[str]
-) -> Iterator[TaskOutcome]:
+) -> Generator[TaskOutcome]:
     payloads = [packed(work, _PICKLER)] * count
     return _gathered(client, client.map(_task, payloads, range(count), pure=False))
 
@@ -127,7 +127,7 @@ def _client() -> Any:
         return None
 
 
-def _here(tasks: Sequence[Any]) -> Iterator[TaskOutcome]:
+def _here(tasks: Sequence[Any]) -> Generator[TaskOutcome]:
     """Compute without a cluster; after a failure go one by one, to name the partition that failed."""
     import dask
 
@@ -142,7 +142,7 @@ def _here(tasks: Sequence[Any]) -> Iterator[TaskOutcome]:
         raise
 
 
-def _gathered(client: Any, leaves: list[Any]) -> Iterator[TaskOutcome]:
+def _gathered(client: Any, leaves: list[Any]) -> Generator[TaskOutcome]:
     """Yield outcomes in order. The tree of additions depends on the number of partitions alone."""
     width = ceil(len(leaves) / RESULTS)
     groups = [leaves[first : first + width] for first in range(0, len(leaves), width)]

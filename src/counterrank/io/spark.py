@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, reduce
 from typing import Any
@@ -98,7 +98,7 @@ def _on_frame(frame: Any) -> Runner:
     """Return the engine of a frame, which learns from its first pass how many partitions there are."""
     partitions = 0
 
-    def run(work: Work, columns: Sequence[str]) -> Iterator[TaskOutcome]:
+    def run(work: Work, columns: Sequence[str]) -> Generator[TaskOutcome]:
         nonlocal partitions
         with _plainly():
             chosen = frame.select(*[_quoted(name) for name in columns])
@@ -116,7 +116,7 @@ def _on_frame(frame: Any) -> Runner:
 
 def _run_on_files(
     session: Any, count: int, work: Work, columns: Sequence[str]
-) -> Iterator[TaskOutcome]:
+) -> Generator[TaskOutcome]:
     with _plainly():
         ids = session.range(0, count, 1, min(count, RESULTS))
         table = (
@@ -172,7 +172,7 @@ def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=["partition", "rows", "state", "problem"])
 
 
-def _outcomes(table: pa.Table) -> Iterator[TaskOutcome]:
+def _outcomes(table: pa.Table) -> Generator[TaskOutcome]:
     for row in range(table.num_rows):
         state = table["state"][row].as_py()
         found = None if state is None else require(_PICKLER, extra="spark").loads(state)
