@@ -134,15 +134,6 @@ class Events:
         return not {shown for shown, _ in self.keys} & set(items)
 
 
-def refuse_taken(events: Events, names: Iterable[str]) -> None:
-    """Raise where the log has a column of a reward's name already."""
-    for name in events.names:
-        if name in set(names):
-            raise ConfigError(
-                f"the log has a column '{name}' already; give the event another name (--event)"
-            )
-
-
 class Join:
     """The join of events to what was shown, in a connection where both are views."""
 

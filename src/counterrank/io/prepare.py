@@ -25,6 +25,7 @@ from counterrank.io.events import Events, Join
 from counterrank.io.files import DataFile, expand
 from counterrank.io.spec import Field, LogSpec
 from counterrank.io.tables import Room, written
+from counterrank.io.where import Where
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
@@ -40,14 +41,14 @@ Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 
 
 def columns_to_read(
-    spec: LogSpec, events: Events | None, more: Sequence[str] = ()
+    spec: LogSpec, events: Events | None, where: Where | None = None
 ) -> tuple[str, ...]:
-    """Return the columns of a log that stand in its files, with those that events are joined by."""
+    """Return the columns of a log that stand in its files, with those of events and of a condition."""
     names = list(spec.columns)
     if events is not None:
         names = [name for name in names if name not in events.names]
         names += _joined_by(spec, events).values()
-    return tuple(dict.fromkeys([*names, *more]))
+    return tuple(dict.fromkeys([*names, *(where.columns if where else ())]))
 
 
 def _joined_by(spec: LogSpec, events: Events) -> dict[str, str]:
@@ -264,9 +265,7 @@ def _flat(
     start = 0
     for piece, _ in pieces:
         lists = None if of_page else _item_lists(piece, spec)
-        counts = np.ones(piece.num_rows, dtype=np.int64)
-        if lists is not None:
-            counts = values.entry_counts(lists)
+        counts = np.ones(piece.num_rows, np.int64) if lists is None else values.entry_counts(lists)
         row, place = values.places(counts)
         columns = {" id": pa.array(((start + row) << 20) + place)}
         for own, name in _joined_by(spec, events).items():
@@ -564,9 +563,3 @@ def of_lists(spec: LogSpec) -> LogSpec:
         position=None,
         renumber=False,
     )
-
-
-def without_dropped(spec: LogSpec, table: pa.Table) -> LogSpec:
-    """Return the spec without guessed segments that turned out to differ within a ranking."""
-    known = set(table.column_names)
-    return replace(spec, segments=tuple(name for name in spec.segments if name in known))

@@ -28,7 +28,6 @@ from counterrank.io.prepare import (
     of_lists,
     rankings_in,
     with_events,
-    without_dropped,
 )
 from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec
@@ -37,7 +36,6 @@ from counterrank.io.survey import (
     Survey,
     batch_rows,
     in_folders,
-    looked_at,
     no_match,
     opening,
     refuse_disagreement,
@@ -128,7 +126,7 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     refuse_disagreement(spec, files, found)
-    columns = columns_to_read(spec, options.events, looked_at(options.where))
+    columns = columns_to_read(spec, options.events, options.where)
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
     unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
@@ -161,8 +159,9 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
     def read(
         path: Path, options: ReadOptions | None = None, **named: Unpack[ReadKeywords]
     ) -> RankingLog:
-        table, own, notes = convert(path, ReadOptions.of(**named) if options is None else options)
+        given = ReadOptions.of(**named) if options is None else options
         with guard(os.fspath(path), prefix=True):
+            table, own, notes = convert(path, given)
             log = from_table(table, own)
         return log.changed(notes=(*log.notes, *notes))
 
@@ -232,7 +231,9 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
     position = spec.position
     if spec.layout == "long":
         table = rankings_in(table, spec, events)
-        spec = without_dropped(of_lists(spec), table)
+        # Guessed segments that differ within a ranking were left out.
+        kept = tuple(name for name in spec.segments if name in table.column_names)
+        spec = replace(of_lists(spec), segments=kept)
     if events is None:
         return table, spec
     joined: list[JoinedEvents] = []
@@ -356,7 +357,7 @@ def read_part(
     Memory is that of a batch or two.
     """
     start = part.start
-    columns = columns_to_read(spec, None, looked_at(where))
+    columns = columns_to_read(spec, None, where)
     for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
         with guard(part.file.title, prefix=True):
             log, count = _decoded(table, spec, start, where, pick)

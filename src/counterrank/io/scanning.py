@@ -346,7 +346,7 @@ def _source(
     if kind in ("dask", "spark"):
         names = (*wanted.names, *wanted.arrays)
         options = {"segments": segments, "targets": names, "where": where, **reading}
-        return _from_cluster(kind, log, ReadOptions.of(**options))
+        return _engine(kind).frame_source(log, ReadOptions.of(**options))  # type: ignore[no-any-return]
     if kind in ("log", "frame") or wanted.arrays:
         return MemorySource(_in_memory(log, kind, wanted, where, reading))
     if kind == "stream":
@@ -467,25 +467,19 @@ def is_small(path: str | os.PathLike[str]) -> bool:
 
 
 def _on_cluster(files: FileSource, engine: Any) -> Source:
+    if isinstance(engine, str):
+        return _engine(engine).file_source(files)  # type: ignore[no-any-return]
     package = type(engine).__module__.partition(".")[0]
-    if engine == "spark" or package == "pyspark":
-        from counterrank.io import spark
-
-        return spark.file_source(files, None if engine == "spark" else engine)
-    if engine == "dask" or package == "distributed":
-        from counterrank.io import dask
-
-        return dask.file_source(files, None if engine == "dask" else engine)
-    raise ConfigError(
-        f"engine is {engine!r}; use {', '.join(ENGINES)}, a Dask client or a Spark session"
-    )
+    name = {"pyspark": "spark", "distributed": "dask"}.get(package)
+    if name is None:
+        raise ConfigError(
+            f"engine is {engine!r}; use {', '.join(ENGINES)}, a Dask client or a Spark session"
+        )
+    return _engine(name).file_source(files, engine)  # type: ignore[no-any-return]
 
 
-def _from_cluster(kind: str, frame: Any, options: ReadOptions) -> Source:
-    if kind == "spark":
-        from counterrank.io import spark
+def _engine(name: str) -> Any:
+    """Return the module of an engine; both read files as this one does."""
+    from counterrank.io import dask, spark
 
-        return spark.frame_source(frame, options)
-    from counterrank.io import dask
-
-    return dask.frame_source(frame, options)
+    return {"dask": dask, "spark": spark}[name]

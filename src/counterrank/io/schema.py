@@ -12,7 +12,7 @@ from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
-from counterrank.io.events import Events, refuse_taken
+from counterrank.io.events import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.spec import CandidateSpec, Field, LogSpec
 from counterrank.io.unmarked import UsualColumns
@@ -160,7 +160,11 @@ class _Resolver:
                 self.require(shown, "the join with events")
         if events.shown is not None:
             self.require(events.shown, "the time of the impression")
-        refuse_taken(events, self.names)
+        for name in events.names:
+            if name in self.names:
+                raise ConfigError(
+                    f"the log has a column '{name}' already; give the event another name (--event)"
+                )
 
     def is_of_page(self, column: str) -> bool:
         """Whether a reward is made of events that are joined to rankings, whatever the item."""

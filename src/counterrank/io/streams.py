@@ -18,7 +18,7 @@ from counterrank.io.options import ReadOptions
 from counterrank.io.prepare import columns_to_read
 from counterrank.io.reading import from_table
 from counterrank.io.schema import resolve
-from counterrank.io.survey import BATCH_ROWS, looked_at
+from counterrank.io.survey import BATCH_ROWS
 from counterrank.io.tables import written
 from counterrank.io.warehouses import Query
 
@@ -95,7 +95,7 @@ def _kept_on_disk(
     if options.segments is None:
         options = replace(options, segments=segments)
     spec = resolve(pieces[0].slice(0, _FIRST), options, in_memory=False)
-    columns = list(columns_to_read(spec, options.events, looked_at(options.where)))
+    columns = list(columns_to_read(spec, options.events, options.where))
 
     def every() -> Iterator[tuple[pa.Table, str]]:
         while pieces:

@@ -50,9 +50,8 @@ class Survey:
         """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
         encode = options.encode_actions
         if encode is None:
-            listed = spec.candidates.items
-            names = (*spec.fields["action"].columns, *(listed.columns if listed else ()))
             # Whole numbers that are too large to number the rows of a table with.
+            names = (name for item in cls(spec)._shown for name in item.columns)
             arrays = [values.one_chunk(sample[name]) for name in names]
             flat = [one.flatten() if values.is_list(one.type) else one for one in arrays]
             ids = [one for one in flat if pa.types.is_integer(one.type)]
@@ -62,21 +61,31 @@ class Survey:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to look at."""
-        names = list(self.spec.fields["action"].columns)
-        parts = self.spec.candidates
-        names += parts.items.columns if parts.items else ()
-        names += [field.name for field in parts.named]
+        fields = (*self._shown, *self.spec.candidates.named)
+        names = [name for item in fields for name in item.columns]
         return tuple(dict.fromkeys([*names, *self.spec.context]))
+
+    @property
+    def _shown(self) -> list[Field]:
+        """The fields that hold items: what was shown and, where they are listed, the candidates."""
+        listed = self.spec.candidates.items
+        return [self.spec.fields["action"], *([listed] if listed else [])]
 
     def absorb(self, table: pa.Table) -> None:
         """Take note of a piece."""
-        self._length(table)
-        for name in self.spec.fields["action"].columns:
-            self._items(values.one_chunk(table[name]), name, self.spec.fields["action"])
-        parts = self.spec.candidates
-        if parts.items is not None:
-            self._items(values.one_chunk(table[parts.items.name]), parts.items.name, parts.items)
-        for item in parts.named:
+        action = self.spec.fields["action"]
+        if not action.has_lists:
+            self.longest = len(action.columns)
+        for item in self._shown:
+            for name in item.columns:
+                array = values.one_chunk(table[name])
+                if item.has_lists:
+                    lists = values.as_lists(table[name], name)
+                    longest = int(values.entry_counts(lists).max(initial=0))
+                    self.longest = max(self.longest, longest if item is action else 0)
+                    array = lists.flatten()
+                self._items(array, name, item)
+        for item in self.spec.candidates.named:
             array = values.one_chunk(table[item.name])
             if item.has_lists:
                 array = values.as_lists(table[item.name], item.name).flatten()
@@ -152,17 +161,7 @@ class Survey:
             else int(values.entry_counts(values.as_lists(sample[some.name], some.name)).mean()) + 1
         )
 
-    def _length(self, table: pa.Table) -> None:
-        action = self.spec.fields["action"]
-        if not action.has_lists:
-            self.longest = len(action.columns)
-        else:
-            array = values.as_lists(table[action.name], action.name)
-            self.longest = max(self.longest, int(values.entry_counts(array).max(initial=0)))
-
     def _items(self, array: pa.Array, name: str, item: Field) -> None:
-        if item.has_lists:
-            array = values.as_lists(pa.chunked_array([array]), item.name).flatten()
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
         whole = item.form == "text" and values.is_text(array.type)
@@ -289,7 +288,7 @@ def _prepared(
 ) -> list[DataFile]:
     """Return Parquet files with one row per ranking and its rewards; the survey knows all of them then."""
     spec, events = survey.spec, options.events
-    columns: tuple[str, ...] | None = columns_to_read(spec, events, looked_at(options.where))
+    columns: tuple[str, ...] | None = columns_to_read(spec, events, options.where)
     with guard(path, prefix=spec.layout == "long"):
         if spec.layout == "long":
             survey.spec, columns = of_lists(spec), None
@@ -309,11 +308,6 @@ def _prepared(
 
         joined = with_events(read, survey.spec, events, report, spec.position)
         return tables.written(joined, survey.absorb)
-
-
-def looked_at(where: Where | None) -> tuple[str, ...]:
-    """Return the columns of a condition."""
-    return () if where is None else where.columns
 
 
 def _planned(

@@ -7,7 +7,6 @@ stands for them, and the logger is deterministic unless the user says otherwise.
 
 import io
 import json
-import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ import pyarrow as pa
 from counterrank.errors import LogError
 from counterrank.io import tables
 from counterrank.io.events import Events
-from counterrank.io.files import DataFile, Unpacked, expand, guard
+from counterrank.io.files import DataFile, Unpacked, expand
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.messages import UNANSWERED, say
@@ -169,29 +168,28 @@ def read_ubi(path: Path, options: ReadOptions) -> Converted:
     item is 1 where an event called "click" names it; columns={"reward": "add_to_cart"} takes another
     action. The unit is the client, and `query` the text that was searched for.
     """
-    with guard(os.fspath(path), prefix=True):
-        queries: dict[str, Json] = {}
-        events: list[Json] = []
-        for row, file in _documents(path):
-            if "action_name" in row:
-                events.append(row)
-            elif any(name in row for name in (*_HITS, "user_query")):
-                _add_query(queries, row, file)
-            else:
-                raise LogError(
-                    f"{file} holds neither queries ('{_HITS[0]}') nor events ('action_name') of User "
-                    f"Behavior Insights; columns are {listed(row)}"
-                )
-        if not queries or not events:
+    queries: dict[str, Json] = {}
+    events: list[Json] = []
+    for row, file in _documents(path):
+        if "action_name" in row:
+            events.append(row)
+        elif any(name in row for name in (*_HITS, "user_query")):
+            _add_query(queries, row, file)
+        else:
             raise LogError(
-                f"there are no {'events' if queries else 'queries'} of User Behavior Insights among the "
-                "files; export both ubi_queries and ubi_events"
+                f"{file} holds neither queries ('{_HITS[0]}') nor events ('action_name') of User "
+                f"Behavior Insights; columns are {listed(row)}"
             )
-        found, unanswered = _ubi(queries, events)
-        if not found.shown:
-            raise LogError(f"no query has hits or impressions: '{_HITS[0]}' is empty in every row")
-        notes = (UNANSWERED,) * unanswered
-        return found.converted(options, _wanted(options, {"click": "click"}), notes)
+    if not queries or not events:
+        raise LogError(
+            f"there are no {'events' if queries else 'queries'} of User Behavior Insights among the "
+            "files; export both ubi_queries and ubi_events"
+        )
+    found, unanswered = _ubi(queries, events)
+    if not found.shown:
+        raise LogError(f"no query has hits or impressions: '{_HITS[0]}' is empty in every row")
+    notes = (UNANSWERED,) * unanswered
+    return found.converted(options, _wanted(options, {"click": "click"}), notes)
 
 
 def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
@@ -210,12 +208,18 @@ def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
 def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
     found = _Tracked()
     seen: dict[str, list[tuple[float, int, str]]] = {}
-    for number, one in enumerate(events):
-        item = _inside(one, "event_attributes", "object", "object_id")
-        if one["action_name"] == "impression" and item is not None:
-            ordinal = _inside(one, "event_attributes", "position", "ordinal")
+    about = [
+        (
+            str(one.get("query_id")),
+            _inside(one, "event_attributes", "object", "object_id"),
+            _inside(one, "event_attributes", "position", "ordinal"),
+        )
+        for one in events
+    ]
+    for number, (name, item, ordinal) in enumerate(about):
+        if events[number]["action_name"] == "impression" and item is not None:
             place = number if ordinal is None else float(ordinal)
-            seen.setdefault(str(one.get("query_id")), []).append((place, number, str(item)))
+            seen.setdefault(name, []).append((place, number, str(item)))
     unanswered = False
     places: dict[str, dict[float, str]] = {}
     by_event = {str(one.get("query_id")): one for one in reversed(events)}
@@ -233,13 +237,8 @@ def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
             name, items, unit=row.get("client_id"), query=row.get("user_query"), query_id=name,
             application=row.get("application"), timestamp=_moment(row.get("timestamp")),
         )  # fmt: skip
-    for one in events:
+    for one, (name, item, ordinal) in zip(events, about, strict=True):
         if one["action_name"] != "impression":
-            name, item = (
-                str(one.get("query_id")),
-                _inside(one, "event_attributes", "object", "object_id"),
-            )
-            ordinal = _inside(one, "event_attributes", "position", "ordinal")
             if item is None and ordinal is not None:
                 item = places.get(name, {}).get(float(ordinal))
             time = _moment(one.get("timestamp"))
@@ -266,35 +265,34 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
     A `view_item_list` is a ranking; `select_item` (a click) and `purchase` (with its revenue) belong to
     the visitor's last list before them, in the same session, that shows the item.
     """
-    with guard(os.fspath(path), prefix=True):
-        rows = [row for row, _ in _documents(path) if row.get("event_name")]
-        found, views = _Tracked(), _Views()
-        rows.sort(key=lambda row: _moment(row.get("event_timestamp")) or 0)
-        for number, row in enumerate(rows):
-            if row["event_name"] != "view_item_list":
-                continue
-            time, items = _moment(row.get("event_timestamp")) or 0, _items(row)
-            user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
-            name = f"{user}.{session}.{time}.{number}"
-            ids = [str(one["item_id"]) for one in items]
-            for key in ((user, session), (user, session, _list_of(row, items))):
-                views.setdefault(key, []).append((time, name, set(ids)))
-            found.ranking(
-                name, ids, unit=user, list=_list_of(row, items), timestamp=time,
-                x_device=_inside(row, "device", "category"),
-            )  # fmt: skip
-        kinds = {"select_item": "click", "purchase": "purchase"}
-        for row in rows:
-            for item in _items(row) if row["event_name"] in kinds else ():
-                _ga4_event(found, views, row, item, kinds[row["event_name"]])
-        if not found.shown:
-            raise LogError("no row is a 'view_item_list' of Google Analytics 4 with items")
-        made = {one["kind"] for one in found.events}
-        rewards = {"clicks": "click", "purchases": "purchase"}
-        known = {name: kind for name, kind in rewards.items() if kind in made}
-        if "purchase" in made:
-            known["revenue"] = "revenue"
-        return found.converted(options, _wanted(options, known or rewards))
+    rows = [row for row, _ in _documents(path) if row.get("event_name")]
+    found, views = _Tracked(), _Views()
+    rows.sort(key=lambda row: _moment(row.get("event_timestamp")) or 0)
+    for number, row in enumerate(rows):
+        if row["event_name"] != "view_item_list":
+            continue
+        time, items = _moment(row.get("event_timestamp")) or 0, _items(row)
+        user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
+        name = f"{user}.{session}.{time}.{number}"
+        ids = [str(one["item_id"]) for one in items]
+        for key in ((user, session), (user, session, _list_of(row, items))):
+            views.setdefault(key, []).append((time, name, set(ids)))
+        found.ranking(
+            name, ids, unit=user, list=_list_of(row, items), timestamp=time,
+            x_device=_inside(row, "device", "category"),
+        )  # fmt: skip
+    kinds = {"select_item": "click", "purchase": "purchase"}
+    for row in rows:
+        for item in _items(row) if row["event_name"] in kinds else ():
+            _ga4_event(found, views, row, item, kinds[row["event_name"]])
+    if not found.shown:
+        raise LogError("no row is a 'view_item_list' of Google Analytics 4 with items")
+    made = {one["kind"] for one in found.events}
+    rewards = {"clicks": "click", "purchases": "purchase"}
+    known = {name: kind for name, kind in rewards.items() if kind in made}
+    if "purchase" in made:
+        known["revenue"] = "revenue"
+    return found.converted(options, _wanted(options, known or rewards))
 
 
 def _ga4_event(found: _Tracked, views: _Views, row: Json, item: Json, kind: str) -> None:
@@ -333,35 +331,30 @@ def read_metarank(path: Path, options: ReadOptions) -> Converted:
 
     Fields of a ranking are context, fields of its items features of candidates.
     """
-    with guard(os.fspath(path), prefix=True):
-        found = _Tracked()
-        for row, file in _documents(path):
-            kind = row.get("event")
-            time, user = _moment(row.get("timestamp")), row.get("user") or row.get("session")
-            if kind == "ranking":
-                items = row.get("items") or ()
-                context = {f"x_{name}": value for name, value in _fields(row)}
-                before = len(found.shown)
-                ids = [one.get("id") for one in items]
-                found.ranking(str(row.get("id")), ids, unit=user, timestamp=time, **context)
-                features = {str(one.get("id")): dict(_fields(one)) for one in items}
-                for shown in found.shown[before:]:
-                    shown |= {
-                        f"z_{name}": value for name, value in features[shown["action"]].items()
-                    }
-            elif kind == "interaction":
-                found.event(str(row.get("type")), str(row.get("ranking")), row.get("item"), time)
-            elif kind not in ("item", "user"):
-                raise LogError(
-                    f"{file}: an event of Metarank is a ranking or an interaction, got {kind!r}"
-                )
-        if not found.shown:
-            raise LogError("no event is a 'ranking' of Metarank with items")
-        kinds = [one for one in dict.fromkeys(row["kind"] for row in found.events)]
-        ordered = sorted(kinds, key=lambda one: one != "click")
-        return found.converted(
-            options, _wanted(options, {one: one for one in ordered or ["click"]})
-        )
+    found = _Tracked()
+    for row, file in _documents(path):
+        kind = row.get("event")
+        time, user = _moment(row.get("timestamp")), row.get("user") or row.get("session")
+        if kind == "ranking":
+            items = row.get("items") or ()
+            context = {f"x_{name}": value for name, value in _fields(row)}
+            before = len(found.shown)
+            ids = [one.get("id") for one in items]
+            found.ranking(str(row.get("id")), ids, unit=user, timestamp=time, **context)
+            features = {str(one.get("id")): dict(_fields(one)) for one in items}
+            for shown in found.shown[before:]:
+                shown |= {f"z_{name}": value for name, value in features[shown["action"]].items()}
+        elif kind == "interaction":
+            found.event(str(row.get("type")), str(row.get("ranking")), row.get("item"), time)
+        elif kind not in ("item", "user"):
+            raise LogError(
+                f"{file}: an event of Metarank is a ranking or an interaction, got {kind!r}"
+            )
+    if not found.shown:
+        raise LogError("no event is a 'ranking' of Metarank with items")
+    kinds = [one for one in dict.fromkeys(row["kind"] for row in found.events)]
+    ordered = sorted(kinds, key=lambda one: one != "click")
+    return found.converted(options, _wanted(options, {one: one for one in ordered or ["click"]}))
 
 
 def _fields(row: Json) -> Iterator[tuple[str, Any]]:
