@@ -102,7 +102,7 @@ class Auditor:
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
         looked = [parts[check.most] for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             tallies = tuple(
                 Tally() if part is None else check.partial(part, subject)
                 for check, part in zip(self.checks, looked, strict=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
     GROUPED_ROWS,
@@ -39,7 +39,8 @@ from counterrank.weights.ratios import Ratios
 from counterrank.weights.thresholds import LIMITING, THRESHOLDS
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
-#: tests.
+#: tests. A sorted list may well match no logged item at a position: a mean of 0 without any spread says
+#: nothing about propensities.
 TESTED_ESS = 100.0
 #: A position at which one row makes this share of all squared weights shows no variance to test
 #: with.
@@ -241,7 +242,7 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
             skew = _skewness(sums, mean, spread)
             milder = np.minimum(z + skew * (1 + 2 * z**2) / (6 * np.sqrt(count)), 0.0)
             z = np.where((z < 0) & np.isfinite(z), milder, z)
-        p = np.where(_enough(sums), 2 * special.ndtr(-np.abs(z)), np.nan)
+        p = np.where(first**2 / second >= TESTED_ESS, 2 * special.ndtr(-np.abs(z)), np.nan)
     return mean, z, p
 
 
@@ -249,15 +250,6 @@ def _skewness(sums: Floats, mean: Floats, variance: Floats) -> Floats:
     """Return the skewness (K,) of weights, at least 0, from count and sums of w, w^2 and w^3 (4, K)."""
     third = sums[3] / sums[0] - 3 * mean * sums[2] / sums[0] + 2 * mean**3
     return np.where(variance > 0, np.maximum(third, 0.0) / variance**1.5, 0.0)
-
-
-def _enough(sums: Floats) -> Bools:
-    # A sorted list may well match no logged item at a position: a mean of 0 without any spread says
-    # nothing about propensities.
-    _, first, second = sums[:3]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found: Bools = first**2 / second >= TESTED_ESS
-    return found
 
 
 def groups_tested(
@@ -293,7 +285,7 @@ def groups_tested(
         normal = special.ndtr(-np.abs(z))
         p = 2 * np.where(z > 0, np.maximum(normal, upper), normal)
         calm = largest**2 <= DOMINATED * total[2]
-        enough = _enough(np.stack([count, first, second])) & calm & (count > 1)
+        enough = (first**2 / second >= TESTED_ESS) & calm & (count > 1)
     return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
 
 

@@ -47,8 +47,7 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
         if w is None:
             continue
         lift = (w * batch.reward) @ alpha - earned
-        with np.errstate(divide="ignore"):
-            away = np.clip(np.log(w), -CUT, CUT)
+        away = np.clip(np.log(w), -CUT, CUT)
         away -= away.mean(axis=0)
         if used is not None:
             away *= used

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
@@ -256,7 +256,7 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
 MEANING = Check("propensity-kind", _count_meaning, _judge_meaning)
 
 
-def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | None:
+def shown(batch: RankingLog, name: str) -> tuple[Floats, Bools] | None:
     """Return the distribution's probability of each shown item (n, K), and where the item has no entry in it."""
     table = batch.dists.get(name)
     if table is None:
@@ -270,7 +270,7 @@ def shown(batch: RankingLog, name: str) -> tuple[Floats, NDArray[np.bool_]] | No
     return np.where(outside, 0.0, values), outside
 
 
-def items_seen(batch: RankingLog, size: int) -> tuple[NDArray[np.int64], int]:
+def items_seen(batch: RankingLog, size: int) -> tuple[Ints, int]:
     """Return how often each item 0..size-1 stands at each position (K, size).
 
     Also how many rankings show one of them twice.
@@ -309,7 +309,7 @@ def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
     And, of each policy with both, numbers that differ from their entry by more than one in a million.
     """
     used = subject.used(batch)
-    bad: dict[str, tuple[NDArray[np.bool_], NDArray[Any]]] = {}
+    bad: dict[str, tuple[Bools, NDArray[Any]]] = {}
     for name in (LOGGING, *subject.targets):
         entries, values = shown(batch, name), logged_numbers(batch, name)
         if entries is None:

@@ -175,8 +175,6 @@ def _order(tally: Tally, subject: Subject) -> list[Finding]:
 
 def _fit(tally: Tally, subject: Subject) -> list[Finding]:
     """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
-    from scipy import special
-
     logger = subject.first.propensity
     if not (isinstance(logger, Scored) and logger.spec.kind == "plackett-luce"):
         return []
@@ -184,7 +182,7 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
     tested = variance > TESTED
     z = np.divide(observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested)
     rank = int(np.abs(z).argmax())
-    if 2 * special.ndtr(-abs(z[rank])) * max(int(tested.sum()), 1) > LIMITING:
+    if two_sided(z[rank], 1.0) * max(int(tested.sum()), 1) > LIMITING:
         return _positions(tally, subject)
     # Halved: a choice that moved is missing at one rank and too many at another.
     moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())

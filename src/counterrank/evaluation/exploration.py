@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Bools, Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
@@ -165,7 +164,7 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
     return n, shown, never / DRAWS, rare / DRAWS, by_action / DRAWS
 
 
-def _hardly(old: Floats, new: Floats) -> NDArray[np.bool_]:
+def _hardly(old: Floats, new: Floats) -> Bools:
     """Return what the logger hardly shows: rarely at all, and far more rarely than the target."""
     return (old < RARE) & (old * FEWER < new)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, parse
 from counterrank.evaluation.comparing import Rival
@@ -430,7 +430,7 @@ CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
 )  # fmt: skip
 
 
-def scale_of(mean: NDArray[np.float64]) -> str:
+def scale_of(mean: Floats) -> str:
     """Return what a mean weight far from 1 suggests about units, or nothing.
 
     >>> scale_of(np.array([98.0, 103.0]))
@@ -486,7 +486,7 @@ def round_up(value: float) -> int:
     return -(-whole // step) * step
 
 
-def _listed(numbers: NDArray[np.int64]) -> str:
+def _listed(numbers: Ints) -> str:
     return ", ".join(str(int(k)) for k in numbers)
 
 

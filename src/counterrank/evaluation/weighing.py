@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from counterrank.arrays import Floats
 from counterrank.atomic import replacing
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
@@ -78,7 +78,7 @@ def _tables(batches: Iterator[RankingLog], jobs: Sequence[Job]) -> Iterator[pa.T
         yield pa.table(columns)
 
 
-def _lists(weights: NDArray[np.float64], batch: RankingLog) -> pa.Array:
+def _lists(weights: Floats, batch: RankingLog) -> pa.Array:
     shown = np.ascontiguousarray(weights)[np.arange(batch.K) < batch.lengths[:, None]]
     offsets = np.concatenate([[0], np.cumsum(batch.lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(shown))
