@@ -39,7 +39,7 @@ def frame_source(frame: Any, options: ReadOptions, *, client: Any = None) -> Clu
         # No row, but the types of the columns: what is no column, or no value of one, is told at once.
         where.expression(as_table(frame._meta).schema)
         chosen = frame.map_partitions(_fitting, where, meta=frame._meta)
-    head = _head(chosen, client, 1000)
+    head = _head(chosen, client)
     source = frame_on_cluster(partial(_run_on_frame, chosen, client), head, options)
     spec = source.spec
     for field in (*spec.fields.values(), *spec.targets.values(), *spec.dists.values()):
@@ -77,12 +77,13 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
         yield client
 
 
-def _head(frame: Any, given: Any, rows: int) -> pa.Table:
+def _head(frame: Any, given: Any) -> pa.Table:
+    """Return the first rows of a frame."""
     client = given or _client()
     # Not the first partition alone: a filter may have emptied it.
     for index in range(frame.npartitions):
         try:
-            start = frame.get_partition(index).head(rows, npartitions=1, compute=False)
+            start = frame.get_partition(index).head(1000, npartitions=1, compute=False)
             found = start.compute() if client is None else client.compute(start).result()
         except Exception as problem:
             raise EngineError(f"partition {index}: {one_line(problem)}") from problem

@@ -281,7 +281,6 @@ EXTENSIONS = {
     ".json": "jsonl",
 }
 FORMATS = ("parquet", "arrow", "arrow-stream", "csv", "jsonl")
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 #: Other names of formats.
 ALIASES = {
     "feather": "arrow",
@@ -318,7 +317,7 @@ def has_known_extension(name: str) -> bool:
     >>> has_known_extension("part-0.csv.gz"), has_known_extension("_SUCCESS")
     (True, False)
     """
-    return _split(name)[0] in EXTENSIONS
+    return _extension(name) in EXTENSIONS
 
 
 def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | None]:
@@ -338,7 +337,7 @@ def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | No
     if seen is not None:
         return seen, None
     name = os.path.basename(path.partition("?")[0] if stores.is_url(path) else path)
-    named = _named(format) if format else EXTENSIONS.get(_split(name)[0])
+    named = _named(format) if format else EXTENSIONS.get(_extension(name))
     if named in _BINARY:
         what, mark = _BINARY[named]
         raise LogError(
@@ -370,12 +369,9 @@ def _named(format: str) -> str:
     return found
 
 
-def _split(name: str) -> tuple[str, str | None]:
-    suffixes = [suffix.lower() for suffix in Path(name).suffixes]
-    packed = COMPRESSIONS.get(suffixes[-1]) if suffixes else None
-    if packed:
-        suffixes.pop()
-    return (suffixes[-1] if suffixes else ""), packed
+def _extension(name: str) -> str:
+    """Return the ending of a name, without that of a packed file."""
+    return Path(re.sub(r"\.(gz|zst)$", "", name.lower())).suffix
 
 
 #: Text packs to a tenth, repetitive text to a hundredth; far beyond that a file is made to exhaust
@@ -396,7 +392,7 @@ class Unpacked(io.RawIOBase):
         self.path = file.path
         self.limit = max(HARMLESS, MOST_RATIO * file.size)
         self.count = 0
-        self._stream = byte_stream(file, compression=file.compression)
+        self._stream = byte_stream(file)
 
     def readable(self) -> bool:
         """Always: it is open for reading."""
@@ -421,11 +417,11 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-def byte_stream(file: DataFile, *, compression: str | None = None) -> Any:
-    """Return the bytes of a file from its start, unpacked where `compression` says how."""
+def byte_stream(file: DataFile) -> Any:
+    """Return the bytes of a file from its start, unpacked."""
     # Given a path, Arrow reads ahead; given a file of a store, which buffers, it need not.
     source = stores.opened(file.path) if stores.is_url(file.path) else file.path
-    return pa.input_stream(source, compression=compression, buffer_size=_BUFFER)
+    return pa.input_stream(source, compression=file.compression, buffer_size=_BUFFER)
 
 
 #: Bytes asked of a file at a time where it is read from its start.
@@ -469,14 +465,13 @@ def _free() -> int | None:
         return None
 
 
-def column_chunks(meta: Any, names: Container[str] | None = None) -> Iterator[tuple[int, str, Any]]:
-    """Yield (row group, column, its metadata) for the stored parts of some columns, or of all."""
+def column_chunks(meta: Any, names: Container[str] | None = None) -> Iterator[Any]:
+    """Yield the metadata of the stored parts of some columns, or of all."""
     for group in range(meta.num_row_groups):
         for j in range(meta.num_columns):
             chunk = meta.row_group(group).column(j)
-            name = chunk.path_in_schema.partition(".")[0]
-            if names is None or name in names:
-                yield group, name, chunk
+            if names is None or chunk.path_in_schema.partition(".")[0] in names:
+                yield chunk
 
 
 def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> None:
@@ -486,7 +481,7 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     size.
     """
     numbers = taken = 0
-    for _, _, chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
+    for chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
         numbers += max(chunk.num_values, 0)
         taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
     size = file.size

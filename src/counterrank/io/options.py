@@ -1,6 +1,7 @@
 """The options of the reader: what a user says about a log, checked and in one form."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -156,26 +157,16 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
     raise ConfigError(f"columns: '{role}' must be a column name or a list of them, got {value!r}")
 
 
-def _joined(column: str | tuple[str, ...]) -> str:
-    return column if isinstance(column, str) else ",".join(column)
-
-
 def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
     found: dict[str, str | tuple[str, ...]] = {}
-    role = ""
-    for part in text.split(","):
-        if role and part.strip() and "=" not in part:
-            # action=slot_a,slot_b: one more column of the same role.
-            before = found[role]
-            found[role] = (*((before,) if isinstance(before, str) else before), part.strip())
-            continue
-        if not part.strip():
-            continue
-        role, sign, column = map(str.strip, part.partition("="))
-        if not (sign and role and column):
+    # action=slot_a,slot_b: a comma before another column of the same role begins no new pair.
+    parts = (part.strip(", ") for part in re.split(r",(?=[^,]*=)", text))
+    for part in filter(None, parts):
+        role, _, columns = map(str.strip, part.partition("="))
+        column, *more = map(str.strip, columns.split(","))
+        if not (role and column):
             raise ConfigError(
-                f"columns: '{part.strip()}' is not understood; write pairs like "
-                "action=items,reward=clicks"
+                f"columns: '{part}' is not understood; write pairs like action=items,reward=clicks"
             )
         # A dict would keep the last of two silently.
         if role in found:
@@ -184,7 +175,7 @@ def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
                 "column, or in a TOML file "
                 f'a list of them, {role} = ["{found[role]}", "{column}"]'
             )
-        found[role] = column
+        found[role] = (column, *filter(None, more)) if more else column
     return found
 
 
@@ -396,7 +387,7 @@ class ReadOptions:
             if role.startswith(FEATURE) and isinstance(column, str):
                 continue
             if role.startswith("x_") and role not in known:
-                given = _joined(column)
+                given = column if isinstance(column, str) else ",".join(column)
                 raise ConfigError(
                     f"columns maps '{role}': context columns keep their names; name them with "
                     f"{say('--context', given)}"

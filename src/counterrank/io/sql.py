@@ -54,14 +54,14 @@ def connection(
         opened.close()
 
 
-def batches(opened: Any, query: str, rows: int = BATCH) -> Any:
+def batches(opened: Any, query: str) -> Any:
     """Return a reader of the batches of a query."""
     answer = opened.sql(query)
     if answer is None:
         raise ConfigError("the query gives no rows; it must be one SELECT")
     # The name of older versions.
     read = getattr(answer, "to_arrow_reader", None) or answer.fetch_record_batch
-    return read(rows)
+    return read(BATCH)
 
 
 def table(opened: Any, query: str) -> pa.Table:

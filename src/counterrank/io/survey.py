@@ -489,7 +489,7 @@ def _settled(files: list[DataFile], survey: Survey, sample: pa.Table) -> bool:
     counts = values.entry_counts(values.one_chunk(sample[action.name]))
     footers = [tables.metadata(file) for file in files]
     entries = [
-        sum(chunk.num_values for _, _, chunk in column_chunks(footer, (action.name,)))
+        sum(chunk.num_values for chunk in column_chunks(footer, (action.name,)))
         for footer in footers
     ]
     return set(counts) == {counts[0]} and entries == [
@@ -503,7 +503,7 @@ def _largest_known(files: list[DataFile], survey: Survey) -> bool:
     if items is None:
         return True
     for file in files:
-        for _, _, chunk in column_chunks(tables.metadata(file), items.columns):
+        for chunk in column_chunks(tables.metadata(file), items.columns):
             told = chunk.statistics
             if told is None or not told.has_min_max or not isinstance(told.max, int):
                 return False

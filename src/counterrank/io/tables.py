@@ -153,10 +153,10 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
         return _completed(table.replace_schema_metadata(found.metadata), file, None)
 
 
-def batches(file: DataFile, columns: Columns = None, *, rows: int = BATCH) -> Iterator[pa.Table]:
+def batches(file: DataFile, columns: Columns = None) -> Iterator[pa.Table]:
     """Yield consecutive pieces of a file; only a few batches are held at a time."""
     file = parquet(file)
-    return row_groups(file, range(metadata(file).num_row_groups), columns, rows=rows)
+    return row_groups(file, range(metadata(file).num_row_groups), columns, rows=BATCH)
 
 
 def row_groups(
@@ -320,7 +320,7 @@ def _from_csv(file: DataFile) -> list[DataFile]:
     types: dict[str, pa.DataType] = {}
 
     def pieces() -> Iterator[tuple[pa.Table, str]]:
-        with byte_stream(file, compression=file.compression) as stream:
+        with byte_stream(file) as stream:
             reader = arrow_csv.open_csv(
                 stream,
                 read_options=arrow_csv.ReadOptions(block_size=BLOCK),

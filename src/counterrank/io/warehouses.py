@@ -29,8 +29,6 @@ DRIVERS = {
 _ALIASES = {"postgres": "postgresql"}
 _ENVIRONMENT = "env"
 _FORMS = "duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE, bigquery:PROJECT, snowflake:ACCOUNT or env:NAME"
-#: Rows of a batch.
-_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def _duckdb(stack: ExitStack, kind: str, path: str, query: str) -> Any:
     database = ":memory:" if memory else os.path.expanduser(path)
     # Without a file of its own, what it reads are files that the query names.
     opened = stack.enter_context(sql.connection(database=database, reads=memory))
-    return sql.batches(opened, query, _ROWS)
+    return sql.batches(opened, query)
 
 
 def _adbc(stack: ExitStack, kind: str, rest: str, query: str) -> Any:
