@@ -193,7 +193,7 @@ def test_paired_comparison_of_two_targets(gentle):
 def test_clustered_logs_compare_by_unit():
     log = gentle_log(3000, unit=np.repeat(np.arange(1500), 2))
     result = cr.evaluate(log, estimators=["iips", "ips"], audit=False)
-    assert result.log["units"] <= 1024
+    assert result.log["units"] == pytest.approx(1500, rel=0.1)
     assert result.verdict["level"] in ("reliable", "directional")
 
 

@@ -137,7 +137,7 @@ def units(e: TargetEvidence) -> Found:
     )
     doubt = ""
     if not e.clustered:
-        doubt = f"{e.units:,} rows are treated as independent, but the log has no users or sessions"
+        doubt = f"{e.estimate.n:,} rows are treated as independent, but the log has no users or sessions"
     elif e.shared_contexts is not None:
         doubt = (
             f"nearly every row has a unit of its own, but they share {e.shared_contexts:,} contexts: "
@@ -150,7 +150,7 @@ def units(e: TargetEvidence) -> Found:
         yield _found(status, doubt, (owner, f"say {option} if no visitor has two rows"))
         return
     factor = line.reliable / max(e.units, 1)
-    reason = f"{e.units:,} independent rows or groups of users"
+    reason = f"{e.units:,} independent rows or users"
     yield _found(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 

@@ -360,7 +360,7 @@ def _evidence(
     return TargetEvidence(
         estimate=one,
         logged=pairs.logger.value,
-        units=pairs.sums.units,
+        units=pairs.sums.visitors,
         outcomes=pairs.effective_outcomes(job),
         rivals=rivals(one, found, jobs, pairs),
         lifts=[

@@ -362,7 +362,7 @@ def _finish(
         rows_fingerprint=state.fingerprint.of_rows,
         value=primary.value,
         stderr=primary.stderr,
-        units=state.totals.units,
+        units=state.totals.visitors,
         sequential=options.sequential,
         position_weights=tuple(log.position_weights.tolist()),
         words={"reward": primary.name} if options.rewards else {},

@@ -40,7 +40,7 @@ class LogSummary(Record):
     #: What the logging policy earned per ranking.
     value: float = float("nan")
     stderr: float = float("nan")
-    #: Independent pieces: rows, or buckets of units.
+    #: Rows, or an estimate of the number of units (at most about 7,000).
     units: int = 0
     #: Intervals hold at every look and are shortest at this many rows; None: one look.
     sequential: int | None = None

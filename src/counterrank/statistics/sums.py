@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -57,6 +58,18 @@ class Sums(Summed):
     def units(self) -> int:
         """Number of independent pieces: rows, or at most 1024 buckets of units."""
         return self.n if self.by_unit is None else int(np.count_nonzero(self.by_unit[:, -1]))
+
+    @property
+    def visitors(self) -> int:
+        """Estimated number of units, some of which share a bucket: linear counting (Whang et al. 1990).
+
+        Full buckets say only that there are at least about 7,000.
+        """
+        if self.by_unit is None:
+            return self.n
+        buckets = len(self.by_unit)
+        empty = max(buckets - self.units, 1)
+        return min(self.n, round(buckets * math.log(buckets / empty)))
 
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one row or unit.
