@@ -1,6 +1,5 @@
 """Public data sets of logged rankings, each in the columns it was published with."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pyarrow.compute as pc
 
 from counterrank.errors import LogError, PropensityError
 from counterrank.io import tables
-from counterrank.io.files import DataFile, expand, guard
+from counterrank.io.files import DataFile, expand
 from counterrank.io.options import UNIFORM, ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.messages import SINGLE_POSITION, STANDARD_DROPPED, say
@@ -40,19 +39,14 @@ def read_columns(
     pieces = []
     for file in files:
         names = tables.sample(file, 1).column_names
-        refuse_missing(file, names, needed, what)
+        missing = [name for name in needed if name not in names]
+        if missing:
+            raise LogError(
+                f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
+                f"{listed(names)}"
+            )
         pieces.append(tables.read_table(file, [name for name in columns if name in names]))
     return pa.concat_tables(pieces, promote_options="permissive")
-
-
-def refuse_missing(file: DataFile, names: Sequence[str], needed: Sequence[str], what: str) -> None:
-    """Raise unless a file has every column of its format."""
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise LogError(
-            f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
-            f"{listed(names)}"
-        )
 
 
 # The Open Bandit Dataset (Saito et al. 2021, arXiv:2008.07146): one CSV row per position of one
@@ -78,14 +72,13 @@ def read_open_bandit(path: Path, options: ReadOptions) -> Converted:
     Targets are columns of the file or "uniform", `items` is the path of its item_context.csv.
     """
     files = expand(path)
-    with guard(os.fspath(path), prefix=True):
-        names = tables.sample(files[0], 1).column_names
-        users = [name for name in names if name.startswith(_USER)]
-        propensity = next((name for name in _PROPENSITY if name in names), _PROPENSITY[0])
-        needed = (*_BANDIT_COLUMNS, *([propensity] if options.require_propensity else []))
-        columns = wanted(options, [*needed, propensity, "timestamp", *users])
-        table = read_columns(files, columns, needed, "an Open Bandit log")
-        roles = {**_BANDIT, **({"propensity": propensity} if propensity in names else {})}
+    names = tables.sample(files[0], 1).column_names
+    users = [name for name in names if name.startswith(_USER)]
+    propensity = next((name for name in _PROPENSITY if name in names), _PROPENSITY[0])
+    needed = (*_BANDIT_COLUMNS, *([propensity] if options.require_propensity else []))
+    columns = wanted(options, [*needed, propensity, "timestamp", *users])
+    table = read_columns(files, columns, needed, "an Open Bandit log")
+    roles = {**_BANDIT, **({"propensity": propensity} if propensity in names else {})}
     own = options.over(roles, ["position", *users], "factored")
     if UNIFORM in (own.targets or ()) and UNIFORM not in table.column_names:
         items = pc.max(table["item_id"]).as_py() + 1
@@ -123,13 +116,12 @@ def read_kuairand(path: Path, options: ReadOptions) -> Converted:
     read and none has a propensity.
     """
     files = expand(path)
-    with guard(os.fspath(path), prefix=True):
-        table = read_columns(
-            files, wanted(options, [*_VIDEO_COLUMNS, *_CARRIED]), _VIDEO_COLUMNS, "a KuaiRand log"
-        )
-        notes: tuple[str, ...] = ()
-        if options.require_propensity:
-            table, notes = _random_rows(table)
+    table = read_columns(
+        files, wanted(options, [*_VIDEO_COLUMNS, *_CARRIED]), _VIDEO_COLUMNS, "a KuaiRand log"
+    )
+    notes: tuple[str, ...] = ()
+    if options.require_propensity:
+        table, notes = _random_rows(table)
     own = options.over(_VIDEO, ("tab",), "factored")
     return table, replace(own, encode_actions=True), notes
 
