@@ -5,7 +5,7 @@ carry a remedy apart from what is wrong. Nothing here or elsewhere reads its own
 Codes are stable; docs/reference/results.md lists them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
@@ -110,14 +110,31 @@ def row_name(row: object) -> str:
     return f"row {row}" if name is None else name(int(str(row)))
 
 
+_ITEMS: ContextVar[Sequence[str] | None] = ContextVar("items", default=None)
+
+
+def item_name(item: int) -> str:
+    """Return how a message calls an item: by its label where items have labels.
+
+    >>> with naming_rows(None, ["sku7", "sku8"]):
+    ...     item_name(1)
+    'sku8'
+    """
+    labels = _ITEMS.get()
+    return labels[item] if labels and 0 <= item < len(labels) else str(item)
+
+
 @contextmanager
-def naming_rows(name: Callable[[int], str]) -> Iterator[None]:
-    """Call rows by another name, where their number in the file is not that in the log."""
-    token = _ROW_NAME.set(name)
+def naming_rows(
+    name: Callable[[int], str] | None, items: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Call rows by another name, where their number in the file is not that in the log, and items by labels."""
+    row, item = _ROW_NAME.set(name), _ITEMS.set(items)
     try:
         yield
     finally:
-        _ROW_NAME.reset(token)
+        _ROW_NAME.reset(row)
+        _ITEMS.reset(item)
 
 
 MISSING_PROPENSITY = Message(

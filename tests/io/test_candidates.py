@@ -313,13 +313,14 @@ def test_bad_lists_are_one_message_with_the_row(tmp_path, case, message):
         ("z_price", float("inf"), r"ranking 'r5': feature 'z_price' is infinite"),
         ("new_scores", "abc", r"'abc' at ranking 'r5', candidate 1; numbers are wanted"),
         ("item", 3, r"ranking 'r5': item 3 is listed twice"),
+        ("item", "sku3", r"ranking 'r5': item sku3 is listed twice"),
     ],
 )
 def test_bad_rows_of_candidates_are_told_by_their_ranking(tmp_path, name, value, message):
     """A row of such a file is a candidate: the number of a ranking would lead nowhere."""
     rows = long_rows(world())
     if isinstance(value, str):
-        rows[name] = [str(one) for one in rows[name]]
+        rows[name] = [f"sku{one}" if name == "item" else str(one) for one in rows[name]]
     mine = [j for j, request in enumerate(rows["request"]) if request == "r5"]
     for j in mine if name == "item" else mine[:1]:
         if rows["shown"][j] is None or name != "item":

@@ -466,6 +466,20 @@ def test_an_empty_file_of_events(shop, tmp_path):
     for read in (cr.read_log, scan_log):
         with pytest.raises(LogError, match="events.parquet is empty"):
             read(log, events=events(empty), **READING)
+    header = tmp_path / "events.csv"
+    header.write_text(",".join(shop.table().column_names) + "\n")
+    with pytest.raises(LogError, match="events.csv is empty"):
+        cr.read_log(log, events=events(header), **READING)
+
+
+def test_a_join_of_all_events_is_told_in_percent(shop, tmp_path):
+    log = cr.RankingLog.from_frame(
+        shop.impressions(),
+        events=events(write(shop.table(), tmp_path / "events.parquet")),
+        **READING,
+    )
+    texts = [finding.text for finding in log.events.findings]
+    assert any(text.startswith("100.0\u202f% of the ") for text in texts), texts
 
 
 def test_the_command_and_the_job(shop, tmp_path, monkeypatch):

@@ -104,3 +104,26 @@ def test_events_with_names_of_their_own():
         "amount_eur": 'coalesce(sum("Amount EUR"), 0)',
     }
     assert found.missing == ()
+
+
+def test_types_of_pandas_and_missing_cells():
+    table = impressions()
+    times = pa.array([datetime.datetime(2026, 10, 1)] * table.num_rows)
+    table = table.drop_columns("ts").append_column("shown_at", times)
+    place = table.column_names.index("device")
+    large = table["device"].cast(pa.large_string())
+    table = table.set_column(place, "device", large)
+    found = guess_log(table)
+    assert found.segments == ("device",) and found.time == "shown_at" and found.unit == "user_id"
+    cells = large.to_pylist()
+    cells[0] = None
+    found = guess_log(table.set_column(place, "device", pa.array(cells)))
+    assert found.context == () and "z_device" not in found.columns
+    assert any(note.startswith("left out: device") for note in found.notes)
+
+
+def test_a_column_named_unit_is_a_unit():
+    table = impressions()
+    names = ["unit" if name == "user_id" else name for name in table.column_names]
+    found = guess_log(table.rename_columns(names))
+    assert "unit" not in found.columns and found.unit == "unit"

@@ -79,7 +79,7 @@ def job_lines(
     yield ""
     yield "# Declare what the log cannot show, if it is true:"
     yield "# target-is-fresh = true     # no target was trained on these rows"
-    if "unit" not in guess.columns:
+    if not guess.unit:
         yield "# independent-rows = true    # no two rankings belong to one person"
     if guess.columns:
         yield from _table("columns", guess.columns)

@@ -52,16 +52,14 @@ def decode(
     """
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
-    if spec.ranking is None:
-        return _RankingRows(table, spec, start).log(bucket)
-    ids = table[spec.ranking]
+    ids = [] if spec.ranking is None else table[spec.ranking]
 
     def name(row: int) -> str:
         """Return "ranking 'r7'": its rows stand elsewhere in the file."""
         index = row - start
         return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
 
-    with naming_rows(name):
+    with naming_rows(name, spec.action_names):
         return _RankingRows(table, spec, start).log(bucket)
 
 

@@ -14,7 +14,7 @@ from counterrank.data.events import JoinedEvents
 from counterrank.errors import ConfigError, LogError
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.io import sql, values
-from counterrank.texts import listed, suggestion
+from counterrank.texts import in_percent, listed, suggestion
 
 _UNITS = {
     "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
@@ -190,7 +190,10 @@ class Join:
         return _moment(f"{alias}.{name}" if alias else name, kind)
 
     def refuse_types(self, types: Mapping[str, pa.DataType]) -> None:
-        """Raise where a key or a time is missing or of another type."""
+        """Raise where there is no event, or where a key or a time is missing or of another type."""
+        # A file without rows has no types: their message would mislead.
+        if not self._one("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1)")[0]:
+            raise LogError(f"{self.name} is empty: there are no events to join")
         for shown, own in self.events.keys:
             if own not in self.columns:
                 raise LogError(
@@ -258,7 +261,7 @@ class Join:
                      "log, or rankings that were lost", "log every page, or leave these events out"),
             _finding("unshown", elsewhere, rows, "name an item that its ranking did not show",
                      "another key than the item's, or lists that were cut", "log what was really shown"),
-            _finding("doubled", doubled, rows, "stand there twice", "a pipeline that sends again, or a "
+            _finding("doubled", doubled, rows, "are exact copies of another event", "a pipeline that sends again, or a "
                      "join that multiplies rows", "remove the copies before they are counted"),
             _finding("early", early, rows, "come before what they would be a reaction to", "clocks that "
                      "differ, or another ranking's key", "compare the clocks and time zones"),
@@ -286,10 +289,8 @@ class Join:
         return int(found)
 
     def _matched(self, rows: int, joined: int, lost: int, shown: str) -> Iterable[Finding]:
-        share = joined / max(rows, 1)
-        text = f"{_percent(joined, rows)} of the {rows:,} events find what was shown"
-        if not rows:
-            raise LogError(f"{self.name} is empty: there are no events to join")
+        share = joined / rows
+        text = f"{in_percent(share)} of the {rows:,} events find what was shown"
         if joined and (share >= _NONE or not lost):
             return [Finding("rewards-events-join", PASSED, text)]
         why = self._difference(shown)
@@ -358,15 +359,6 @@ def _finding(
     if not count:
         return None
     status = WARNED if count >= _WARNED * rows else PASSED
-    text = f"{count:,} of {rows:,} events ({_percent(count, rows)}) {what}"
+    text = f"{count:,} of {rows:,} events ({in_percent(count / rows)}) {what}"
     remedies = (remedy,) if status is WARNED else ()
     return Finding(f"rewards-events-{code}", status, text, remedies, cause=cause)
-
-
-def _percent(count: int, rows: int) -> str:
-    """Return a share as people write it.
-
-    >>> _percent(2, 1000), _percent(1, 3)
-    ('0.2 %', '33 %')
-    """
-    return f"{100 * count / max(rows, 1):.2g} %"

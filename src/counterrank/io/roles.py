@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from counterrank.io import tables
 from counterrank.io.files import expand
-from counterrank.io.values import is_list
+from counterrank.io.values import is_list, is_text
 
 #: Names of columns by role, the most telling first. A name matches as a whole or by its words.
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -78,6 +78,7 @@ class LogGuess:
     context: tuple[str, ...] = ()
     segments: tuple[str, ...] = ()
     time: str = ""
+    unit: str = ""
     rewards: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -148,22 +149,25 @@ class Sample:
         """Return how many different values per column has."""
         return int(pc.count_distinct(self.table[name]).as_py())
 
-    def constant_within(self, name: str, group: str) -> bool:
-        """Return whether all rows of a group have one value of a column."""
-        levels = [
-            self.table.group_by(keys).aggregate([]).num_rows for keys in ([group, name], [group])
-        ]
-        return bool(levels[0] == levels[1])
+    def most_within(self, name: str, group: str, *, nulls: bool) -> int:
+        """Return the most different values that a column has in a group; a null is one, or is ignored."""
+        mode = pc.CountOptions(mode="all" if nulls else "only_valid")
+        found = self.table.group_by(group).aggregate([(name, "count_distinct", mode)])
+        return int(pc.max(found[f"{name}_count_distinct"]).as_py() or 0)
 
-    def take(self, role: str, fits: Iterable[str] | None = None) -> str:
+    def take(self, role: str, fits: Iterable[str] | None = None, of: str = "") -> str:
         """Return the column of a role, or nothing; it is not offered to another role."""
         fitting = set(self.names if fits is None else fits) - self.taken
         found = [one for one in named(self.names, role) if one in fitting]
+        if role == "time":
+            # Whatever its name is, the type says it.
+            times = [one for one in self.names if pa.types.is_temporal(self.kind(one))]
+            found += [one for one in times if one in fitting and one not in found]
         if not found:
             return ""
         self.taken.add(found[0])
         also = f" (also possible: {', '.join(found[1:])})" if len(found) > 1 else ""
-        self.notes.append(f"{role}: {found[0]}{also}")
+        self.notes.append(f"{role}{of}: {found[0]}{also}")
         return found[0]
 
     def scalars(self) -> list[str]:
@@ -211,7 +215,7 @@ def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGue
     segments = tuple(
         one
         for one in context
-        if pa.types.is_string(sample.kind(one)) and 1 < sample.levels(one) <= MOST_LEVELS
+        if is_text(sample.kind(one)) and 1 < sample.levels(one) <= MOST_LEVELS
     )
     columns |= {f"z_{one.removeprefix('z_')}": one for one in features}
     for label, listed in (("context", context), ("segments", segments), ("features", features)):
@@ -227,6 +231,7 @@ def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGue
         context=context,
         segments=segments,
         time=time,
+        unit=columns.get("unit", ""),
         rewards=rewards,
         notes=tuple(notes),
         missing=tuple(sample.missing),
@@ -342,15 +347,19 @@ def _context(sample: Sample, group: str | None) -> tuple[tuple[str, ...], tuple[
         kind = sample.kind(name)
         if name in sample.taken or pa.types.is_temporal(kind):
             continue
-        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        text = is_text(kind)
         if not (text or is_number(kind)) or words(name)[-1:] == ("id",):
             continue
         if text and sample.levels(name) > MOST_LEVELS:
             continue
-        if group is None or (group and sample.constant_within(name, group)):
+        if group is None or (group and sample.most_within(name, group, nulls=True) <= 1):
             context.append(name)
-        elif group:
+        elif group and sample.most_within(name, group, nulls=False) > 1:
             features.append(name)
+        elif group:
+            sample.notes.append(
+                f"left out: {name}, which some rows of a ranking lack and others have (fill it to use it as context)"
+            )
     return tuple(context), tuple(features)
 
 
@@ -372,10 +381,10 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
         sample.taken.add(theirs)
         join.append(mine if mine == theirs else f"{mine}={theirs}")
     notes.append(f"events join by: {', '.join(join) or 'nothing found'}")
-    time, said = sample.take("time"), tuple(notes)
+    time, said = sample.take("time", of=" of events"), tuple(notes)
     kind = sample.take("event", sample.scalars())
     rewards: dict[str, str] = {}
-    if kind and pa.types.is_string(sample.kind(kind)):
+    if kind and is_text(sample.kind(kind)):
         found = [one for one in pc.unique(events[kind]).to_pylist() if one]
         shown = [one for one in found if not {"impression", "view", "shown"} & set(words(one))]
         order = sorted(shown, key=lambda one: ("click" not in one.lower(), one))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints, changed
 from counterrank.errors import PolicyError
-from counterrank.messages import row_name
+from counterrank.messages import item_name, row_name
 from counterrank.policies.base import Rows
 
 #: Candidates worked on at once: a padded block of scores of this size stays in the last-level
@@ -75,7 +75,7 @@ class Candidates:
                     f"{named}, candidate {place + 1}: {item} is no item", remedy="ids start at 0"
                 )
             raise PolicyError(
-                f"{named}: item {item} is listed twice among the candidates",
+                f"{named}: item {item_name(item)} is listed twice among the candidates",
                 remedy="list each item once",
             )
         features = {name: self._feature(name, values) for name, values in self.features.items()}

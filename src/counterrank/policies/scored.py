@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.messages import row_name
+from counterrank.messages import item_name, row_name
 from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates
@@ -228,7 +228,7 @@ def _refuse(candidates: Candidates, values: Floats, name: str, bad: Bools) -> No
     row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
     raise PolicyError(
         f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
-        f"{candidates.items[at]}",
+        f"{item_name(int(candidates.items[at]))}",
         remedy=(
             f"scores are numbers between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, or -inf for "
             "a candidate that is not eligible"
