@@ -45,9 +45,9 @@ on the command line override its keys. A file describes a run of `evaluate`, or 
 table. With `--config`, keys of other commands are ignored, and output files of the job are written only by the command
 that the file describes.
 
-`log` names the log. Paths are relative to the file. `{today}`, `{yesterday}` and `{today-7}` in paths and in `where`
-become days such as 2026-01-31 (UTC). Every option above is a key, with `-` or `_`. These keys have no option; on the
-command line give them as `--config KEY=VALUE`:
+`log` names the log. Paths are relative to the file. `{today}` (or `{date}`), `{yesterday}` and `{today-7}` in paths
+and in `where` become days such as 2026-01-31 (UTC). Every option above is a key, with `-` or `_`. These keys have no
+option; on the command line give them as `--config KEY=VALUE`:
 """
 
 

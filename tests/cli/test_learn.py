@@ -68,6 +68,28 @@ def test_a_job_learns_what_its_command_learns(counterrank, logs, tmp_path: Path)
     assert found | {"policy": ""} == wanted | {"policy": ""} and found["policy"] == "p.json"
 
 
+def test_each_event_is_a_reward(counterrank, logs, tmp_path: Path):
+    log = pq.read_table(logs / "good.parquet")
+    pages, day = np.arange(len(log)).astype(str), np.full(len(log), "2026-11-01 12:00:00")
+    log = log.append_column("request", pa.array(pages)).append_column("ts", pa.array(day))
+    pq.write_table(log.drop_columns("reward"), tmp_path / "log.parquet")
+    page, place = np.nonzero(np.array(log["reward"].to_pylist()))
+    item = np.array(log["action"].to_pylist())[page, place]
+    rows = {"request": pages[page], "action": item, "at": np.full(len(page), "2026-11-01 12:05:00")}
+    pq.write_table(pa.table(rows), tmp_path / "events.parquet")
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'log = "log.parquet"\nquiet = true\ntime = "ts"\n[learn]\nindependent_rows = true\nout = "p.json"\n'
+        '[events]\npath = "events.parquet"\njoin = ["request", "action"]\nwithin = "1 hour"\n'
+        'time = "at"\n[events.rewards]\nclicks = "least(count(*), 1)"\nmore = "least(count(*), 1)"\n'
+    )
+    done = counterrank("run", job)
+    assert done.code == 0, done.err
+    done = counterrank("learn", "--config", job, "--primary", "clicks", "--json", "l.json")
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "l.json").read_text())["certified"] is True
+
+
 def test_a_job_that_certifies_nothing_is_exit_one(counterrank, logs, tmp_path: Path):
     job = tmp_path / "job.toml"
     job.write_text(

@@ -163,7 +163,7 @@ def test_a_key_and_its_value_stand_for_a_file(counterrank, simulated: Path, tmp_
     wanted = (tmp_path / "r.json").read_text()
     loud = [one for one in call if one != "--quiet"]
     told = counterrank(*loud, "--practical", "0.02", "--segment=behavior")
-    assert told.code == 0 and "--practical: in a job file, or --config practical=..." in told.err
+    assert told.code == 0 and "--practical will move to the job file" in told.err
     found = json.loads((tmp_path / "r.json").read_text())
     assert found["provenance"]["options"] == json.loads(wanted)["provenance"]["options"]
     told = counterrank(*call, "--config", "practcal=0.02")
@@ -211,6 +211,8 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
         ('log = "a"\ncommand = "plan"', "the options of plan are keys of a table, [plan]"),
         ('log = "a"\ncommand = ["plan"]', "'command' is no option of evaluate"),
         ('log = "a"\n[learn]\ngrad = "free"', "did you mean 'grade'"),
+        ('log = "a"\n[learn]\nqqqq = 1', "columns, config, despite_audit, events, grade"),
+        ('log = "a"\n[events]\nqqqq = 1', "known: join, path, rewards, time, within"),
         ('log = "a"\n[learn]\nout = "job.toml"', "job.toml"),
         ('log = "a"\n[learn]\nmodel = "linear"', "Missing option '--out'"),
         ('log = "a"\n[policies.new]\nkind = "best"', "unknown kind 'best'"),

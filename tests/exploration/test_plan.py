@@ -232,6 +232,8 @@ def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, mon
     spec = json.loads((tmp_path / "explore.json").read_text())["policy"]
     told = json.loads((tmp_path / "plan.json").read_text())
     assert told["options"][told["chosen"]]["spec"] == spec
+    same = cr.plan("log.parquet", logger="top", policies={"new": "top"}, budget=0.05)
+    assert same.judged == ("new",) and json.loads(same.to_json())["options"] == told["options"]
     served = cr.load_policy("explore.json").bind(scores=log.propensity.scores.reshape(log.n, -1))
     pages = served.sample(PLACES, np.random.default_rng(0))[:, 0]
     write("next.parquet", replace(log, action=pages, propensity=served_policy(log, spec)))

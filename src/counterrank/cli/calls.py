@@ -75,6 +75,10 @@ class Call:
     def _join_events(self) -> None:
         """Make one value of the options that describe events."""
         given = {name: self.values.pop(name, None) for name in _OF_EVENTS}
+        time = self.values.get("time")
+        if "time" not in COMMANDS[self.command].on_line:
+            # Its function does not look at the time; only the join of events does.
+            self.values.pop("time", None)
         path = self.values.get("events")
         if path is None:
             if asked := [name for name, value in given.items() if value]:
@@ -88,7 +92,7 @@ class Call:
             rewards=given["event"] or {},
             within=given["within"],
             time=given["event_time"],
-            shown=self.values.get("time"),
+            shown=time,
         )
 
     def check_outputs(self) -> None:
@@ -215,7 +219,7 @@ class TableCommand(click.Command):
         if moved and not given.get("quiet"):
             told = ", ".join(OPTIONS[name].spelled for name in moved)
             click.echo(
-                f"{told}: in a job file, or --config {moved[0]}=..., from the next version on",
+                f"{told} will move to the job file (or --config {moved[0]}=...) in the next version",
                 err=True,
             )
         self.body(Call.of_line(str(self.name), log, given))

@@ -105,7 +105,8 @@ class Job:
         A file may serve several commands: keys of other commands are left aside, unless it is run
         `alone`. Files to write are those of the command that the file stands for.
         """
-        known, own = by_key(COMMANDS[command].options), self.own(command)
+        # The time of the impressions is of use to every command that joins events.
+        known, own = by_key([*COMMANDS[command].options, "time"]), self.own(command)
         outside = dict(self.outside())
         if twice := sorted(own.keys() & outside.keys()):
             raise ConfigError(
@@ -117,7 +118,7 @@ class Job:
         for key, value in {**outside, **own}.items():
             option = known.get(key)
             if option is None and key not in others:
-                raise self.unknown(key, value, command, [*known, *others])
+                raise self.unknown(key, value, command, ["log", *known, *others])
             if option is None or (option.kind is Kind.OUTPUT and not mine and key not in own):
                 continue
             if option.name in found:
@@ -160,7 +161,10 @@ class Job:
     def unknown(self, key: str, value: Any, command: str, known: list[str]) -> ConfigError:
         """Return the error of a key that is no option."""
         near = suggestion(key, known)
-        hint = near or f"; known: log, {', '.join(sorted({*known} - {*READING}))}"
+        rare = (
+            {*READING} - {"columns", "logger", "events", "where"} if command in COMMANDS else set()
+        )
+        hint = near or f"; known: {', '.join(sorted({*known} - rare))}"
         # A value that names another command shows what was meant.
         if isinstance(value, str) and value in TABLES:
             hint = f"; the options of {value} are keys of a table, [{value}]"

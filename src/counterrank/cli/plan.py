@@ -20,8 +20,7 @@ def plan(call: Call) -> None:
     from counterrank import exploration
 
     out = call.json_file("out")
-    given = call.settings
-    result = call.run(exploration.plan, tuple(given.get("policies", ())), **given)
+    result = call.run(exploration.plan, **call.settings)
     if out is not None:
         result.save(out)
     call.hand_over(result)

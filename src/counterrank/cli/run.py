@@ -28,8 +28,8 @@ _EPILOG = """A job file:
 
 Every option of `counterrank evaluate` is a key of the same name. A file with a table [learn], [abtest], [plan] or
 another command's stands for that command: its options are keys of that table, how to read the log is said outside.
-Paths are relative to the file. {today}, {yesterday} and {today-7} in paths and in `where` are days like 2026-01-31
-(UTC). Exit codes are those of the command.
+Paths are relative to the file. {today} (or {date}), {yesterday} and {today-7} in paths and in `where` are days
+like 2026-01-31 (UTC). Exit codes are those of the command.
 """
 
 

@@ -119,12 +119,13 @@ def plan(
     _check(detect, budget, rows_per_week)
     check_level(level)
     given: OpenOptions = {"require_propensity": False, **reading}
-    with opened(log, tuple(targets), needs_targets=False, **given) as (source, names):
+    targets = tuple(targets) or tuple(reading.get("policies") or ())
+    with opened(log, targets, needs_targets=False, **given) as (source, names):
         rng = np.random.default_rng([seed, 10])
         no_weight(source.first, "plans")
         sample = source.sample(settings.ROWS, rng)
         n = source.n if source.n is not None else source.reduce(attrgetter("n"), label="counting")
-    names = tuple(targets) or names
+    names = targets or names
     goal = PlanRequest(n, detect, budget, level, rows_per_week, seed)
     return _planned(sample, names, goal)
 

@@ -269,6 +269,8 @@ def _measured(
 
     known = list(log.rewards) if isinstance(log, RankingLog) else []
     given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
+    if (events := reading.get("events")) is not None:
+        rewards = events.beside(rewards)
     if rewards is not None:
         given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
     if not given and primary is None and not guardrails:
