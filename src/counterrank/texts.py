@@ -78,11 +78,13 @@ def first_line(problem: BaseException) -> str:
 def sentence(text: str) -> str:
     """Return words as a sentence.
 
-    >>> sentence("log more rows"), sentence("Is that so?")
-    ('Log more rows.', 'Is that so?')
+    >>> sentence("log more rows"), sentence("Is that so?"), sentence("log.csv is empty")
+    ('Log more rows.', 'Is that so?', 'log.csv is empty.')
     """
     text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    # The name of a file stays as it is written.
+    first = text if re.match(r"\S*[./\\]\w", text) else text[:1].upper() + text[1:]
+    return first + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 #: What may be left at the end of advice without its option.

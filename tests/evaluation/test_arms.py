@@ -196,5 +196,14 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
 def test_a_missing_column_of_arms_is_called_that(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("action_1,reward_1,propensity_1,new_1\na,1,0.5,0.5\n")
-    with pytest.raises(LogError, match="the column of arms: .*there is no column 'WRONG'"):
+    with pytest.raises(LogError, match="there is no column 'WRONG' for the arm"):
         cr.validate(path, "WRONG")
+
+
+def test_a_missing_baseline_is_called_that(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action_1,reward_1,propensity_1,new_1\na,1,0.5,0.5\n")
+    with pytest.raises(LogError, match="no column 'nope' for the baseline nope"):
+        cr.evaluate(path, "new", baseline="nope")
+    with pytest.raises(LogError, match="for the baseline nwe .did you mean 'new'"):
+        cr.evaluate(path, "new", baseline="nwe")

@@ -40,6 +40,11 @@ CASES = {
         ["'propensity'", "--estimate-propensity"],
     ),
     "missing target": (GOOD, {"targets": "nwe"}, ["target policy nwe", "did you mean 'new'"]),
+    "missing target beside policies": (
+        GOOD,
+        {"targets": "nope", "policies": {"old": "top"}},
+        ["target policy nope", "Policies that rank by scores are old"],
+    ),
     "missing context": (GOOD, {"context": "age"}, ["no column 'age' for context"]),
     "missing segment": (GOOD, {"segments": "day"}, ["no column 'day' for segment"]),
     "mistyped segment": (

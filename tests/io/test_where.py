@@ -262,3 +262,12 @@ def test_the_command(kit, tmp_path, capsys):
     result = CliRunner().invoke(main, [*arguments, "--where", "country = 'AT'"])
     assert result.exit_code == 0, result.output
     assert f'"n": {columns["country"].count("AT")}' in result.stdout
+
+
+def test_a_condition_on_a_column_that_one_file_lacks(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action_1,reward_1,propensity_1,day\na,1,0.5,1\n")
+    with pytest.raises(
+        ConfigError, match="there is no column 'dya' to select by .did you mean 'day'"
+    ):
+        cr.read_log(path, where="dya = 1")

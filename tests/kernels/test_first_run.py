@@ -49,6 +49,13 @@ def test_a_long_first_run_is_explained_once_on_stderr(capfd, clock):
     assert listener.seconds == pytest.approx(6.1)
 
 
+def test_a_later_run_that_loads_kept_code_says_nothing(capfd, clock):
+    listener = FirstRun()
+    listener.loaded = True
+    run(listener, clock, 9.0)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_time_inside_a_caller_counts_once(clock):
     listener = FirstRun()
     listener.on_start(compiling("counterrank.kernels.standard"))

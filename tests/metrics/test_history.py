@@ -14,7 +14,7 @@ def page(log, tmp_path_factory):
     asked = {"rewards": {"per click": "revenue / clicks"}, "estimators": ["ips"]}
     for night in ("2026-11-01", "2026-11-02"):
         cr.evaluate(log, ["new"], **asked).to_json(where / f"{night}.json")
-    index, *_ = write_history(where, where.parent / "history.html")
+    (index, *_), _ = write_history(where, where.parent / "history.html")
     return index.read_text()
 
 

@@ -133,7 +133,8 @@ def test_how_many_intervals_contained_the_outcome_is_counted_over_the_last_twelv
 
 def test_every_run_has_a_page_and_links_lead_there_and_back(runs: Path, tmp_path: Path):
     write(runs, "a b&.json")
-    index, report = write_history(runs, tmp_path / "all runs.html")
+    (index, report), damaged = write_history(runs, tmp_path / "all runs.html")
+    assert damaged == []
     text = index.read_text()
     link = f"all%20runs-reports/{report.name}"
     assert f'href="{link}"' in text and report.is_file()
@@ -158,6 +159,9 @@ def test_one_bad_file_does_not_take_the_others_down(runs: Path):
     for day in (1, 2, 3, 4):
         assert f"2026-01-0{day}" in text
     assert "damaged file" in text and "<script>x" not in text and "foreign.json" not in text
+    _, damaged = write_history(runs, runs.parent / "again.html")
+    assert {"binary.json", "deep.json", "cut.json"} < {*damaged}
+    assert not {"foreign.json", "list.json", "2026-01-01.json"} & {*damaged}
 
 
 def test_a_missing_folder_is_told(tmp_path: Path):

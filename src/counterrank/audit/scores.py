@@ -199,9 +199,16 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
         so = f": the logger is {greedy} than its scores, or another policy"
         cause = "another temperature, scores before boosts or filters, or a policy of another kind"
         remedy = _advised(logger, tally.sums["likelihood"])
+    which = f"remaining item with the {_nth(rank + 1)} highest {what}"
+    if rank == 0:
+        which = (
+            f"remaining item with the highest {what}"
+            if subject.estimated_propensities
+            else "best-scored remaining item"
+        )
     return SCORES.finds(
         FAILED if moved > TOLERATED else WARNED,
-        f"the item with the {_nth(rank + 1)} highest {what} left was shown {observed[rank]:,.0f} times, where "
+        f"the {which} was shown {observed[rank]:,.0f} times, where "
         f"{who} expects {expected[rank]:,.0f} (z = {z[rank]:.1f}){so}; {in_percent(moved)} of choices are affected",
         cause=cause,
         remedy=remedy,

@@ -149,7 +149,7 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
             cause="rewards are recorded in the wrong rows, or are random",
             remedy="join rewards by the id of the request",
         )
-    return OTHER_PAGE.passed("rewards depend on the page at which they are recorded")
+    return OTHER_PAGE.passed("rewards fit the page they are recorded at")
 
 
 #: Rewards go with the page they stand at, not with the visitor's page before or after it or another row.

@@ -60,7 +60,9 @@ def history(directory: str, out: str) -> None:
 
     if not out.endswith((".html", ".htm")):
         raise click.UsageError(f"--out is an HTML file; '{out}' does not end in .html")
-    written = write_history(directory, out)
+    written, damaged = write_history(directory, out)
+    for name in damaged:
+        click.echo(f"{visible(name)} cannot be read; write it anew, or remove it", err=True)
     reports = len(written) - 1
     click.echo(f"{written[0]}: {reports} report{'' if reports == 1 else 's'}")
 

@@ -297,8 +297,9 @@ def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
     try:
         return in_memory(log, [arm], reading)
     except MissingColumnError as problem:
-        # The reader calls the column per segment; the user named an arm.
-        raise problem.about("the column of arms") from problem
+        # The reader calls the column a segment; the user named an arm.
+        said = problem.said.replace(" for segment", " for the arm")
+        raise MissingColumnError(said, remedy=problem.remedy) from problem
 
 
 def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -23,7 +25,7 @@ from counterrank.behavior import (
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, CounterrankError
+from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.estimators import Estimate, Estimator, parse
 from counterrank.evaluation.comparing import inflated, path_of
 from counterrank.evaluation.exploration import (
@@ -203,7 +205,7 @@ def evaluate(  # noqa: PLR0913
     base = None if baseline == LOGGER else baseline
     beside = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
     where = reading.get("where")
-    with opened(
+    with _calling_baseline(base), opened(
         log, with_baseline(targets, base), position_weights=position_weights,
         segments=tuple(dict.fromkeys(carried)), **beside, **reading,
     ) as (source, names):  # fmt: skip
@@ -476,6 +478,19 @@ def with_baseline(targets: Any, baseline: str | None) -> Any:
         return targets if baseline in targets else {**targets, baseline: baseline}
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     return names if baseline in names else (*names, baseline)
+
+
+@contextmanager
+def _calling_baseline(name: str | None) -> Iterator[None]:
+    """Call a policy that the log lacks the baseline, where it is that; the reader knows targets alone."""
+    try:
+        yield
+    except LogError as problem:
+        asked = rf"the target policy {re.escape(str(name))}(?=[ ,])"
+        said = re.sub(asked, lambda _: f"the baseline {name}", problem.said)
+        if said == problem.said:
+            raise
+        raise LogError(said, remedy=problem.remedy) from None
 
 
 def check_baseline(baseline: str | None, names: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from counterrank.io.files import DataFile, expand
 from counterrank.io.spec import Field, LogSpec
 from counterrank.io.tables import Room, written
 from counterrank.io.where import Where
+from counterrank.messages import say
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
@@ -451,7 +452,8 @@ class _Lists:
         raise LogError(
             f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} "
             f"({place(row)})",
-            remedy=f"positions run from {base} without gaps",
+            remedy=f"positions run from {base} without gaps; "
+            f"{say('--renumber', python='renumber=True')} closes them",
         )
 
     def _constant(

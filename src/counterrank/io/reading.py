@@ -43,7 +43,7 @@ from counterrank.io.survey import (
     selecting,
 )
 from counterrank.io.target_lists import read_lists
-from counterrank.io.where import Where
+from counterrank.io.where import Where, no_column
 from counterrank.policies import Candidates, Policy, Scored
 
 Path = str | os.PathLike[str]
@@ -129,6 +129,9 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     columns = columns_to_read(spec, options.events, options.where)
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
+    for name in asked:
+        if name not in found.column_names:
+            raise no_column(name, found.column_names)
     unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
     read = [
         tables.read_table(replace(file, table=file.table or unasked), columns) for file in files

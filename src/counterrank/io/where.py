@@ -170,7 +170,7 @@ class Where:
         """
         for name in self.columns:
             if name not in table.column_names:
-                raise _no_column(name, table.column_names)
+                raise no_column(name, table.column_names)
         looked_at = table.select(list(self.columns))
         looked_at = looked_at.append_column(_ROW, pa.array(np.arange(table.num_rows)))
         if self.condition is None:
@@ -238,7 +238,7 @@ def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
 
 def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
     if column not in schema.names:
-        raise _no_column(column, schema.names)
+        raise no_column(column, schema.names)
     kind = schema.field(column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_nested(kind):
@@ -249,7 +249,8 @@ def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
     return kind
 
 
-def _no_column(column: str, names: list[str]) -> ConfigError:
+def no_column(column: str, names: list[str]) -> ConfigError:
+    """Return the error about a condition on a column that no file has."""
     return ConfigError(
         f"there is no column '{column}' to select by{suggestion(column, names)}; columns are "
         f"{listed(names)}; text stands in single quotes"

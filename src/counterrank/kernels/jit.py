@@ -52,6 +52,8 @@ class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
         self.told, self.seconds, self._depth, self._since = False, 0.0, 0, 0.0
         #: Whether code cannot be kept: no folder can be written to, or the disk is full.
         self.uncached = False
+        #: Whether code of an earlier run was loaded: then this one is not the first.
+        self.loaded = False
 
     def on_start(self, event: "event.Event") -> None:
         """Note when the outermost kernel begins; those it calls are compiled inside."""
@@ -67,7 +69,8 @@ class FirstRun(event.Listener):  # type: ignore[misc] # numba has no types
         # Users' own numba functions are none of our business, and neither is a closed stderr.
         kernel = getattr((event.data or {}).get("dispatcher"), "py_func", None)
         ours = str(getattr(kernel, "__module__", "")).startswith("counterrank.")
-        if not self.told and ours and self.seconds > _PATIENCE and sys.stderr is not None:
+        quiet = self.told or self.loaded or sys.stderr is None
+        if not quiet and ours and self.seconds > _PATIENCE:
             self.told = True
             print(_UNCACHED if self.uncached else _NOTICE, file=sys.stderr, flush=True)
 
@@ -82,10 +85,12 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code of one signature; none where it cannot be read, and then all is made anew."""
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # whatever was cut off, or written for the types of another version
             self.flush()
             return None
+        FIRST_RUN.loaded |= found is not None
+        return found
 
     def save_overload(self, sig: object, data: object) -> None:
         """Store the code of one signature where that is possible."""

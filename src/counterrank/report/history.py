@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from counterrank.report.html import page
 from counterrank.report.loading import KINDS
 from counterrank.report.metrics import reading_of
 from counterrank.report.numbers import count, plain, relative_ends
-from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_json, read_outcomes
+from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_outcomes
 from counterrank.report.reading import Reading
 
 #: Results are far smaller; anything larger is something else.
@@ -55,8 +56,11 @@ class Run:
     cell: Cell
 
 
-def write_history(folder: str | Path, out: str | Path) -> list[Path]:
-    """Write a page of all runs in a folder, and one for each run beside it; return the files."""
+def write_history(folder: str | Path, out: str | Path) -> tuple[list[Path], list[str]]:
+    """Write a page of all runs in a folder, and one for each run beside it.
+
+    Returns the files that were written and the names of those that could not be read.
+    """
     root, index = Path(folder), Path(out)
     if not root.is_dir():
         raise ConfigError(
@@ -72,7 +76,7 @@ def write_history(folder: str | Path, out: str | Path) -> list[Path]:
             found[number] = replace(run, cell=link)
             written.append(path)
     write_text(index, page(document(found, root.name)))
-    return written
+    return written, [run.name for run in found if run.document is None]
 
 
 def _quoted(name: str) -> str:
@@ -86,7 +90,7 @@ def _slug(name: str) -> str:
 
 
 def runs(folder: Path) -> Iterator[Run]:
-    """Yield the results in a folder; what is no result of ours is passed over, a damaged one is listed as such."""
+    """Yield the results in a folder; what is no result of ours is passed over, a damaged file is listed as such."""
     for path in folder.rglob("*.json"):
         try:
             # A link may point anywhere; only what lies inside the folder is shown.
@@ -96,24 +100,30 @@ def runs(folder: Path) -> Iterator[Run]:
             continue
         if status is None or status.st_size > MOST_BYTES or path.name.endswith(SUFFIX):
             continue
-        found = read_json(path)
-        kind = KINDS.get(str(found.get("schema")))
-        if kind is None:
-            continue
-        word, result, shown = kind.NAME, None, None
-        try:
-            result = kind.from_dict(found)
-            shown = result.document()
-            page(shown)
-        except Exception as problem:  # one damaged file must not take the others down
-            word = (
-                "damaged file"
-                if isinstance(problem, CounterrankError)
-                else "file that cannot be shown"
-            )
-            result = shown = None
         name = path.relative_to(folder).as_posix()
-        yield Run(path, name, _night(name, status.st_mtime), word, result, shown, name)
+        if loaded := _loaded(path):
+            yield Run(path, name, _night(name, status.st_mtime), *loaded, name)
+
+
+def _loaded(path: Path) -> tuple[str, Any, Document | None] | None:
+    """Return the kind of a result, the result and its report; None for JSON that is no result."""
+    damaged = "damaged file", None, None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return damaged
+    kind = KINDS.get(str(found.get("schema"))) if isinstance(found, dict) else None
+    if kind is None:
+        return None
+    try:
+        result = kind.from_dict(found)
+        shown = result.document()
+        page(shown)
+    except CounterrankError:
+        return damaged
+    except Exception:  # one damaged file must not take the others down
+        return "file that cannot be shown", None, None
+    return kind.NAME, result, shown
 
 
 def _night(name: str, modified: float) -> datetime:

@@ -50,9 +50,12 @@ def sentences(report: Validation) -> list[str]:
         f"{percent(found.level, digits=0)}), and {signs} of {len(pairs)} predictions had the right sign.",
         _bias(found, missed=judged - contained, judged=judged),
     ]
-    if found.claimed_better:
+    if found.claimed_better == 1:
+        lines.append(f"The one claim of “better” was {'wrong' if found.false_better else 'right'}.")
+    elif found.claimed_better:
+        were = "was" if found.false_better == 1 else "were"
         lines.append(
-            f"Of {found.claimed_better} claims of “better”, {found.false_better} were wrong."
+            f"Of {found.claimed_better} claims of “better”, {found.false_better} {were} wrong."
         )
     if len(pairs) < 10:
         lines.append(
