@@ -205,5 +205,5 @@ def test_a_missing_baseline_is_called_that(tmp_path):
     path.write_text("action_1,reward_1,propensity_1,new_1\na,1,0.5,0.5\n")
     with pytest.raises(LogError, match="no column 'nope' for the baseline nope"):
         cr.evaluate(path, "new", baseline="nope")
-    with pytest.raises(LogError, match="for the baseline nwe .did you mean 'new'"):
-        cr.evaluate(path, "new", baseline="nwe")
+    with pytest.raises(LogError, match="for the baseline new1 .did you mean 'new_1'"):
+        cr.evaluate(path, "new", baseline="new1")
