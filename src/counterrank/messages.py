@@ -84,6 +84,11 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     return f"{command} ({python or f'{key}={value!r}'} in Python)"
 
 
+def in_command() -> bool:
+    """Return whether messages are written for a command, and not for Python."""
+    return _COMMAND.get() is not None
+
+
 @contextmanager
 def for_command(name: str) -> Iterator[None]:
     """Write messages for a command: options are not spelled for Python as well."""

@@ -8,6 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -145,6 +148,30 @@ def test_without_a_target_a_log_is_described(counterrank, simulated: Path, tmp_p
     (tmp_path / "log.csv").write_text(LINES)
     assert "look like targets: new." in counterrank("evaluate", "log.csv").out
     assert counterrank("evaluate", "log.csv", "--require", "reliable").code == 2
+
+
+def test_the_description_takes_the_names_that_columns_are_given(counterrank, tmp_path: Path):
+    rng = np.random.default_rng(0)
+    page, item = np.repeat(np.arange(200), 3), np.tile(np.arange(3), 200)
+    score = rng.normal(size=(3, 600))
+    order = (-(score[0] + rng.gumbel(size=600))).reshape(200, 3).argsort(axis=1).argsort(axis=1)
+    columns = {"request": page, "rank": order.ravel() + 1, "doc": item, "old": score[0]}
+    columns |= {"click": (score[1] > 0) * 1.0, "new_score": score[2]}
+    pq.write_table(pa.table(columns), tmp_path / "long.parquet")
+    names = "ranking=request,position=rank,action=doc,reward=click,propensity_scores=old,new_scores=new_score"
+    given = ("long.parquet", "--columns", names, "--logger", "plackett-luce")
+    found = counterrank("evaluate", *given)
+    assert found.code == 0, found.err
+    assert " click per ranking." in found.out and "look like targets: new." in found.out
+    following = found.out.splitlines()[-1].removeprefix("Next: counterrank ").split()
+    assert counterrank(*following, "--estimators", "ips").code == 0
+
+
+def test_a_preset_takes_its_own_number_of_actions(counterrank):
+    call = ("simulate", "--preset", "published", "--n", 50, "--out", "s.parquet", "--actions")
+    assert counterrank(*call, 3).code == 0
+    refused = counterrank(*call, 4)
+    assert refused.code == 2 and "it has --k, --delta" in refused.err
 
 
 def test_require_exits_with_one_when_the_evidence_is_poor(counterrank, tmp_path):

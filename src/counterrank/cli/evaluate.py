@@ -88,11 +88,21 @@ def _overview(call: Call) -> None:
     error = max(squares / rows - mean**2, 0.0) ** 0.5 / rows**0.5
     lines = [
         f"{int(rows):,} rankings of {source.first.K} positions; today's policy earned "
-        f"{plain(mean, error)} per ranking.",
+        f"{plain(mean, error)} {_reward(call, source.first)}per ranking.",
         *(f"Audit: {line}" for line in audit.summary().splitlines()[:4]),
         *_candidates(call),
     ]
     say(lines)
+
+
+def _reward(call: Call, log: Any) -> str:
+    """Return what the reward is called, with a space behind it; nothing where nobody named it."""
+    from counterrank.io import columns_of
+
+    column = columns_of(call.get("columns") or {}).get("reward", "reward")
+    names = [call.get("reward_name"), *log.rewards, column if isinstance(column, str) else None]
+    name = next(filter(None, names), "reward")
+    return "" if name == "reward" else f"{name} "
 
 
 def _earned(batch: Any) -> Any:
@@ -105,7 +115,7 @@ def _earned(batch: Any) -> Any:
 
 def _candidates(call: Call) -> list[str]:
     """Return which columns look like targets, and the next command."""
-    from counterrank.io import columns_of, guess_log, sample_of
+    from counterrank.io import ROLES, columns_of, guess_log, sample_of
 
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
@@ -123,18 +133,29 @@ def _candidates(call: Call) -> list[str]:
         for name in table.column_names
         if name.endswith("_1") and name[:2] not in ("x_", "z_")
     }
-    targets = list(guess.targets) or sorted(
-        stems - {*known.values(), "action", "reward", "propensity"}
+    named = (
+        role.removesuffix("_scores").removesuffix("_dist")
+        for role in known
+        if role not in ROLES and not role.startswith("z_")
+    )
+    targets = (
+        [name for name in dict.fromkeys(named) if name != "propensity"]
+        or list(guess.targets)
+        or sorted(stems - {*known.values(), "action", "reward", "propensity"})
     )
     if not targets:
         return [
             "No column looks like a target; name one with --target, or give --policy NAME=KIND."
         ]
     words = ["counterrank", "evaluate", call.log, "--target", targets[0]]
+    if known:
+        words += ["--columns", ",".join(f"{role}={name}" for role, name in known.items())]
     logger, policies = guess.logger, guess.policies
     if call.get("logger") is not None:
         logger = call.get("logger").text
-        policies = {one: logger for one in targets if f"{one}_scores" in table.column_names}
+        policies = {
+            one: logger for one in targets if f"{one}_scores" in (*table.column_names, *known)
+        }
     if policies:
         words += ["--logger", logger]
         words += [f"--policy={name}={kind}" for name, kind in policies.items()]

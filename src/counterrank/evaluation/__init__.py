@@ -5,7 +5,7 @@ from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
-from counterrank.evaluation.judging import causes_first, meets, remedies, what_would_help
+from counterrank.evaluation.judging import causes_first, meets, remedies, round_up, what_would_help
 from counterrank.evaluation.pooling import ABTest, ArmLift
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate
@@ -55,6 +55,7 @@ __all__ = [
     "meets",
     "position_curve",
     "remedies",
+    "round_up",
     "rows_for",
     "sensible",
     "validate",

@@ -404,11 +404,11 @@ def fresh_target(e: TargetEvidence) -> Found:
     """The target was not trained on the rows that judge it."""
     name = e.estimate.target
     split = (
-        f"{say('--target-trained-until', 'DATE')} with {say('--time', 'COLUMN')} counts later rows "
-        "only"
+        "evaluate later rows only: "
+        f"{say('--target-trained-until', 'DATE')} {say('--time', 'COLUMN')}"
     )
     if e.learned_here:
-        yield _found(WARNED, f"'{name}' was learned from this log", (f"a later log; {split}",))
+        yield _found(WARNED, f"'{name}' was learned from this log", (f"a later log, or {split}",))
     elif e.trained_until is not None:
         yield _found(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
     elif e.fresh:
@@ -419,7 +419,7 @@ def fresh_target(e: TargetEvidence) -> Found:
             f"'{name}' may have been trained on this log; its noise would then look like a lift",
             (
                 f"if '{name}' was not trained on this log: "
-                f"{say('--target-is-fresh', python='target_is_fresh=True')}; if it was: {split}",
+                f"{say('--target-is-fresh', python='target_is_fresh=True')}. If it was, {split}",
             ),
         )
 

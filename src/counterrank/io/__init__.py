@@ -5,6 +5,7 @@ from counterrank.io.decoding import decode
 from counterrank.io.events import Events
 from counterrank.io.files import TooLargeError, expand
 from counterrank.io.options import (
+    ROLES,
     LogLike,
     OpenOptions,
     ReadKeywords,
@@ -42,6 +43,7 @@ from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
 __all__ = [
+    "ROLES",
     "EventsGuess",
     "LogGuess",
     "guess_events",

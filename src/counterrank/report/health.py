@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from counterrank.report.charts import Row, RowChart
 from counterrank.report.document import (
     BRIEF,
     PAGE,
     VERBOSE,
     Block,
     Document,
+    Figure,
     Note,
     Paragraph,
     section,
@@ -44,7 +46,11 @@ def document(audit: Audit, *, everything: bool = False) -> Document:
     """Return the audit of a log, failures first; what passed is listed where everything is asked for."""
     shown = ORDER if everything else ORDER[:2]
     found = [one for status in shown for one in audit if one.status == status]
-    return Document(tally(audit), [note(one, detail=BRIEF) for one in found])
+    counts = Counter(one.status.value for one in audit)
+    rows = [Row(label=status, value=counts[status], shown=str(counts[status])) for status in ORDER]
+    chart = RowChart(rows, "checks", "Checks by outcome", [])
+    figure = Figure("checks", "Checks by outcome", "", chart)
+    return Document(tally(audit), [*(note(one, detail=BRIEF) for one in found), figure])
 
 
 def health(audit: Audit) -> list[Block]:

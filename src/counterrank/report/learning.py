@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from counterrank.evaluation import round_up
 from counterrank.messages import say
 from counterrank.report.charts import Mark, Row, RowChart, interval_row
 from counterrank.report.document import (
@@ -138,7 +139,7 @@ def sentence(found: Certificate) -> str:
 def _not_yet(found: Certificate, seems: str) -> str:
     if found.more_rows is None:
         return "Nothing could be certified: what was learned earns no more than today's policy on new rows."
-    enough = f"About {found.more_rows:,} rows like these would show it."
+    enough = f"About {round_up(found.more_rows):,} rows like these would show it."
     if not found.agreed:
         return f"{seems} The gain cannot be told from chance on the rows it was learned on either. {enough}"
     if found.heaviest is not None:

@@ -99,7 +99,7 @@ def _guardrails(reading: Reading) -> Table:
         )
     head = ("policy", "metric", "limit", "interval", "status", "measurement")
     return Table(
-        "Guardrails, with intervals adjusted for all of a policy's",
+        "Guardrails (intervals hold for all guardrails of a policy together)",
         head,
         rows,
         texts=2,

@@ -97,6 +97,8 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     else:
         # The published world is drawn in the paper's code and has no seed of ours.
         given |= {"seed": seed} if preset != "published" else {}
+        if preset == "published" and given.get("actions") == worlds.published().A:
+            del given["actions"]
         environment = worlds.preset(preset, K=8 if k is None else k, **given)
     with showing_progress():
         truth = worlds.write_log(environment, n, out, seed=seed)

@@ -384,7 +384,5 @@ def _why(decision: Decision, basis: str) -> str:
         for step in decision.steps
         if step.share >= 0.005
     ]
-    way = "moved towards " + ", then ".join(moved) if moved else "no richer weights moved it"
-    return (
-        f"{way}; the interval rests on '{basis}' and allows for a bias of {decision.allowance:.3g}"
-    )
+    way = "moved towards " + ", then ".join(moved) if moved else "no correction was needed"
+    return f"{way}; the interval uses the weights of '{basis}' and allows for a bias of {decision.allowance:.3g}"

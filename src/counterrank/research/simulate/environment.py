@@ -19,6 +19,7 @@ import numpy as np
 from counterrank.arrays import Bools, Floats
 from counterrank.behavior import mask, published_models
 from counterrank.errors import ConfigError
+from counterrank.messages import in_command
 from counterrank.records import Json
 
 if TYPE_CHECKING:
@@ -153,12 +154,20 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
 
 
+#: Options of a preset on the command line.
+_FLAGS = {"K": "--k", "items": "--actions"} | {
+    name: f"--{name}"
+    for name in ("delta", "epsilon", "sigma", "lam", "actions", "candidates", "behavior")
+}
+
+
 def refuse_unknown(preset: str, options: Iterable[str], known: Sequence[str]) -> None:
     """Raise where a preset is given an option that it has not."""
     for option in options:
         if option not in known:
+            names = [_FLAGS[name] for name in known if name in _FLAGS] if in_command() else known
             raise ConfigError(
-                f"preset {preset!r} has no option {option!r}; it has {', '.join(known)}"
+                f"preset {preset!r} has no option {option!r}; it has {', '.join(names)}"
             )
 
 
