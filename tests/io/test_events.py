@@ -319,6 +319,16 @@ def test_the_verdict_follows_the_join(shop, tmp_path):
     assert any(one.code == "rewards-events-orphans" for one in audit)
 
 
+def test_validation_takes_each_event_as_a_metric(shop):
+    log = shop.wide().append_column("arm", pa.array(np.where(np.arange(N) % 2, "old", "new")))
+    log = log.append_column("old", log["p"])
+    columns = {"action": "item", "propensity": "p"}
+    given = {"estimators": "ips", "columns": columns, "events": events(shop.table())}
+    found = cr.validate(log, "arm", **given)
+    assert [one.name for one in found.metrics] == ["clicks", "revenue"]
+    assert cr.validate(log, "arm", primary="revenue", **given).name == "revenue"
+
+
 def test_a_group_without_events_is_named(shop):
     mobile = {f"r{i:03}" for i in range(N) if shop.device[i] == "mobile"}
     table = shop.table()

@@ -205,6 +205,8 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
+    if (events := reading.get("events")) is not None:
+        rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, ())
     beside: Any = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
     whole, arms = with_arms(log, arm, {**reading, **beside})
