@@ -111,7 +111,7 @@ def test_what_is_unknown_is_the_spread_of_lists_that_were_hardly_seen():
     assert model.unknown(rankings, never) == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_rare_lists_may_differ_more_than_frequent_ones(power):
     """The variance between lists follows their number of rows as it was drawn."""
     rng = np.random.default_rng(3)
