@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.behavior import BehaviorTree, Candidate, Oracle
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.estimators.behavior import BehaviorTree, Candidate, Oracle
 from counterrank.estimators.masked import AIPS
 from counterrank.research import simulate
 

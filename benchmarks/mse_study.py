@@ -14,16 +14,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.behavior import (
+from counterrank.data.log import RankingLog
+from counterrank.estimators.behavior import (
     BehaviorTree,
     Candidate,
     Oracle,
     TreeLimits,
     candidates,
 )
-from counterrank.behavior.estimates import FEASIBLE
-from counterrank.data.log import RankingLog
+from counterrank.estimators.behavior.estimates import FEASIBLE
 from counterrank.estimators.masked import AIPS
+from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.research.simulate import (
     Environment,
     SimulatedLog,
@@ -32,7 +33,6 @@ from counterrank.research.simulate import (
     random,
     true_value,
 )
-from counterrank.weights.ratios import Ratios, ratios_of
 
 Estimates = dict[str, float]
 CLASSIC = ("IPS", "IIPS", "RIPS")

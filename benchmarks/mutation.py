@@ -27,7 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "counterrank"
 #: Small exact cases, fast as plain Python; what they leave is tried on the slower tests that know a
 #: file.
-MOMENTS, BOUNDS = "tests/weights/test_moments_exact.py", "tests/statistics/test_exact_bounds.py"
+MOMENTS, BOUNDS = (
+    "tests/estimators/weights/test_moments_exact.py",
+    "tests/statistics/test_exact_bounds.py",
+)
 QUANTITY = "tests/statistics/test_quantity.py"
 CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
 PASS = (
@@ -39,43 +42,49 @@ PASS = (
 )
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
-    "weights/kernels/weights.py": (
-        "tests/weights/test_ordered_weights.py",
+    "estimators/weights/kernels/weights.py": (
+        "tests/estimators/weights/test_ordered_weights.py",
         MASKED,
-        "tests/weights/test_kernels.py",
+        "tests/estimators/weights/test_kernels.py",
         "tests/estimators/exact/test_order.py",
         "tests/estimators/test_order_moments.py",
         "tests/models/test_linear_kernels.py",
     ),
-    "weights/kernels/accumulate.py": (
+    "estimators/weights/kernels/accumulate.py": (
         MOMENTS,
         CONTRIBUTION,
         MASKED,
-        "tests/weights/test_moments.py",
+        "tests/estimators/weights/test_moments.py",
     ),
-    "weights/moments.py": (
+    "estimators/weights/moments.py": (
         MOMENTS,
-        "tests/weights/test_moments.py",
+        "tests/estimators/weights/test_moments.py",
         "tests/statistics/test_standard_errors.py",
     ),
-    "weights/ratios.py": (
-        "tests/weights/test_ratios.py",
+    "estimators/weights/ratios.py": (
+        "tests/estimators/weights/test_ratios.py",
         MASKED,
         "tests/data/test_propensity_kinds.py",
         "tests/estimators/exact/test_without_replacement.py",
     ),
-    "behavior/masks.py": ("tests/behavior/test_random_masks.py", "tests/behavior/test_masks.py"),
-    "behavior/objective.py": (
-        "tests/behavior/test_splitting_confirm.py",
-        "tests/behavior/test_mse.py",
-        "tests/behavior/test_splitting.py",
+    "estimators/behavior/masks.py": (
+        "tests/estimators/behavior/test_random_masks.py",
+        "tests/estimators/behavior/test_masks.py",
     ),
-    "behavior/growing.py": (
-        "tests/behavior/test_splitting_confirm.py",
-        "tests/behavior/test_splitting.py",
-        "tests/behavior/test_tree.py",
+    "estimators/behavior/objective.py": (
+        "tests/estimators/behavior/test_splitting_confirm.py",
+        "tests/estimators/behavior/test_mse.py",
+        "tests/estimators/behavior/test_splitting.py",
     ),
-    "behavior/forest.py": ("tests/behavior/test_tree.py", "tests/behavior/test_cross_fitting.py"),
+    "estimators/behavior/growing.py": (
+        "tests/estimators/behavior/test_splitting_confirm.py",
+        "tests/estimators/behavior/test_splitting.py",
+        "tests/estimators/behavior/test_tree.py",
+    ),
+    "estimators/behavior/forest.py": (
+        "tests/estimators/behavior/test_tree.py",
+        "tests/estimators/behavior/test_cross_fitting.py",
+    ),
     "estimators/contribution.py": (
         "tests/estimators/test_aggregates.py",
         CONTRIBUTION,
@@ -85,7 +94,7 @@ FILES: dict[str, tuple[str, ...]] = {
         MASKED,
         "tests/estimators/test_clip.py",
         "tests/data/test_propensity_kinds.py",
-        "tests/behavior/test_masks.py",
+        "tests/estimators/behavior/test_masks.py",
         "tests/estimators/test_one_weight.py",
     ),
     "estimators/doubly_robust.py": (
@@ -108,10 +117,10 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "statistics/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
     "statistics/arms.py": ("tests/statistics/test_adjusted.py",),
-    "weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
-    "weights/diagnostics.py": ("tests/weights/test_diagnostics.py",),
+    "estimators/weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
+    "estimators/weights/diagnostics.py": ("tests/estimators/weights/test_diagnostics.py",),
     "evaluation/exploration.py": (
-        "tests/weights/test_diagnostics.py",
+        "tests/estimators/weights/test_diagnostics.py",
         "tests/evaluation/test_planning.py",
         "tests/evaluation/test_trust.py",
     ),
@@ -147,9 +156,9 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/auto/test_without_replacement.py",
     ),
     "models/base.py": ("tests/models/test_base.py",),
-    "behavior/blending.py": ("tests/behavior/test_blending.py",),
-    "behavior/tails.py": ("tests/behavior/test_tails.py",),
-    "behavior/pairs.py": ("tests/behavior/test_pairs.py",),
+    "estimators/behavior/blending.py": ("tests/estimators/behavior/test_blending.py",),
+    "estimators/behavior/tails.py": ("tests/estimators/behavior/test_tails.py",),
+    "estimators/behavior/pairs.py": ("tests/estimators/behavior/test_pairs.py",),
     "data/encoding.py": ("tests/data/test_encoding.py",),
     "boosting.py": ("tests/test_boosting.py",),
     "estimators/auto/state.py": (
@@ -166,35 +175,43 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 #: Mutants that no test can kill because they mean the same: (file, text of the change, part of the
 #: line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
-    ("weights/kernels/accumulate.py", "256", "BLOCK = "),
+    ("estimators/weights/kernels/accumulate.py", "256", "BLOCK = "),
     (
-        "weights/kernels/accumulate.py",
+        "estimators/weights/kernels/accumulate.py",
         "Lt",
         "if shortest < length:",
     ),  # a way around a loop that has nothing to do
-    ("weights/kernels/accumulate.py", "1", ".reshape(-1)"),
+    ("estimators/weights/kernels/accumulate.py", "1", ".reshape(-1)"),
     (
-        "weights/kernels/accumulate.py",
+        "estimators/weights/kernels/accumulate.py",
         "3",
         "= np.empty(length * BLOCK), np.empty((3, BLOCK))",
     ),  # room that nothing uses
     (
-        "weights/moments.py",
+        "estimators/weights/moments.py",
         "3",
         "np.zeros((3, length, len(kernels.POSITION_SUMS)))",
     ),  # one more row of zeros
-    ("weights/moments.py", "8", "_ROUNDING = "),
-    ("weights/moments.py", "1024", "_GRAM_ROWS = "),
-    ("weights/moments.py", "Mult", "_ROUNDING = "),
-    ("weights/moments.py", "LtE", "np.abs(difference) <= noise"),
-    ("weights/moments.py", "3", "dtype=np.int64), np.zeros((3, kernels.BINS, 2))"),
-    ("weights/moments.py", "3", "totals = np.empty((3, n))"),
-    ("behavior/objective.py", "1", "reshape(1, 1, -1)"),
-    ("behavior/objective.py", "2", "2 + 2 * self.comparisons"),  # channels that stay zero
-    ("behavior/objective.py", "0.0", "if self.sample is None else 0.0"),  # replicates have no noise
-    ("behavior/objective.py", "1", "get_close_matches("),
-    ("weights/kernels/weights.py", "512", "_ORDER_BLOCK = "),
-    ("weights/ratios.py", "And", "assert isinstance("),  # for the type checker
+    ("estimators/weights/moments.py", "8", "_ROUNDING = "),
+    ("estimators/weights/moments.py", "1024", "_GRAM_ROWS = "),
+    ("estimators/weights/moments.py", "Mult", "_ROUNDING = "),
+    ("estimators/weights/moments.py", "LtE", "np.abs(difference) <= noise"),
+    ("estimators/weights/moments.py", "3", "dtype=np.int64), np.zeros((3, kernels.BINS, 2))"),
+    ("estimators/weights/moments.py", "3", "totals = np.empty((3, n))"),
+    ("estimators/behavior/objective.py", "1", "reshape(1, 1, -1)"),
+    (
+        "estimators/behavior/objective.py",
+        "2",
+        "2 + 2 * self.comparisons",
+    ),  # channels that stay zero
+    (
+        "estimators/behavior/objective.py",
+        "0.0",
+        "if self.sample is None else 0.0",
+    ),  # replicates have no noise
+    ("estimators/behavior/objective.py", "1", "get_close_matches("),
+    ("estimators/weights/kernels/weights.py", "512", "_ORDER_BLOCK = "),
+    ("estimators/weights/ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),
     ("estimators/masked.py", "1", "reshape(len(array), -1)"),
@@ -250,16 +267,16 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "hermitian=True",
     ),  # a covariance is symmetric: both ways give its inverse
     (
-        "weights/kernels/weights.py",
+        "estimators/weights/kernels/weights.py",
         "1",
         "poly = np.zeros(orders[J - 1] if J else 1)",
     ),  # nothing reads it
     (
-        "weights/kernels/weights.py",
+        "estimators/weights/kernels/weights.py",
         "1",
         "alike = logging.shape[1] == 1",
     ),  # the general way gives the same
-    ("weights/kernels/weights.py", "Eq", "alike = logging.shape[1] == 1"),
+    ("estimators/weights/kernels/weights.py", "Eq", "alike = logging.shape[1] == 1"),
     # Ties: a computed number that meets a line to the last digit.
     ("evaluation/judging.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
     ("evaluation/judging.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks import show
-from counterrank.behavior import BehaviorTree
+from counterrank.estimators.behavior import BehaviorTree
 from counterrank.research import bench
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.behavior import BehaviorTree, Candidate, TreeLimits, fit_source
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.behavior import BehaviorTree, Candidate, TreeLimits, fit_source
 from counterrank.estimators.masked import AIPS
 from counterrank.research.simulate import published
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from counterrank.behavior import mask
+from counterrank.estimators.behavior import mask
 
 INK, SOFT, BLUE, ORANGE = "#3b4252", "#d8dee9", "#2a6fb0", "#c8641c"
 FONT = 'font-family="system-ui, sans-serif" font-size="13"'

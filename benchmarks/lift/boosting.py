@@ -26,8 +26,8 @@ from benchmarks.lift.cells import TARGET, Floats, Ints, Z
 from counterrank.data.log import LOGGING
 from counterrank.errors import EstimatorError
 from counterrank.estimators import Lift
+from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.policies import Policy
-from counterrank.weights.ratios import ratios_of
 
 FORMS = ("dm", "diff", "dr")
 NAMES = tuple(f"lgb-{page}{form}" for page in ("", "page-") for form in FORMS)

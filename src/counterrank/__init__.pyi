@@ -1,8 +1,5 @@
 from counterrank.audit import audit_file as audit_file
 from counterrank.audit import audit_log as audit_log
-from counterrank.behavior import BehaviorTree as BehaviorTree
-from counterrank.behavior import Candidate as Candidate
-from counterrank.behavior import candidates as candidates
 from counterrank.data.log import RankingLog as RankingLog
 from counterrank.data.propensity import Propensity as Propensity
 from counterrank.data.rank_by import rank_by as rank_by
@@ -23,6 +20,9 @@ from counterrank.estimators import OrderIPS as OrderIPS
 from counterrank.estimators import PseudoInverse as PseudoInverse
 from counterrank.estimators import Shrunk as Shrunk
 from counterrank.estimators import Switch as Switch
+from counterrank.estimators.behavior import BehaviorTree as BehaviorTree
+from counterrank.estimators.behavior import Candidate as Candidate
+from counterrank.estimators.behavior import candidates as candidates
 from counterrank.evaluation import ABTest as ABTest
 from counterrank.evaluation import Evaluation as Evaluation
 from counterrank.evaluation import Validation as Validation

@@ -5,7 +5,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators import registry
-from counterrank.weights.ratios import capability_of
+from counterrank.estimators.weights.ratios import capability_of
 
 N, K = 400, 3
 #: Which estimators each kind supports.
@@ -103,7 +103,7 @@ def test_joint_columns_must_agree():
 
 
 def test_capabilities_of_masks():
-    from counterrank.behavior import mask
+    from counterrank.estimators.behavior import mask
 
     found = {
         name: capability_of(mask(name, 4)) for name in ("S", "C", "I", "C1", "N1", "IC", "P2", "R2")

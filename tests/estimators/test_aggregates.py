@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.weights.sums import ALPHA, arrays, made
+from tests.estimators.weights.sums import ALPHA, arrays, made
 
 from counterrank.estimators.contribution import ContributionPlan, aggregated
+from counterrank.estimators.weights.moments import moments_of
 from counterrank.statistics import ONCE
-from counterrank.weights.moments import moments_of
 
 
 @pytest.mark.parametrize("name", ["mean", "ratio"])

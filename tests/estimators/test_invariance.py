@@ -91,7 +91,7 @@ def test_behaviour_per_row_follows_its_rows(behaviors):
     log = make_log(900, 3, 4)
     rng = np.random.default_rng(5)
     names = rng.choice(["S", "C", "I", "N1"], 900)
-    from counterrank.behavior import mask
+    from counterrank.estimators.behavior import mask
 
     given_as = names if behaviors == "names" else np.stack([mask(str(name), 3) for name in names])
     estimator = cr.AIPS(behavior=given_as)

@@ -15,9 +15,9 @@ from tests.estimators.dozen_rows import (
 )
 
 import counterrank as cr
-from counterrank.behavior import mask
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
+from counterrank.estimators.behavior import mask
 from counterrank.estimators.masked import OrderIPS, PseudoInverse, sampling_flags
 
 

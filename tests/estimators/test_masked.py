@@ -19,10 +19,10 @@ from tests.estimators.dozen_rows import (
 )
 
 import counterrank as cr
-from counterrank.behavior import mask
 from counterrank.data.source import MemorySource
 from counterrank.estimators import masked
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.behavior import mask
 from counterrank.estimators.masked import (
     _TREE,
     AIPS,
@@ -31,7 +31,7 @@ from counterrank.estimators.masked import (
     supported_mask,
     weights_of_mask,
 )
-from counterrank.weights.ratios import ratios_of
+from counterrank.estimators.weights.ratios import ratios_of
 
 
 def test_behaviour_by_name_by_row_and_by_matrix():

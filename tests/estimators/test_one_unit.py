@@ -10,7 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.estimators.base import Estimate
-from counterrank.weights.diagnostics import ONE_UNIT
+from counterrank.estimators.weights.diagnostics import ONE_UNIT
 
 # The reward model's fits without a single ranking's own fold average no rows; the value stays
 # finite.

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.weights.kernels.weights import exact_squares
+from counterrank.estimators.weights.kernels.weights import exact_squares
 
 
 def order_weight(rho, k, order):

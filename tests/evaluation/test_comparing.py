@@ -6,11 +6,11 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.estimators.weights.moments import moments_of
+from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.comparing import compare, path_of, rivals, usable, weighed_like
 from counterrank.evaluation.jobs import Job
 from counterrank.statistics import Known, Looks, Quantity, bias_aware_half, holm, two_sided
-from counterrank.weights.moments import moments_of
-from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
 
 K = 4
 

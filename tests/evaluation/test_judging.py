@@ -11,6 +11,9 @@ from scipy.special import ndtri
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.estimators.weights.diagnostics import mean_weight_test
+from counterrank.estimators.weights.moments import moments_of
+from counterrank.estimators.weights.thresholds import SIGNIFICANT
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
     TargetEvidence,
@@ -24,9 +27,6 @@ from counterrank.evaluation.judging import (
     verdict,
 )
 from counterrank.findings import FAILED, Finding
-from counterrank.weights.diagnostics import mean_weight_test
-from counterrank.weights.moments import moments_of
-from counterrank.weights.thresholds import SIGNIFICANT
 
 
 def estimate(

@@ -9,6 +9,7 @@ from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.errors import ConfigError
+from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (
     LEVELS,
@@ -20,7 +21,6 @@ from counterrank.evaluation.judging import (
     verdict,
 )
 from counterrank.research.simulate import draw, published
-from counterrank.weights.thresholds import THRESHOLDS
 
 PATH = ["iips", "order-2", "order-3", "ips"]
 ALL = ["auto", *PATH]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
+from counterrank.estimators.weights.kernels.weights import exact_squares, others_polynomial
 from counterrank.models.columns import Layout, count_slots, pair_slots, whole_distribution
 from counterrank.models.draws import draw_rankings
 from counterrank.models.ridge import grams_of
 from counterrank.research.simulate import random
-from counterrank.weights.kernels.weights import exact_squares, others_polynomial
 
 
 @pytest.fixture(scope="module")

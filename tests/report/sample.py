@@ -3,7 +3,7 @@
 from copy import deepcopy
 from typing import Any
 
-from counterrank.behavior import Condition
+from counterrank.estimators.behavior import Condition
 from counterrank.evaluation import Evaluation
 from counterrank.records import printed
 from counterrank.report import evaluation, html, terminal

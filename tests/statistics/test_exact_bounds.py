@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.findings import FAILED, PASSED, WARNED
 from counterrank.statistics import betting_lower_bound, bias_aware_half, bias_aware_value
-from counterrank.weights.thresholds import THRESHOLDS
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import Oracle
-from counterrank.behavior.estimates import FEASIBLE, mse_estimate
+from counterrank.estimators.behavior import Oracle
+from counterrank.estimators.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.mse import interacting_log
 

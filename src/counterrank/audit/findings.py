@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Bools, Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.findings import (
     AUDIT,
     FAILED,
@@ -22,7 +23,6 @@ from counterrank.findings import (
 )
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
 from counterrank.records import Json, Result, value_of
-from counterrank.weights.ratios import Ratios, ratios_of
 
 if TYPE_CHECKING:
     from counterrank.report.document import Document

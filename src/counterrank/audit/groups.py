@@ -30,13 +30,13 @@ from counterrank.audit.rows import days_of
 from counterrank.data.columns import interval_names
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import CounterrankError
+from counterrank.estimators.weights.ratios import Ratios
+from counterrank.estimators.weights.thresholds import LIMITING, THRESHOLDS
 from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.kernels.jit import jit
 from counterrank.messages import say
 from counterrank.policies import Policy
 from counterrank.texts import in_percent, in_z
-from counterrank.weights.ratios import Ratios
-from counterrank.weights.thresholds import LIMITING, THRESHOLDS
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests. A sorted list may well match no logged item at a position: a mean of 0 without any spread says

@@ -21,12 +21,12 @@ from counterrank.audit.findings import (
 )
 from counterrank.audit.groups import BLOCK, row_groups
 from counterrank.data.log import RankingLog
+from counterrank.estimators.weights.thresholds import LIMITING
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import say
 from counterrank.policies import Scored, candidate_fit, parse_policy
 from counterrank.statistics import two_sided
 from counterrank.texts import in_percent
-from counterrank.weights.thresholds import LIMITING
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from counterrank.data.progress import Reporter, reporting_to
 from counterrank.options import SEED
-from counterrank.progress import Reporter, reporting_to
 from counterrank.texts import NARROW, visible
 
 if TYPE_CHECKING:

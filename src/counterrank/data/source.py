@@ -18,8 +18,8 @@ import numpy as np
 
 from counterrank.arrays import Bools
 from counterrank.data.log import RankingLog
+from counterrank.data.progress import reporter
 from counterrank.errors import CounterrankError, EngineError
-from counterrank.progress import reporter
 
 
 class Summand(Protocol):

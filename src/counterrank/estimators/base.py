@@ -18,11 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Floats, Ints
-from counterrank.behavior import BehaviorTree
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
 from counterrank.errors import ConfigError, EstimatorError
+from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.names import parse
+from counterrank.estimators.weights.diagnostics import ONE_UNIT
+from counterrank.estimators.weights.moments import (
+    Moments,
+    StandardMoments,
+    moments_of_ratios,
+)
+from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
 from counterrank.messages import Message, code_of, say
 from counterrank.models import Memo
 from counterrank.records import Json, Record, optional
@@ -35,13 +42,6 @@ from counterrank.statistics import (
     check_level,
     critical_value,
 )
-from counterrank.weights.diagnostics import ONE_UNIT
-from counterrank.weights.moments import (
-    Moments,
-    StandardMoments,
-    moments_of_ratios,
-)
-from counterrank.weights.ratios import Ratios, common_numbers, ratios_of
 
 
 @dataclass(frozen=True, slots=True)

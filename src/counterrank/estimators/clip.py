@@ -16,11 +16,11 @@ from counterrank.estimators.contribution import Notes, weighted_plan
 from counterrank.estimators.doubly_robust import model_plan, need_mean, reward_model
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import Form, weights_word
+from counterrank.estimators.weights.moments import Moments
 from counterrank.messages import Message
 from counterrank.models import RewardModel
 from counterrank.records import Json
 from counterrank.texts import in_percent
-from counterrank.weights.moments import Moments
 
 
 def limit_for(source: Source, limit: float | None) -> float:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.behavior import BehaviorTree
 from counterrank.errors import EstimatorError
 from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
+from counterrank.estimators.behavior import BehaviorTree
+from counterrank.estimators.weights.diagnostics import effective_rows, weight_flags
+from counterrank.estimators.weights.moments import Moments, moments_of
 from counterrank.records import Json
 from counterrank.statistics import Contrast, Quantity, clustered_covariance, mean, spread
-from counterrank.weights.diagnostics import effective_rows, weight_flags
-from counterrank.weights.moments import Moments, moments_of
 
 
 def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:

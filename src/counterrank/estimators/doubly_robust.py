@@ -16,6 +16,7 @@ from counterrank.estimators.contribution import ContributionPlan
 from counterrank.estimators.crossfit import fit_drawn, predicted, trained, training_pages
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
+from counterrank.estimators.weights.moments import Moments
 from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
@@ -26,7 +27,6 @@ from counterrank.models import (
     fit_linear,
 )
 from counterrank.records import Json
-from counterrank.weights.moments import Moments
 
 
 def need_mean(workspace: Workspace, name: str) -> None:

@@ -17,6 +17,8 @@ from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.weights.ratios import refuse_impossible
 from counterrank.messages import Message, say
 from counterrank.models import (
     ListModel,
@@ -31,8 +33,6 @@ from counterrank.models import (
 from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
 from counterrank.statistics import Quantity, jackknife
-from counterrank.weights.moments import Moments
-from counterrank.weights.ratios import refuse_impossible
 
 FOLDS = 5
 #: Rows that the models are fitted to, and rows on which the fits of folds are compared. More hardly

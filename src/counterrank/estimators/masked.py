@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.arrays import Bools, Floats
-from counterrank.behavior import (
+from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
+from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.behavior import (
     BehaviorTree,
     as_mask,
     fit_source,
     mask,
 )
-from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
 from counterrank.estimators.contribution import ContributionPlan, Weigh, weighted_plan
 from counterrank.estimators.names import AGGREGATE_FORMS
+from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
 from counterrank.messages import Message
 from counterrank.policies import superset_mask
 from counterrank.statistics import Quantity
-from counterrank.weights.moments import Moments
-from counterrank.weights.ratios import Ratios, capability_of, ratios_of
 
 #: Interaction orders among the weights that are summed in one pass.
 _FUSED_ORDERS = (2, 3)

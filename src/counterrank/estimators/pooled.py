@@ -34,9 +34,9 @@ from counterrank.estimators.crossfit import (
     logged_rankings,
     scores,
 )
+from counterrank.estimators.weights.ratios import refuse_impossible
 from counterrank.models import Stream, page_policy, policy_draws, stream
 from counterrank.policies import Policy
-from counterrank.weights.ratios import refuse_impossible
 
 
 def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:

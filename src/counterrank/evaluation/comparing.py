@@ -12,6 +12,8 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, PositionValue, order_path, parse
+from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
+from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.tables import Comparison, OrderPoint
 from counterrank.statistics import (
@@ -25,8 +27,6 @@ from counterrank.statistics import (
     nothing,
     two_sided,
 )
-from counterrank.weights.diagnostics import mean_weight_test, tail_index
-from counterrank.weights.thresholds import SIGNIFICANT, THRESHOLDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,12 +12,12 @@ from counterrank.arrays import Bools, Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
+from counterrank.estimators.weights.diagnostics import ItemShare, Support
+from counterrank.estimators.weights.ratios import conditionals
 from counterrank.evaluation.tables import Detectable, RowsNeeded, SamplePlan
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half
-from counterrank.weights.diagnostics import ItemShare, Support
-from counterrank.weights.ratios import conditionals
 
 
 def refuse_deterministic(

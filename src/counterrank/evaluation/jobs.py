@@ -5,7 +5,6 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.behavior import BehaviorTree
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import (
@@ -17,6 +16,7 @@ from counterrank.estimators import (
     get_estimator,
     parse,
 )
+from counterrank.estimators.behavior import BehaviorTree
 from counterrank.evaluation.provenance import Options
 from counterrank.findings import SKIPPED, Finding
 

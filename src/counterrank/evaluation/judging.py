@@ -13,25 +13,25 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate, parse
-from counterrank.evaluation.comparing import Rival
-from counterrank.evaluation.tables import LEVELS, MORE_ROWS, Level, Verdict, weakest
-from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
-from counterrank.messages import say
-from counterrank.statistics import holm, two_sided
-from counterrank.texts import in_percent
-from counterrank.weights.diagnostics import (
+from counterrank.estimators.weights.diagnostics import (
     effective_rows,
     effective_rows_by_position,
     largest_weight_share,
     mean_weight_test,
     tail_index,
 )
-from counterrank.weights.moments import Moments
-from counterrank.weights.thresholds import (
+from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.weights.thresholds import (
     POSITION_ESS,
     SIGNIFICANT,
     THRESHOLDS,
 )
+from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation.tables import LEVELS, MORE_ROWS, Level, Verdict, weakest
+from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
+from counterrank.messages import say
+from counterrank.statistics import holm, two_sided
+from counterrank.texts import in_percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from counterrank.data.columns import Segmentation
 from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog
 from counterrank.estimators import View
+from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.segments import Group
 from counterrank.statistics import Sums, sums_of
-from counterrank.weights.diagnostics import TopRows, top_rows_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from counterrank.audit import Audit
-from counterrank.behavior import ForestDescription
 from counterrank.estimators import Estimate
+from counterrank.estimators.behavior import ForestDescription
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.tables import (
     Comparison,

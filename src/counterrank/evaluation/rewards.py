@@ -18,7 +18,6 @@ from counterrank.audit import (
     Finding,
     auditor_of,
 )
-from counterrank.behavior import BehaviorTree
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MappedSource, MemorySource, Source
@@ -26,6 +25,9 @@ from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
+from counterrank.estimators.behavior import BehaviorTree
+from counterrank.estimators.weights.diagnostics import Support, effective_rows, mean_weight_test
+from counterrank.estimators.weights.moments import Moments
 from counterrank.evaluation.comparing import (
     Pairing,
     against,
@@ -61,8 +63,6 @@ from counterrank.evaluation.tables import (
     Verdict,
 )
 from counterrank.messages import ESTIMATED, has
-from counterrank.weights.diagnostics import Support, effective_rows, mean_weight_test
-from counterrank.weights.moments import Moments
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
 #: sensitivity.

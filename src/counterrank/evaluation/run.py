@@ -15,18 +15,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, scored_rows
-from counterrank.behavior import (
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
+from counterrank.data.validation import no_weight
+from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank.estimators import Estimate, Estimator, parse
+from counterrank.estimators.behavior import (
     BehaviorTree,
     Candidate,
     ForestDescription,
     MSEEstimate,
     planned_tree,
 )
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
-from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, CounterrankError, LogError
-from counterrank.estimators import Estimate, Estimator, parse
+from counterrank.estimators.weights.diagnostics import Support, weight_report
 from counterrank.evaluation.comparing import inflated, path_of
 from counterrank.evaluation.exploration import (
     plan_for,
@@ -61,7 +62,6 @@ from counterrank.metrics import (
 from counterrank.options import LEVEL, SEED
 from counterrank.statistics import mean
 from counterrank.texts import suggestion
-from counterrank.weights.diagnostics import Support, weight_report
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike

@@ -9,12 +9,12 @@ import numpy as np
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimate
+from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.comparing import over, pairing
 from counterrank.evaluation.jobs import Job
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.findings import FAILED, PASSED
 from counterrank.statistics import Sums
-from counterrank.weights.thresholds import THRESHOLDS
 
 #: Labels of a segment that the models tell apart; a column with more is an id.
 MODELLED_LABELS = 20

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
+from counterrank.estimators.weights.diagnostics import Support, WeightReport
 from counterrank.findings import DECISION, ESTIMATORS_SKIPPED, REASONS, Finding
 from counterrank.messages import Message
 from counterrank.records import Json, Record, optional, plain, value_of
 from counterrank.statistics import Number
 from counterrank.texts import suggestion
-from counterrank.weights.diagnostics import Support, WeightReport
 
 Level = Literal["insufficient", "directional", "reliable"]
 #: Evidence levels, the lowest first.

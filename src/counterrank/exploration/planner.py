@@ -13,6 +13,7 @@ import numpy as np
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
+from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration import settings
 from counterrank.exploration.costs import Costs
@@ -44,7 +45,6 @@ from counterrank.policies import (
     score_table,
 )
 from counterrank.statistics import check_level
-from counterrank.weights.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions

@@ -15,6 +15,7 @@ import pyarrow as pa
 from counterrank.arrays import Floats
 from counterrank.data import validation
 from counterrank.data.log import RankingLog
+from counterrank.data.progress import reporter
 from counterrank.data.source import Partial, State, summed
 from counterrank.errors import ConfigError, CounterrankError, EngineError, LogError
 from counterrank.io.decoding import decode, without_ties
@@ -25,7 +26,6 @@ from counterrank.io.schema import resolve
 from counterrank.io.spec import LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 from counterrank.kernels import hashing
-from counterrank.progress import reporter
 from counterrank.texts import first_line
 
 #: Rows of partition p are numbered from p * 2**32, whatever the order in which partitions are done.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from counterrank import stores
 from counterrank.data.log import RankingLog
+from counterrank.data.progress import reporter
 from counterrank.data.source import (
     MemorySource,
     Partial,
@@ -44,7 +45,6 @@ from counterrank.io.survey import (
 )
 from counterrank.io.target_lists import read_lists
 from counterrank.io.where import Where
-from counterrank.progress import reporter
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64

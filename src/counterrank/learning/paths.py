@@ -14,9 +14,9 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
+from counterrank.data.progress import reporter
 from counterrank.models import policy_draws
 from counterrank.policies import Policy, RowRandom, drawn_weight, settled
-from counterrank.progress import reporter
 
 #: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]

@@ -9,12 +9,12 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
+from counterrank.data.progress import reporter
 from counterrank.data.source import MemorySource, Source, mapped
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
-from counterrank.progress import reporter
 from counterrank.propensity_models.choice import CandidateModel, Choices, Tastes, known_of, listed
 from counterrank.propensity_models.model import (
     CHOICE,

@@ -12,9 +12,9 @@ from counterrank.report.numbers import percent, plain
 from counterrank.report.reading import Reading, column_name
 
 if TYPE_CHECKING:
-    from counterrank.behavior import Condition, ForestDescription, Leaf, People
+    from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
 
-#: Models of `counterrank.behavior` in words.
+#: Models of `counterrank.estimators.behavior` in words.
 _WHOLE = {
     "S": "every item matters",
     "C": "the items above matter",
@@ -82,7 +82,7 @@ def rule_of(leaf: Leaf | People) -> str:
 def condition_words(one: Condition) -> str:
     """Return a condition as people say it.
 
-    >>> from counterrank.behavior import Condition
+    >>> from counterrank.estimators.behavior import Condition
     >>> condition_words(Condition("x_device", "in", labels=("mobile", "tablet")))
     'device is mobile or tablet'
     >>> condition_words(Condition("x_tenure_days", "range", high=29.5, or_missing=True))

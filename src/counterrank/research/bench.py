@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, require
 from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
+from counterrank.estimators.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.research import simulate
 from counterrank.research.paper import figures
 from counterrank.research.paper.algorithm1 import oracle_assignment

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.behavior import (
+from counterrank.data.log import RankingLog
+from counterrank.estimators.behavior import (
     BehaviorTree,
     MSEEstimate,
     Objective,
     Position,
     candidates,
 )
-from counterrank.data.log import RankingLog
 from counterrank.testing.spaces import drawn_log, space
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import mask
+from counterrank.estimators.behavior import mask
 
 K, A = 3, 2
 NOISE = 0.75  # a reward is q + NOISE or q - NOISE, each half of the time

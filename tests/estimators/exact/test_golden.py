@@ -32,7 +32,7 @@ def test_weights_and_estimates_agree(path):
             expected[name], rel=1e-9
         ), name
     for candidate, weights in zip(data["candidates"], data["weights"], strict=True):
-        from counterrank.weights.ratios import ratios_of
+        from counterrank.estimators.weights.ratios import ratios_of
 
         got = ratios_of(log.with_targets({"new": data["pi_e"]}), "new").masked(
             candidate.astype(bool)

@@ -102,7 +102,7 @@ def test_theorem_3_3_no_unbiased_mask_has_less_variance(world_of):
 @pytest.mark.parametrize("truth", ["S", "C", "N1", "I", "IC"])
 @pytest.mark.parametrize("assumed", ["S", "C", "N1", "I", "IC", "P1"])
 def test_theorem_3_4_bias_with_a_wrong_behaviour_model(world_of, truth, assumed):
-    from counterrank.behavior import mask
+    from counterrank.estimators.behavior import mask
 
     world = world_of(truth, seed=3)
     wrong, true = mask(assumed, K), mask(truth, K)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.behavior import mask
+from counterrank.estimators.behavior import mask
 
 K, A = 3, 3
 LOGGER = (1, 2, 3)

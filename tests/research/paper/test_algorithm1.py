@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.paper.algorithm1 import (
     RandomGrowth,
     RandomTree,
@@ -10,7 +11,6 @@ from counterrank.research.paper.algorithm1 import (
 )
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import published
-from counterrank.weights.ratios import ratios_of
 
 RUNS = 40
 

@@ -24,10 +24,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.base import View
+from counterrank.estimators.weights.kernels import weights as kernels
+from counterrank.estimators.weights.ratios import Ratios
 from counterrank.models import whole_distribution
 from counterrank.policies import Policy
-from counterrank.weights.kernels import weights as kernels
-from counterrank.weights.ratios import Ratios
 
 #: Interaction orders between the own item and the whole ranking. Higher orders are too noisy at the
 #: usual sizes of logs.

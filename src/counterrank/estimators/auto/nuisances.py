@@ -37,6 +37,7 @@ from counterrank.estimators.crossfit import (
     trained,
     training_pages,
 )
+from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.messages import Message, say
 from counterrank.models import (
     RepeatedLists,
@@ -50,7 +51,6 @@ from counterrank.models import (
 )
 from counterrank.policies import Policy
 from counterrank.texts import in_percent
-from counterrank.weights.ratios import ratios_of
 
 #: Number of sums of the aimed step: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3

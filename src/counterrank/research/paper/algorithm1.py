@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.propensity import Propensity
+from counterrank.estimators.weights.ratios import Ratios
 from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions
-from counterrank.weights.ratios import Ratios
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

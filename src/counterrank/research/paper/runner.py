@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from counterrank import atomic
-from counterrank.behavior import BehaviorTree
+from counterrank.data.progress import reporter
 from counterrank.data.source import default_threads
 from counterrank.errors import ConfigError
 from counterrank.estimators import AIPS
-from counterrank.progress import reporter
+from counterrank.estimators.behavior import BehaviorTree
 from counterrank.research import bench
 from counterrank.research.bench import Method, published_trial, run_trial
 from counterrank.research.paper import figures, results, special

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
-from counterrank.behavior import mask, published_models
 from counterrank.errors import ConfigError
+from counterrank.estimators.behavior import mask, published_models
 from counterrank.messages import in_command
 from counterrank.records import Json
 

@@ -1,0 +1,183 @@
+"""BehaviorTree: which behaviour model each context gets, chosen to minimise an estimate of the MSE."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.arrays import Floats, Ints
+from counterrank.atomic import write_text
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source
+from counterrank.errors import BehaviorError, ConfigError
+from counterrank.estimators.behavior import words
+from counterrank.estimators.behavior.estimates import DEFAULT, mse_estimate
+from counterrank.estimators.behavior.forest import Forest, assemble, load_candidates, read_json
+from counterrank.estimators.behavior.growing import Grower, TreeRows
+from counterrank.estimators.behavior.masks import SETS, Candidate, candidates
+from counterrank.estimators.behavior.objective import MSEEstimate
+from counterrank.estimators.behavior.settings import (
+    BINNING_STREAM,
+    MOST_REWARD,
+    SAMPLE_ROWS,
+    SAMPLE_STREAM,
+    TreeLimits,
+)
+from counterrank.estimators.behavior.training import (
+    Position,
+    TrainingSet,
+    prepare,
+    supported,
+)
+from counterrank.estimators.weights.ratios import Ratios, ratios_of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BehaviorTree:
+    """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
+
+    `mse` names the objective or is one (docs/explanation/behavior.md). Every position has a tree of
+    its own, as in the published runs.
+
+    >>> import counterrank as cr
+    >>> half = np.full((100, 2), 0.5)
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)
+    >>> tree = BehaviorTree(candidates=cr.candidates(2)).fit(log, half)
+    >>> print(tree)
+    behaviour tree, objective 'pairs', grown on 100 rankings
+    position 1   100 %  S            ■ ■  0.5 ± 0.098        all rankings
+    position 2   100 %  C            ■ ■  0.5 ± 0.098        all rankings
+    """
+
+    candidates: str | Sequence[str | ArrayLike | Candidate] = "default"
+    mse: str | MSEEstimate = DEFAULT
+    limits: TreeLimits = field(default_factory=TreeLimits)
+    forest: Forest | None = None
+
+    def fit(
+        self, log: RankingLog, target: str | Probabilities | ArrayLike, *, seed: int = 0
+    ) -> Self:
+        """Return the tree grown on all rows of a log in memory."""
+        name = target if isinstance(target, str) else "target"
+        full = log if isinstance(target, str) else log.with_targets({name: target})
+        data, notes = self.training_set(full, name, seed=seed)
+        return replace(self, forest=self.grow(data, n_apply=full.n, seed=seed, notes=notes))
+
+    def training_set(
+        self, log: RankingLog, target: str, *, seed: int
+    ) -> tuple[TrainingSet, tuple[str, ...]]:
+        """Return what trees grow on, and notes about candidates that had to be left out."""
+        ratios, given = ratios_of(log.take(slice(0, 1)), target), self.candidates
+        if isinstance(given, str) and given == "default" and ratios.kind != "factored":
+            # Sets of positions that depend on each other have no product of ratios: their
+            # probabilities take a hundred times as long, or are not known.
+            given = ("S", "C", "I")
+        usable, notes = supported(candidates(log.K, given), ratios)
+        if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
+            raise BehaviorError(
+                f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
+            )
+        rng = np.random.default_rng([seed, BINNING_STREAM])
+        return prepare(log, target, usable, self.limits, rng), notes
+
+    def grow(
+        self, data: TrainingSet, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
+    ) -> Forest:
+        """Return the forest grown on a training set."""
+        estimate, growers = mse_estimate(self.mse), []
+        for k, y in enumerate(data.y):
+            objective = estimate.objective(Position.of(data, k, n_apply=n_apply, seed=seed))
+            grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
+            grower.grow(TreeRows.of(objective, y, data.codes))
+            growers.append(grower)
+        return assemble(growers, data, mse=estimate.name, notes=notes)
+
+    @property
+    def fitted(self) -> Forest:
+        """The forest, or a complaint that there is none yet."""
+        if self.forest is None:
+            raise BehaviorError(
+                "this BehaviorTree is not fitted; call .fit(log, target) or BehaviorTree.load(path)"
+            )
+        return self.forest
+
+    def assign(self, context: ArrayLike | None, n: int | None = None) -> Ints:
+        """Return model indices (n, K)."""
+        return self.fitted.assign(context, n)
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
+        """Return importance weights (n, K) of a batch under its assigned models."""
+        return self.fitted.weights(batch.context, ratios)
+
+    def describe(self) -> words.ForestDescription:
+        """Return groups, rules, models, estimates and feature importance."""
+        return words.describe(self.fitted)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted tree to a JSON file."""
+        write_text(path, json.dumps(self.fitted.to_dict(), indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BehaviorTree:
+        """Return the fitted tree in a JSON file, after checking it."""
+        unread, broken = f"cannot read the behaviour tree {path}", f"{path} is not a behaviour tree"
+        given = read_json(path, unread, broken)
+        try:
+            forest = Forest.from_dict(given)
+        except ConfigError as problem:
+            raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
+        models = [one.candidate() for one in forest.candidates]
+        return cls(candidates=models, mse=forest.mse, forest=forest)
+
+    def __str__(self) -> str:
+        return (
+            f"BehaviorTree(mse={self.mse!r}, not fitted)"
+            if self.forest is None
+            else words.text(self.forest)
+        )
+
+
+def fit_source(
+    source: Source,
+    target: str,
+    *,
+    seed: int,
+    tree: BehaviorTree | None = None,
+    rows: int = SAMPLE_ROWS,
+) -> BehaviorTree:
+    """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log.
+
+    The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
+    model depends on a few extreme rows of this very log. The interval allows for the choice
+    (`Doubt`).
+    """
+    plan = BehaviorTree() if tree is None else tree
+    log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
+    data, notes = plan.training_set(log, target, seed=seed)
+    n_apply = source.n or log.n
+    return replace(plan, forest=plan.grow(data, n_apply=n_apply, seed=seed, notes=notes))
+
+
+def planned_tree(
+    candidates: str | Sequence[str | ArrayLike | Candidate] | None,
+    mse: str | MSEEstimate | None,
+) -> BehaviorTree | None:
+    """Return the tree that an evaluation's options ask for; None where they ask for nothing.
+
+    `candidates` may be the name of a set, a file of models, or models.
+    """
+    if candidates is None and mse is None:
+        return None
+    plan = BehaviorTree()
+    if isinstance(candidates, str) and candidates not in SETS:
+        candidates = load_candidates(candidates)
+    if candidates is not None:
+        plan = replace(plan, candidates=candidates)
+    # An unknown name is an error before anything is read.
+    return plan if mse is None else replace(plan, mse=mse_estimate(mse))

@@ -1,0 +1,377 @@
+"""The grown forest: one tree per position, that assigns a behaviour model to each row; and its JSON form."""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.errors import BehaviorError, ConfigError
+from counterrank.estimators.behavior.blending import Blend, share_of
+from counterrank.estimators.behavior.growing import Grower
+from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
+from counterrank.estimators.behavior.training import TrainingSet
+from counterrank.estimators.weights.ratios import Ratios
+from counterrank.records import Record
+
+SCHEMA = "counterrank/behavior-tree/2"
+#: Above any code of a category; the file may come from anywhere.
+_MOST_CODES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt(Record):
+    """How far an estimate may be off because its models were chosen on its own rows.
+
+    `gap` is the distance of the models' estimate to the value from all pairs of items
+    (`pairs`), for which no model was chosen; `triples` the size of what triples add to that
+    value, less their noise: so large is what is left out, be it the triples themselves or, where
+    these were counted, effects of more items. `stderr` is the standard error of that value.
+    """
+
+    gap: float
+    triples: float
+    stderr: float
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return a part that is no size."""
+        return next(((name, "a number, 0 or more") for name in self if not self[name] >= 0), None)
+
+    def allowance(self, share: float) -> float:
+        """Return the bias to allow for where a share of the value from pairs is in the estimate.
+
+        V_2 - V = (1 - share) (V_2 - V_c).
+        """
+        return (1.0 - share) * self.gap + self.triples
+
+
+def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
+    """Return the doubt about the sum over positions, of which `own` (n, K) are the rows."""
+    alpha, n = data.log.position_weights, max(data.log.n, 1)
+    # With the spread that the tails of pairs have: few logs hold their extreme rows.
+    error = float((data.stretched @ alpha).std()) / math.sqrt(n)
+    if not math.isfinite(error):
+        error = float((data.all_pairs @ alpha).std()) / math.sqrt(n)
+    triples = data.pairs.triples @ alpha
+    # E mean^2 = effect^2 + variance of the mean.
+    square = float(triples.mean()) ** 2 - float(triples.var()) / n
+    gap = abs(float(((own - data.all_pairs) @ alpha).mean()))
+    return Doubt(gap, math.sqrt(max(square, 0.0)), error)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel(Record):
+    """A candidate as plain values: its mask is K texts of 0 and 1."""
+
+    name: str
+    mask: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Candidate) -> "StoredModel":
+        """Return a candidate as plain values."""
+        return cls(given.name, tuple("".join("01"[int(v)] for v in row) for row in given.mask))
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the mask where it is none."""
+        good = all(len(row) == len(self.mask) and set(row) <= {"0", "1"} for row in self.mask)
+        return None if good and self.mask else ("mask", "K strings of K characters 0 or 1")
+
+    def candidate(self) -> Candidate:
+        """Return the model."""
+        return Candidate(self.name, np.array([[v == "1" for v in row] for row in self.mask]))
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Record):
+    """A node: a leaf where `feature` is -1.
+
+    A split without a threshold and without categories asks whether a value is there at all. Share of
+    rows, objective, estimate, standard error, gain and chance are of the rows that the tree was grown
+    on; `chance` is how probable so large a difference between the sides is in a shuffled context.
+    """
+
+    model: int
+    share: float = np.nan
+    objective: float = np.nan
+    estimate: float = np.nan
+    stderr: float = np.nan
+    gain: float = np.nan
+    feature: int = -1
+    left: int = -1
+    right: int = -1
+    missing_left: bool = False
+    threshold: float = np.nan
+    left_categories: tuple[int, ...] = ()
+    chance: float = np.nan
+
+    @property
+    def leaf(self) -> bool:
+        """Whether it is not split."""
+        return self.feature < 0
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return categories that are none."""
+        good = all(0 <= code <= _MOST_CODES for code in self.left_categories)
+        return None if good else ("left_categories", "a list of category codes")
+
+    def goes_left(self, values: Floats, categories: int) -> Bools:
+        """Return which values (n,) go left: a number that is at most the threshold, a category of the set.
+
+        Missing ones, and codes that are none of so many `categories`, by `missing_left`.
+        """
+        left: Bools
+        if self.left_categories:
+            known = (values > -1) & (values < categories)
+            left = np.where(known, np.isin(values, self.left_categories), self.missing_left)
+        elif math.isnan(self.threshold):
+            left = np.isnan(values) == self.missing_left
+        else:
+            # A missing value compares as false.
+            left = ~(values > self.threshold) if self.missing_left else values <= self.threshold
+        return left
+
+
+@dataclass(frozen=True)
+class Forest(Record):
+    """Trees over the context, each leaf a behaviour model; the fields are those of its JSON form.
+
+    `roots` has the first node of each position; `rows` is how many rankings it was grown on;
+    `with_missing` names context columns that had missing values there; `blend` is the share of the
+    value from pairs in the estimate of `aips-pairs`.
+    """
+
+    schema: str
+    mse: str
+    rows: int
+    context: tuple[str, ...]
+    candidates: tuple[StoredModel, ...]
+    roots: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    with_missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doubt: Doubt | None = None
+    blend: Blend | None = field(default=None, metadata={"key": "pairs"})
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return the first part that does not fit the others."""
+        sizes = {len(c.mask) for c in self.candidates}
+        K = max(sizes, default=0)
+        checks = (
+            (
+                "schema",
+                self.schema == SCHEMA,
+                f"{SCHEMA!r}; grow a tree of an earlier version anew",
+            ),
+            ("candidates", len(sizes) == 1, "a list of models for one number of positions"),
+            ("rows", self.rows >= 0, "a number of rows"),
+            ("roots", len(self.roots) == K, f"a list of {K} node numbers"),
+            ("pairs", self.blend is None or len(self.blend.centre) == K, f"for {K} positions"),
+        )
+        flaw = next(((name, told) for name, good, told in checks if not good), None)
+        return flaw or self._node_flaw()
+
+    def _node_flaw(self) -> tuple[str, str] | None:
+        seen = list(self.roots)
+        for at, node in enumerate(self.nodes):
+            if not 0 <= node.model < len(self.candidates):
+                return f"nodes[{at}].model", f"one of {len(self.candidates)} candidates"
+            if node.leaf:
+                continue
+            if node.feature >= len(self.context):
+                return f"nodes[{at}].feature", f"one of {len(self.context)} context columns"
+            # Children stand after their parents, so no walk can run in a circle.
+            if not at < min(node.left, node.right):
+                return f"nodes[{at}]", "a split into later nodes"
+            seen += [node.left, node.right]
+        whole = sorted(seen) == list(range(len(self.nodes)))
+        return None if whole else ("nodes", "a set of trees: a node has no parent or two")
+
+    @property
+    def K(self) -> int:  # noqa: N802 - the letter of the papers
+        """Number of positions."""
+        return len(self.roots)
+
+    @cached_property
+    def masks(self) -> Bools:
+        """The candidates' masks (M, K, K)."""
+        return np.stack([one.candidate().mask for one in self.candidates])
+
+    def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
+        """Return the model of each row and position, an index into `candidates`: (n, K)."""
+        return self.assigned(context, [node.model for node in self.nodes], n)
+
+    def assigned(
+        self, context: "ArrayLike | None", labels: Sequence[int], n: int | None = None
+    ) -> Ints:
+        """Return the label of each row's leaf at each position (n, K), from one for every node."""
+        values = self._columns(context, n)
+        out = np.empty((self.K, values.shape[1]), dtype=np.int64)
+        for root, found in zip(self.roots, out, strict=True):
+            for leaf, reached in self._reached(values, root):
+                np.copyto(found, labels[leaf], where=reached)
+        return out.T
+
+    def _reached(self, values: Floats, root: int) -> Iterator[tuple[int, Bools]]:
+        """Yield each leaf of a tree, and the rows (n,) that come to it.
+
+        Node by node rather than row by row: a comparison with one threshold runs over consecutive
+        rows, where a walk waits for every branch that it did not foresee.
+        """
+        waiting = [(root, np.ones(values.shape[1], dtype=bool))]
+        while waiting:
+            at, reached = waiting.pop()
+            node = self.nodes[at]
+            if node.leaf:
+                yield at, reached
+                continue
+            known = len(self.categories.get(self.context[node.feature], ()))
+            left = reached & node.goes_left(values[node.feature], known)
+            waiting += [(node.left, left), (node.right, reached ^ left)]
+
+    def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
+        """Return w (n, K): at row i and position k the weight of the model assigned there."""
+        # Only those in use: a log need not be able to weigh the others.
+        used = sorted({node.model for node in self.nodes if node.leaf})
+        labels = [used.index(node.model) if node.leaf else -1 for node in self.nodes]
+        choice = self.assigned(context, labels, len(ratios.rho))
+        return ratios.by_choice(self.masks[used], choice)
+
+    def _columns(self, context: "ArrayLike | None", n: int | None) -> Floats:
+        """Return the context column by column (d, n)."""
+        width, names = len(self.context), ", ".join(self.context)
+        if context is None:
+            if not all(node.leaf for node in self.nodes):
+                raise BehaviorError(f"this tree asks for context ({names}); none was given")
+            return np.empty((width, n or 0))
+        values = np.asarray(context, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != width:
+            raise BehaviorError(
+                f"the tree was grown on {width} context columns ({names}); "
+                f"got an array of shape {values.shape}"
+            )
+        return np.ascontiguousarray(values.T)
+
+
+def assemble(
+    growers: Sequence[Grower],
+    data: TrainingSet,
+    *,
+    mse: str,
+    notes: tuple[str, ...] = (),
+) -> Forest:
+    """Return the forest of the trees grown for each position."""
+    nodes: list[Node] = []
+    labels: list[int] = []
+    roots = []
+    for grower, models in zip(growers, data.models, strict=True):
+        roots.append(len(nodes))
+        for at, node in _nodes_of(grower, data, models.candidates.tolist(), roots[-1]):
+            nodes.append(node)
+            labels.append(int(grower.tree[3, at]))
+    forest = Forest(
+        schema=SCHEMA,
+        mse=mse,
+        rows=growers[0].objective.n_grow,
+        context=data.log.context_names,
+        candidates=tuple(map(StoredModel.of, data.candidates)),
+        roots=tuple(roots),
+        nodes=tuple(nodes),
+        categories=dict(data.log.categories),
+        with_missing=data.with_missing,
+        notes=tuple(map(str, notes)),
+    )
+    rows = np.arange(data.log.n)
+    chosen = forest.assigned(data.log.context, labels, data.log.n)
+    own = np.column_stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)])
+    share = share_of(
+        own,
+        data.all_pairs - own,
+        data.stretched - own,
+        data.log.position_weights,
+        growers[0].objective.n_apply,
+    )
+    blend = Blend(share, data.triples, tuple(data.pairs.centre.tolist()))
+    return replace(forest, doubt=doubt_of(own, data), blend=blend)
+
+
+def _nodes_of(
+    grower: Grower, data: TrainingSet, models: list[int], first: int
+) -> Iterator[tuple[int, Node]]:
+    """Yield the nodes that can be reached with their places in the grower, parents before children.
+
+    They are numbered from `first` on. Estimate and error are of the rows' own value in the group:
+    mean of w r and its standard error.
+    """
+    bins, M = data.bins, grower.objective.models
+    kept = [0]
+    for at in kept:  # grows on the way
+        feature, left, right, model = grower.tree[:, at].tolist()
+        rows, total, square = grower.stats[at][[0, 1 + model, 1 + M + model]].tolist()
+        mean = total / max(rows, 1)
+        # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
+        error = math.sqrt(max(square / max(rows, 1) - mean**2, 0.0) / max(rows - 1, 1))
+        share, score, gain = rows / grower.stats[0, 0], grower.scores[at], grower.gains[at]
+        node = Node(models[model], float(share), float(score), mean, error, float(gain))
+        if feature >= 0:
+            edges, taken = bins.edges[feature], np.flatnonzero(grower.goes_left[at, 1:])
+            split: dict[str, Any] = {
+                "missing_left": bool(grower.goes_left[at, 0]),
+                "chance": float(grower.chances[at]),
+            }
+            if bins.categorical[feature]:
+                split["left_categories"] = tuple(edges[taken].astype(int).tolist())
+            elif 0 < len(taken) <= len(edges):
+                # Bins 1..b go left: values up to edge b.
+                split["threshold"] = float(edges[len(taken) - 1])
+            a = first + len(kept)
+            node = replace(node, feature=feature, left=a, right=a + 1, **split)
+            kept += [left, right]
+        yield at, node
+
+
+def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
+    """Return the behaviour models in a JSON file.
+
+    The file has a list of names ("C2"), matrices of 0 and 1, or objects with `name` and `mask`; a
+    saved tree gives those it was grown with.
+    """
+    told = f"behaviour candidates '{path}' are neither a set ({', '.join(SETS)}) nor a file"
+    given = read_json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
+    rows: Any = given.get("candidates") if isinstance(given, dict) else given
+    try:
+        if not (isinstance(rows, list) and rows):
+            raise BehaviorError("it is no list of models")
+        return [one if isinstance(one, str) else _model(i, one) for i, one in enumerate(rows)]
+    except (BehaviorError, ConfigError) as problem:
+        raise BehaviorError(f"{path} holds no behaviour candidates: {problem}") from problem
+
+
+def _model(i: int, one: Any) -> Candidate:
+    """Return a model given as an object with name and mask, or as a matrix without a name."""
+    if not isinstance(one, list):
+        return StoredModel.from_dict(one).candidate()
+    try:
+        matrix = np.array(one)
+    except ValueError:
+        matrix = np.empty(0)
+    if matrix.dtype.kind != "i":
+        raise BehaviorError(f"candidate {i} must be a matrix of 0 and 1")
+    return Candidate(f"model {i + 1}", as_mask(matrix, len(one)))
+
+
+def read_json(path: "str | os.PathLike[str]", unread: str, broken: str) -> Any:
+    """Return what a JSON file holds; `unread` and `broken` begin the messages of one that cannot be read."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise BehaviorError(f"{unread}: {problem.strerror or problem}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise BehaviorError(f"{broken}: not valid JSON ({problem})") from problem

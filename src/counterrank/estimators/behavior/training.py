@@ -1,0 +1,264 @@
+"""The rows that trees of one log and target are grown on: binned contexts, and what each behaviour model contributes.
+
+Contexts become small integers: quantile bins of numbers, codes of categories, 0 for missing.
+Contributions are w r of every model the log supports; `tails` corrects their second moments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.log import RankingLog
+from counterrank.errors import BehaviorError
+from counterrank.estimators.behavior import settings
+from counterrank.estimators.behavior.masks import Candidate
+from counterrank.estimators.behavior.pairs import PairRows, pair_rows
+from counterrank.estimators.behavior.tails import excess, inflation
+from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
+
+Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """How each feature is binned: edges of numbers; for categories the code of each bin."""
+
+    edges: tuple[Floats, ...]
+    categorical: Bools  # (d,)
+
+    @property
+    def counts(self) -> Ints:
+        """Number of bins of each feature (d,), the one for missing values included."""
+        sizes = [
+            len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)
+        ]
+        return np.array(sizes, dtype=np.int64)
+
+    def codes(self, context: Floats) -> Codes:
+        """Return bin numbers (d, n): 0 missing, then 1, 2, ... in rising order."""
+        out = np.empty(context.shape[::-1], dtype=np.uint8)
+        for f, edges in enumerate(self.edges):
+            place, known = np.searchsorted(edges, context[:, f]), ~np.isnan(context[:, f])
+            if self.categorical[f]:
+                known = edges[np.minimum(place, len(edges) - 1)] == context[:, f]
+            out[f] = np.where(known, place + 1, 0)
+        return out
+
+
+def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
+    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest count as missing.
+
+    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
+    ...           rng=np.random.default_rng(0)).edges[0].tolist()
+    [3.0]
+    """
+    if len(context) > settings.QUANTILE_ROWS:
+        context = context[rng.choice(len(context), size=settings.QUANTILE_ROWS, replace=False)]
+    edges = []
+    for f in range(context.shape[1]):
+        values = context[:, f]
+        values = values[~np.isnan(values)]
+        if not categorical[f]:
+            edges.append(_quantile_edges(values, most))
+            continue
+        seen, count = np.unique(values, return_counts=True)
+        common = np.sort(seen[np.argsort(-count, kind="stable")[:most]])
+        # One code where every value is missing: `codes` compares each value with a neighbour.
+        edges.append(common if len(common) else np.zeros(1))
+    return Bins(tuple(edges), categorical)
+
+
+def _quantile_edges(values: Floats, most: int) -> Floats:
+    """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
+    wanted = (np.arange(1, most) * len(values)) // most
+    ordered = np.sort(values)
+    rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
+    if len(rises) >= most:
+        # A quantile in the middle of a value repeated many times is moved to where the next value
+        # begins.
+        rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
+    return (ordered[rises - 1] + ordered[rises]) / 2
+
+
+class PositionModels(NamedTuple):
+    """The distinct models at one position, and which candidate each of them is."""
+
+    candidates: Ints  # (M,) numbers of the candidates
+    densest: int
+    sparsest: int
+
+
+def supported(
+    given: "list[Candidate]", ratios: Ratios
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """Return the candidates that the log's propensities can weigh, and a note about the others."""
+    good = [c for c in given if capability_of(c.mask) in ratios.supports]
+    if not good:
+        raise BehaviorError(
+            f"'{ratios.kind}' propensities support none of the candidates "
+            f"{', '.join(c.name for c in given)}; add S (whole ranking), C (items above) or I "
+            "(own item), whichever the propensities describe"
+        )
+    dropped = [c.name for c in given if not any(c is kept for kept in good)]
+    note = (
+        f"candidates: '{ratios.kind}' propensities cannot give weights for "
+        f"{', '.join(dropped)}; left out"
+    )
+    return tuple(good), ((note,) if dropped else ())
+
+
+def models_of(candidates: Sequence[Candidate]) -> list[PositionModels]:
+    """Return the models at each position; those that coincide there are one."""
+    masks = np.stack([c.mask for c in candidates])  # (M, K, K)
+    total, found = masks.sum(axis=(1, 2)), []
+    for k in range(masks.shape[1]):
+        first: dict[bytes, int] = {}
+        for m, row in enumerate(masks[:, k]):
+            key = row.tobytes()
+            # C and I are one model at the first position: it goes by the simpler name.
+            if key not in first or total[m] < total[first[key]]:
+                first[key] = m
+        index = np.array(list(first.values()), dtype=np.int64)
+        by_size = np.argsort(-masks[index, k].sum(axis=1), kind="stable")
+        found.append(PositionModels(index, int(by_size[0]), int(by_size[-1])))
+    return found
+
+
+def contributions(
+    ratios: Ratios, candidates: Sequence[Candidate], models: Sequence[PositionModels]
+) -> tuple[list[Floats], Floats]:
+    """Return w r of the models at each position, (n, M) each, and the mean of w^2 (K, candidates)."""
+    log = ratios.batch
+    # Position by position and model by model in memory: a column is read or written at a time.
+    reward = np.asfortranarray(log.reward)
+    out = [np.empty((len(own.candidates), log.n)) for own in models]
+    seen = np.empty((log.K, len(candidates)))
+    for m, candidate in enumerate(candidates):
+        w = ratios.masked(candidate.mask)
+        with np.errstate(over="ignore"):  # told below
+            seen[:, m] = np.einsum("nk,nk->k", w, w) / log.n
+        for k, own in enumerate(models):
+            for place in np.flatnonzero(own.candidates == m):
+                np.multiply(w[:, k], reward[:, k], out=out[k][place])
+    if not np.isfinite(seen).all():
+        k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
+        raise BehaviorError(
+            f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
+            "logging propensities near zero"
+        )
+    return [table.T for table in out], seen
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingSet:
+    """Binned contexts and contributions of the rows in memory.
+
+    `y` are contributions of the models at each position; the values from pairs stand beside them.
+    """
+
+    log: RankingLog
+    candidates: tuple[Candidate, ...]
+    models: list[PositionModels]
+    bins: Bins
+    codes: Codes  # (d, n)
+    y: list[Floats]  # of each position (n, M)
+    pairs: PairRows
+    triples: float  # the trust in effects of triples
+    pair_values: Floats  # (K,) the values from pairs
+    all_pairs: (
+        Floats  # (n, K), whose means are those with every effect of pairs, whatever the evidence
+    )
+    stretched: Floats  # (n, K), `all_pairs` with the spread that the tails of pairs have
+    tails: Floats  # (K, M)
+    ratios: Ratios
+    #: What MSE estimates computed once for all positions.
+    shared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def with_missing(self) -> tuple[str, ...]:
+        """Names of the context columns that have missing values."""
+        gaps = (self.codes == 0).any(axis=1)
+        return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """One position as an MSE estimate sees it: the rows of a training set, and what is known about M models.
+
+    `densest` has the most items, the reference for bias; `sparsest` the fewest. `tails` (M,) are
+    factors by which the log understates second moments.
+    """
+
+    index: int
+    densest: int
+    sparsest: int
+    tails: Floats
+    n_apply: int
+    data: TrainingSet
+    seed: int = 0
+
+    @classmethod
+    def of(cls, data: TrainingSet, index: int, *, n_apply: int, seed: int) -> "Position":
+        """Return a position of a training set."""
+        models = data.models[index]
+        return cls(
+            index=index,
+            densest=models.densest,
+            sparsest=models.sparsest,
+            tails=data.tails[index, models.candidates],
+            n_apply=n_apply,
+            data=data,
+            seed=seed,
+        )
+
+    @property
+    def models(self) -> int:
+        """Number of models."""
+        return len(self.tails)
+
+    @property
+    def n_grow(self) -> int:
+        """Rows that the tree is grown on."""
+        return self.data.log.n
+
+    @property
+    def y(self) -> Floats:
+        """Contributions (n, M)."""
+        return self.data.y[self.index]
+
+
+def prepare(
+    log: RankingLog,
+    target: str,
+    candidates: tuple[Candidate, ...],
+    limits: settings.TreeLimits,
+    rng: np.random.Generator,
+) -> TrainingSet:
+    """Return binned contexts and contributions of a log."""
+    context = np.empty((log.n, 0)) if log.context is None else log.context
+    categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
+    bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
+    ratios, models = ratios_of(log, target), models_of(candidates)
+    y, seen = contributions(ratios, candidates, models)
+    v = excess(log, target, ratios)
+    pairs = pair_rows(ratios, v)
+    trust, triples = pairs.shares()
+    return TrainingSet(
+        log=log,
+        candidates=candidates,
+        models=models,
+        bins=bins,
+        codes=bins.codes(context),
+        y=y,
+        pairs=pairs,
+        triples=triples,
+        pair_values=pairs.summed(trust, triples).mean(axis=0),
+        all_pairs=pairs.summed(1.0, triples),
+        stretched=pairs.stretched(triples),
+        tails=inflation(v, candidates, seen),
+        ratios=ratios,
+    )

@@ -1,0 +1,267 @@
+"""From two policies to importance weights for any behaviour mask, or a refusal that says why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
+from counterrank.errors import PropensityError
+from counterrank.estimators.weights.kernels import weights
+from counterrank.messages import say
+from counterrank.policies import BestOf, Policy, Scored, SubsetRatios
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are probability ratios.
+
+    `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies,
+    whose subset probabilities are computed on demand and kept.
+    """
+
+    kind: str
+    rho: Floats
+    batch: RankingLog
+    target: Probabilities
+    _sets: list[SubsetRatios] = field(default_factory=list)
+    _sampling: list[float] = field(default_factory=list)
+
+    @property
+    def supports(self) -> frozenset[str]:
+        """Which probabilities can be formed: joint, prefix, position, subset; for one position all are the same."""
+        whole = self.kind == "policy" or self.rho.shape[1] == 1
+        found = SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
+        # The weight of one item says nothing of a reward that the whole page earned.
+        return found - {"position"} if self.batch.page_reward else found
+
+    def full(self) -> Floats:
+        """Return w_k = prod_l rho_l at every position (n, K)."""
+        self.need("joint")
+        return self._filled(weights.full)
+
+    def prefix(self) -> Floats:
+        """Return w_k = prod_{l<=k} rho_l (n, K)."""
+        self.need("prefix")
+        return self._filled(weights.prefix)
+
+    def position(self) -> Floats:
+        """Return w_k = rho_k, the ratio of the marginals at position k (n, K)."""
+        self.need("position")
+        return (
+            self.masked(np.eye(self.rho.shape[1], dtype=bool))
+            if self.kind == "policy"
+            else self.rho
+        )
+
+    def masked(self, mask: Bools) -> Floats:
+        """Return w_k = pi(Phi_k) / pi0(Phi_k) for one mask (K, K)."""
+        return self.by_choice(mask[None], np.zeros(self.rho.shape, dtype=np.int64))
+
+    def by_choice(self, masks: Bools, choice: Ints) -> Floats:
+        """Return w_k for masks (M, K, K) where row i and position k use model choice[i, k]."""
+        for mask in masks:
+            self.need(capability_of(mask))
+        if self.kind == "policy":
+            return self._subsets(masks, choice)
+        if len(masks) == 1:
+            one, full = np.ascontiguousarray(masks[0]), len(masks[0])
+            return self._filled(lambda rho, out: weights.ordered(rho, one, full, out))
+        models, chosen = np.ascontiguousarray(masks), np.ascontiguousarray(choice)
+        return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
+
+    def ordered(self, mask: Bools, order: int) -> Floats:
+        """Return interaction-order weights inside a mask; positions must be independent given the context."""
+        if self.batch.page_reward:
+            raise PropensityError(_PAGE)
+        if self.kind != "factored":
+            raise PropensityError(
+                "interaction-order weights need independent positions ('factored' propensities); "
+                f"these are '{self.kind}'. Without replacement the truncated product is biased"
+            )
+        return self._filled(
+            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
+        )
+
+    def need(self, capability: str) -> None:
+        """Raise unless these ratios can give `capability` probabilities."""
+        if capability in self.supports:
+            return
+        if capability == "position" and self.batch.page_reward:
+            raise PropensityError(_PAGE)
+        if isinstance(self.target, BestOf):
+            raise self.target.refusal(
+                {"position": "single positions", "prefix": "prefixes"}.get(capability, capability)
+            )
+        remedy = {
+            "position": "log the marginal probability of each shown item at its position (kind "
+            "'position')",
+            "prefix": "log the probability of each item given those above (kind 'prefix')",
+            "subset": "give whole policies (such as PlackettLuce(scores)) or factored propensities",
+            "joint": "log the probability of the whole ranking (kind 'joint')",
+        }[capability]
+        problem = PropensityError(
+            f"this estimator needs '{capability}' probabilities, which '{self.kind}' propensities "
+            f"({MEANING[self.kind]}) cannot give; {remedy}"
+        )
+        # A note is seen under a traceback, not on the command line, which has no such option.
+        problem.add_note("or widen the mask to what the log supports: on_missing='superset'")
+        raise problem
+
+    def _filled(self, kernel: Callable[[Floats, Floats], None]) -> Floats:
+        tall = self.rho.T  # (K, n), contiguous
+        out = np.empty_like(tall)
+        kernel(tall, out)
+        return out.T
+
+    @property
+    def sampling_error(self) -> float:
+        """Largest relative standard error of a weight computed so far, where policies had to be sampled."""
+        return self._sampling[0] if self._sampling else 0.0
+
+    def _subsets(self, masks: Bools, choice: Ints) -> Floats:
+        if not self._sets:
+            logging = self.batch.propensity
+            assert isinstance(logging, Policy) and isinstance(self.target, Policy)
+            self._sets.append(SubsetRatios(logging, self.target, self.batch.action))
+        length = self.rho.shape[1]
+        # One question for all positions: single positions share a quadrature.
+        wanted = (
+            masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
+        )  # (K, K) or (n, K, K)
+        log_w, rel_var = self._sets[0].log_ratio(np.ascontiguousarray(wanted))
+        self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
+        return np.asfortranarray(np.exp(log_w))
+
+
+def ratios_of(
+    batch: RankingLog, target: str, known: tuple[str, Floats, Floats] | None = None
+) -> Ratios:
+    """Return the ratios of target policy `target` to the logging policy on the rows of a batch.
+
+    `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may
+    be costly.
+    """
+    kind, logging, wanted = common_numbers(batch, target) if known is None else known
+    rho = np.empty(batch.action.shape[::-1])  # (K, n)
+    # A joint sits in the first column; the rest are ones, so the same product serves every kind.
+    weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
+    return Ratios(kind, rho.T, batch, batch.target(target))
+
+
+_PAGE = (
+    "this estimator weighs single items, but the log has one reward per ranking, which every item of it "
+    "may have earned; use auto, ips, rips or pi"
+)
+
+
+def capability_of(mask: Bools) -> str:
+    """Return the weakest kind of probability that serves every row of a mask (K, K).
+
+    >>> capability_of(np.eye(2, dtype=bool)), capability_of(np.tri(2, dtype=bool))
+    ('position', 'prefix')
+    """
+    counts = mask.sum(axis=1)
+    if (counts == mask.shape[1]).all():
+        return "joint"
+    if (counts == 1).all():
+        return "position"
+    leading = np.arange(mask.shape[1]) < counts[:, None]
+    return "prefix" if (mask == leading).all() else "subset"
+
+
+def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
+    """Return the kind both policies have in common and the logger's and target's factors (n, K) of that kind."""
+    logging, policy = batch.propensity, batch.target(name)
+    if isinstance(policy, BestOf):
+        # A weight against the logger, no probability: the logger's factors are ones.
+        factors = np.ones(batch.action.shape)
+        factors[:, 0] = policy.joint_weight(batch.action)
+        return "joint", np.ones_like(factors), factors
+    if isinstance(logging, Propensity) and isinstance(policy, Propensity):
+        if logging.kind != policy.kind:
+            raise PropensityError(
+                f"the log's propensities are '{logging.kind}' but those of '{name}' are "
+                f"'{policy.kind}'; both must be of one kind"
+            )
+        return logging.kind, logging.by_position(batch.K), policy.by_position(batch.K)
+    if isinstance(logging, Propensity):
+        return logging.kind, logging.by_position(batch.K), numbers(policy, batch, logging.kind)
+    if isinstance(policy, Propensity):
+        return policy.kind, _logged(batch, policy.kind), policy.by_position(batch.K)
+    kind = "factored" if logging.factored and policy.factored else "policy"
+    return kind, _logged(batch, kind), numbers(policy, batch, kind)
+
+
+def _logged(batch: RankingLog, kind: str) -> Floats:
+    """Return the logging policy's factors; what it never shows cannot have been logged."""
+    factors = numbers(batch.propensity, batch, kind)
+    refuse_impossible(batch, factors, kind)
+    return factors
+
+
+def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position") -> None:
+    """Raise where the logger's chance (n, K) of what it has shown is zero."""
+    used = np.arange(batch.K) < (1 if kind == "joint" else batch.lengths[:, None])
+    never = (factors <= 0) & used
+    if not never.any():
+        return
+    row, position = np.argwhere(never)[0]
+    place = f"row {batch.numbers[row]}" + ("" if kind == "joint" else f", position {position + 1}")
+    if batch.candidates is not None and (outside := batch.shown[row] == -2).any():
+        item = batch.action[row, np.argmax(outside)]
+        raise PropensityError(
+            f"{place}: item {item} was shown but is not among the row's "
+            f"{batch.candidates.counts[row]} candidates; "
+            "list everything that could have been shown, or drop such rows (`check` counts them)"
+        )
+    told = f"{place}: the logging policy never shows what was logged ({batch.action[row].tolist()})"
+    impossible = np.flatnonzero(never.any(axis=1))
+    if isinstance(batch.propensity, Scored) and (ties := _tied(batch.propensity, impossible)):
+        raise PropensityError(
+            f"{told}, but candidates of equal score stand there: ties explain {ties:,} of "
+            f"{len(impossible):,} such rows among {batch.n:,}. Equal scores rank in the order in "
+            "which candidates are listed: list them as the logger breaks ties, add to its scores what "
+            "decides between equals, or leave out the rows where ties decide: "
+            f"{say('--drop-ties', python='drop_ties=True')}"
+        )
+    raise PropensityError(f"{told}; check that policy, scores and log belong together")
+
+
+def _tied(logger: Scored, rows: Ints) -> int:
+    """Return in how many of these rows two candidates have one score that can be shown."""
+    offsets, count = logger.candidates.offsets, 0
+    if logger.n_rows == 1:
+        rows = rows[:1] * 0
+    for row in rows:
+        scores = logger.scores[offsets[row] : offsets[row + 1]]
+        shown = scores[np.isfinite(scores)]
+        count += len(np.unique(shown)) < len(shown)
+    return count
+
+
+def numbers(policy: Probabilities, batch: RankingLog, kind: str) -> Floats:
+    """Return a policy's (n, K) factors of the given kind for the logged rankings."""
+    if isinstance(policy, Propensity):
+        return policy.by_position(batch.K)
+    if kind == "factored" and not policy.factored:
+        raise PropensityError(
+            f"the log has 'factored' propensities but {type(policy).__name__} ranks without "
+            "replacement; log 'prefix' "
+            "or 'position' propensities, or give the logging policy itself"
+        )
+    if kind in ("factored", "position"):
+        return np.exp(policy.position_log_prob(batch.action))
+    cumulative = policy.prefix_log_prob(batch.action)  # (n, K)
+    if kind == "joint":
+        return Propensity("joint", np.exp(cumulative[:, -1])).by_position(batch.K)
+    return conditionals(cumulative)
+
+
+def conditionals(cumulative: Floats) -> Floats:
+    """Return P(a_k | items above) (n, K) from cumulative log-probabilities; zero after an impossible item."""
+    before = np.concatenate([np.zeros((len(cumulative), 1)), cumulative[:, :-1]], axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(before), 0.0, np.exp(cumulative - before))

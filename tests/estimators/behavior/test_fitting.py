@@ -1,0 +1,92 @@
+"""Trees fitted to sources: samples, and the interval that knows that models were chosen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import counterrank as cr
+from counterrank.data.source import MemorySource
+from counterrank.estimators.behavior import BehaviorTree, Candidate, fit_source
+from counterrank.estimators.behavior.pairs import pair_rows
+from counterrank.estimators.behavior.tails import excess
+from counterrank.estimators.weights.ratios import ratios_of
+from counterrank.research.simulate import published, true_value
+from counterrank.statistics import bias_aware_half
+
+
+def six(env):
+    return [Candidate(name, mask) for name, mask in zip(env.behavior_names, env.masks, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def log():
+    return published(4).draw(6000, np.random.default_rng(0)).to_log()
+
+
+def test_fitting_a_log_and_its_source_is_the_same(log):
+    tree = BehaviorTree(candidates=six(published(4)))
+    assert str(tree.fit(log, "new")) == str(fit_source(MemorySource(log), "new", seed=0, tree=tree))
+
+
+def test_grown_on_a_sample_applied_to_all(log):
+    model = fit_source(MemorySource(log), "new", seed=0, rows=2000)
+    assert model.fitted.rows == 2000
+    assert model.weights(log, ratios_of(log, "new")).shape == (log.n, log.K)
+
+
+def test_a_tree_that_is_not_fitted_is_fitted_by_the_estimate(log):
+    tree = BehaviorTree(candidates="paper", mse="pasif")
+    one = cr.AIPS(behavior=tree).estimate(log, "new")
+    assert one.value == cr.AIPS(behavior=tree.fit(log, "new")).estimate(log, "new").value
+
+
+def test_aips_fits_by_default_and_is_the_same_every_time(log):
+    first, second = cr.AIPS().estimate(log, "new"), cr.AIPS().estimate(log, "new")
+    assert first.value == second.value
+    assert abs(first.value - true_value(published(4)).value) < 8 * first.stderr + 1.0
+
+
+def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
+    """V - V_c = (V - V_2) + (V_2 - V_c): the error of the first, the second as a bias."""
+    tree = BehaviorTree(candidates=six(published(4))).fit(log, "new")
+    found = cr.AIPSPairs(behavior=tree).estimate(log, "new")
+    ratios = ratios_of(log, "new")
+    own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
+    blend = tree.fitted.blend
+    rows = pair_rows(ratios, excess(log, "new", ratios))
+    pairs = rows.summed(1.0, blend.triples).sum(axis=1)
+    totals = own + blend.share * (pairs - own)
+    assert 0 < blend.share < 1
+    assert found.value == pytest.approx(totals.mean(), rel=1e-12)
+    spread = rows.stretched(blend.triples).sum(axis=1).std()
+    error = max(totals.std(ddof=1), spread) / np.sqrt(log.n)
+    more = rows.triples.sum(axis=1)
+    gap = abs(totals.mean() - pairs.mean())
+    gap += np.sqrt(max(more.mean() ** 2 - more.var() / log.n, 0.0))
+    assert found.allowance == pytest.approx(gap, rel=1e-9)
+    assert found.stderr == pytest.approx(error, rel=1e-9)
+    half = bias_aware_half(error, gap, 0.9, log.n - 1)
+    assert found.interval(0.9) == pytest.approx((found.value - half, found.value + half), rel=1e-9)
+    base = log.reward.sum(axis=1).mean()
+    assert found.lift.value == pytest.approx(found.value - base)
+    # What is allowed for is allowed for in the lift too, and in shares of what the logger earned.
+    assert found.lift.high - found.lift.value > gap
+    assert found.lift.relative_high - found.lift.relative > gap / base
+
+
+def test_intervals_hold_though_the_models_were_chosen():
+    """24 logs of the published environment: at 95 % fewer than 19 hits have probability 6e-4."""
+    env = published()
+    value, hits, plain = true_value(env).value, 0, 0
+    for seed in range(24):
+        log = env.draw(2000, np.random.default_rng([seed, 11])).to_log()
+        found = cr.AIPS(behavior=BehaviorTree(candidates=six(env))).estimate(log, "new")
+        low, high = found.interval(0.95)
+        hits += low <= value <= high
+        tree = BehaviorTree(candidates=six(env)).fit(log, "new")
+        bare = cr.AIPS(behavior=replace(tree, forest=replace(tree.fitted, doubt=None)))
+        low, high = bare.estimate(log, "new").interval(0.95)
+        plain += low <= value <= high
+    assert hits >= 19
+    assert plain < hits
