@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
+from importlib import import_module
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -42,6 +43,9 @@ Path = str | os.PathLike[str]
 Json = dict[str, Any]
 
 _UNIONS = (Union, types.UnionType)
+
+#: Where a block of a report is shown: in every terminal, in a terminal with `--verbose`, on the page alone.
+BRIEF, VERBOSE, PAGE = range(3)
 
 
 def optional(**more: Any) -> Any:
@@ -138,18 +142,24 @@ class Result:
     NAME: ClassVar[str]
     #: The key of the JSON form whose rows are its table.
     ROWS: ClassVar[str]
+    #: The module whose `document` makes blocks of it; it reads results, so it is imported when it is asked.
+    REPORT: ClassVar[str]
 
     @abstractmethod
     def to_dict(self) -> Json:
         """Return the JSON form."""
 
-    @abstractmethod
-    def document(self) -> Document:
-        """Return what the result says as blocks, from which page, terminal and notebook are made."""
+    def document(self, detail: int = PAGE) -> Document:
+        """Return what the result says as blocks, from which page, terminal and notebook are made.
+
+        A terminal shows what is `BRIEF` or `VERBOSE`; blocks of more detail are then not made.
+        """
+        shown: Document = import_module(self.REPORT).document(self, detail)
+        return shown
 
     def summary(self) -> str:
         """Return what the result says in a few sentences, one per line."""
-        return "\n".join(self.document().sentences())
+        return "\n".join(self.document(BRIEF).sentences())
 
     @property
     def table(self) -> Any:
@@ -196,7 +206,7 @@ class Result:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from counterrank.report.terminal import renderables
 
-        yield from renderables(self.document())
+        yield from renderables(self.document(BRIEF))
 
     def __str__(self) -> str:
         """Return what a terminal shows."""

@@ -7,7 +7,7 @@ from counterrank.estimators.behavior import Condition
 from counterrank.evaluation import Evaluation
 from counterrank.records import printed
 from counterrank.report import evaluation, html, terminal
-from counterrank.report.document import Document, Figure
+from counterrank.report.document import BRIEF, VERBOSE, Document, Figure
 from counterrank.report.reading import Reading
 
 TARGETS = ("personalised", "clickbait")
@@ -226,7 +226,7 @@ def page(given: dict[str, Any] | None = None) -> str:
 
 def shown(given: dict[str, Any] | None = None, width: int = 120, *, verbose: bool = False) -> str:
     """Return what a terminal shows."""
-    blocks = terminal.renderables(document(given), verbose=verbose)
+    blocks = terminal.renderables(document(given), VERBOSE if verbose else BRIEF)
     return "".join(printed(one, width) for one in blocks)
 
 

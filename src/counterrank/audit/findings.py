@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,7 @@ from counterrank.findings import (
     Outcome,
 )
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
-from counterrank.records import Json, Result, value_of
-
-if TYPE_CHECKING:
-    from counterrank.report.document import Document
+from counterrank.records import VERBOSE, Json, Result, value_of
 
 #: The share of each batch that is looked at when the length of the log is not known.
 UNKNOWN_SHARE = 1 / 8
@@ -392,6 +389,7 @@ class Audit(tuple[Finding, ...], Result):
 
     __slots__ = ()
     SCHEMA, NAME, ROWS = "counterrank/audit/1", "audit", "audit"
+    REPORT = "counterrank.report.health"
 
     @property
     def failed(self) -> Self:
@@ -436,16 +434,10 @@ class Audit(tuple[Finding, ...], Result):
         ]
         return f"Audit({', '.join([*not_passed, f'passed={len(self.passed)}'])})"
 
-    def document(self, *, everything: bool = False) -> "Document":
-        """Return the findings as blocks, failures first; what passed only where everything is asked for."""
-        from counterrank.report.health import document
-
-        return document(self, everything=everything)
-
     def _repr_html_(self) -> str:
         from counterrank.report.html import fragment
 
-        return fragment(self.document(everything=True))
+        return fragment(self.document(VERBOSE))
 
     def _with(self, status: Outcome) -> Self:
         return type(self)(one for one in self if one.status == status)

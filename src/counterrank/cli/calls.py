@@ -168,6 +168,7 @@ class Call:
 
     def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
         """Write a result to its files, and print it where stdout is free."""
+        from counterrank.records import BRIEF, VERBOSE
         from counterrank.report.terminal import renderables
 
         if path := self.get("json"):
@@ -175,9 +176,9 @@ class Call:
         if path := self.get("html"):
             write(path, result.to_html())
         if not (self.quiet or self.piped):
-            shown = result.document(everything=True) if self.get("all") else result.document()
             console = results_console()
-            for part in renderables(shown, verbose=bool(self.get("verbose"))):
+            detail = VERBOSE if self.get("verbose") or self.get("all") else BRIEF
+            for part in renderables(result.document(detail), detail):
                 console.print(part)
 
 

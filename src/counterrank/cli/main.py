@@ -61,14 +61,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command."""
-        if name in self.others:
-            plugin: click.Command = load(self.others[name], CounterrankError)
-            return plugin
-        if name not in _COMMANDS:
-            return None
-
-        module = importlib.import_module(f"counterrank.cli.{_COMMANDS[name][0]}")
-        command: click.Command = getattr(module, name)
+        command: click.Command | None = None
+        if name in _COMMANDS:
+            module = importlib.import_module(f"counterrank.cli.{_COMMANDS[name][0]}")
+            command = getattr(module, name)
+        elif name in self.others:
+            command = load(self.others[name], CounterrankError)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -89,11 +87,13 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Suggest a near name when a command is unknown."""
-        known = self.list_commands(ctx)
-        if args and args[0] not in known and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], known, n=1)
+        name = args[0]
+        # Plug-ins are looked for only where the name is none of ours: that reads every installed package.
+        if not (name in _COMMANDS or name in self.others or name.startswith("-")):
+            known = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(known)}."
-            raise click.UsageError(f"There is no command '{args[0]}'.{hint}")
+            raise click.UsageError(f"There is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
 
 

@@ -25,7 +25,6 @@ from counterrank.statistics import Quantity, check_level, critical_value, means_
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
-    from counterrank.report.document import Document
 
 
 #: Arms smaller than this say nothing about an interval's coverage.
@@ -123,18 +122,13 @@ class Validation(RecordResult):
     """How far predictions from each arm agree with what the other arms earned."""
 
     SCHEMA, NAME, ROWS = "counterrank/validation/1", "validation", "pairs"
+    REPORT = "counterrank.report.validating"
 
     pairs: tuple[Pair, ...]
     agreement: ValidationSummary = field(metadata={"key": "summary"})
     #: The metric, and of the primary every metric where there are several, the primary first.
     name: str = optional(default="")
     metrics: tuple[Validation, ...] = optional(default=())
-
-    def document(self) -> Document:
-        """Return what the comparison says, as blocks."""
-        from counterrank.report import validating
-
-        return validating.document(self)
 
     def __repr__(self) -> str:
         """Return the summary in a line."""

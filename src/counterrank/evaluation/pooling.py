@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from counterrank.estimators import (
 from counterrank.findings import FAILED, NOTES, Finding
 from counterrank.records import Json, Record, RecordResult
 from counterrank.statistics import Number, Quantity, Strata, adjusted_mean, mean_of
-
-if TYPE_CHECKING:
-    from counterrank.report.document import Document
 
 #: Folds of the prediction from the context.
 _FOLDS = 5
@@ -84,6 +81,7 @@ class ABTest(RecordResult):
     """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
 
     SCHEMA, NAME, ROWS = "counterrank/abtest/1", "A/B test", "lifts"
+    REPORT = "counterrank.report.abtesting"
 
     arms: tuple[Arm, ...]
     lifts: tuple[ArmLift, ...]
@@ -107,12 +105,6 @@ class ABTest(RecordResult):
                 return one
         known = ", ".join(one.to for one in self.lifts)
         raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
-
-    def document(self) -> Document:
-        """Return what the test says, as blocks."""
-        from counterrank.report import abtesting
-
-        return abtesting.document(self)
 
     def __repr__(self) -> str:
         """Return the lifts in a line."""

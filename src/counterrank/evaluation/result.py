@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from counterrank.audit import Audit
 from counterrank.estimators import Estimate
@@ -30,9 +30,6 @@ from counterrank.evaluation.tables import (
 from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, Finding
 from counterrank.records import Json, RecordResult, value_of
 
-if TYPE_CHECKING:
-    from counterrank.report.document import Document
-
 #: The baseline that is no target: the policy whose rankings were logged.
 LOGGER = "logger"
 
@@ -48,6 +45,7 @@ class Evaluation(RecordResult):
     """
 
     SCHEMA, NAME, ROWS = "counterrank/evaluation/1", "evaluation", "estimates"
+    REPORT = "counterrank.report.evaluation"
 
     log: LogSummary
     estimates: tuple[Estimate, ...]
@@ -124,12 +122,6 @@ class Evaluation(RecordResult):
     def to_frame(self) -> Any:
         """Return `table`."""
         return self.table
-
-    def document(self) -> Document:
-        """Return what was found, as blocks."""
-        from counterrank.report import evaluation
-
-        return evaluation.document(self)
 
     def __repr__(self) -> str:
         """Return what there is to ask for; `print` shows the whole table."""

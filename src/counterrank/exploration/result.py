@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from counterrank import atomic
 from counterrank.policies import exploration_file, parse_policy
 from counterrank.records import Record, RecordResult
-
-if TYPE_CHECKING:
-    from counterrank.report.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +95,7 @@ class ExplorationPlan(RecordResult):
     """
 
     SCHEMA, NAME, ROWS = "counterrank/plan/1", "plan", "options"
+    REPORT = "counterrank.report.plan"
 
     options: tuple[ExplorationOption, ...]
     frontier: tuple[int, ...]
@@ -129,12 +126,6 @@ class ExplorationPlan(RecordResult):
         about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
         text = exploration_file(parse_policy(best.spec), {**about, "result": self.to_dict()})
         atomic.write_text(path, text)
-
-    def document(self) -> Document:
-        """Return what the plan says, as blocks."""
-        from counterrank.report import plan
-
-        return plan.document(self)
 
     def __repr__(self) -> str:
         """Return the choice in a line."""

@@ -14,7 +14,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.records import Json, Path, Record, RecordResult, Result, optional, write_json
+from counterrank.records import PAGE, Json, Path, Record, RecordResult, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Certificate(RecordResult):
     """A lower bound of the lift of the exported policy, from rows that played no part in choosing it."""
 
     SCHEMA, NAME, ROWS = "counterrank/learning/1", "learned policy", "path"
+    REPORT = "counterrank.report.learning"
 
     #: Whether the policy is better than the logger at the level asked for, and no guardrail open.
     certified: bool
@@ -131,12 +132,6 @@ class Certificate(RecordResult):
         """Guardrails that these rows cannot show to hold."""
         return [one for one in self.guardrails if not one.safe]
 
-    def document(self) -> Document:
-        """Return what was learned, as blocks."""
-        from counterrank.report import learning
-
-        return learning.document(self)
-
     def __str__(self) -> str:
         """Return the certificate in one sentence."""
         return self.sentence
@@ -168,9 +163,9 @@ class Learned(Result):
         """Return the result as JSON, and write it to `path` if one is given."""
         return write_json(self.to_dict(policy), path)
 
-    def document(self) -> Document:
+    def document(self, detail: int = PAGE) -> Document:
         """Return what was learned, as blocks."""
-        return self.certificate.document()
+        return self.certificate.document(detail)
 
     def __repr__(self) -> str:
         """Return the certificate in short."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counterrank.report.charts import Row, RowChart, interval_row
-from counterrank.report.document import BRIEF, Document, Figure, Paragraph, Table
+from counterrank.report.document import BRIEF, PAGE, Document, Figure, Paragraph, Table
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.texts import sentence
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAMES = {"pooled": "every row", "plain": "difference in means"}
 
 
-def document(test: ABTest) -> Document:
+def document(test: ABTest, _: int = PAGE) -> Document:
     """Return what the test says."""
     title, *lines = sentences(test)
     aid = (

@@ -25,11 +25,7 @@ def answer(reading: Reading) -> list[Block]:
     lines = _guardrail_reasons(reading)
     cards = [_card(reading, target) for target in reading.candidates]
     return [
-        *(
-            [Paragraph(_fix(reading), "strong", detail=BRIEF)]
-            if reading.result.audit.failed
-            else []
-        ),
+        *([Paragraph(_fix(reading), "strong", detail=BRIEF)] if reading.failed else []),
         *(Paragraph(line, detail=BRIEF) for line in lines),
         Paragraph(logged(reading), "lead", detail=BRIEF),
         Scorecard(cards, detail=BRIEF),
@@ -47,7 +43,7 @@ _WRONG = (
 
 def headline(reading: Reading) -> str:
     """Return what to do about every policy, grouped by action; a log that failed its audit comes first."""
-    if failed := reading.result.audit.failed:
+    if failed := reading.failed:
         code = failed[0].code
         wrong = next(words for parts, words in _WRONG if any(part in code for part in parts))
         return f"{wrong}: fix this first"
@@ -74,7 +70,7 @@ def listed(names: Sequence[str], word: str) -> str:
 
 def _fix(reading: Reading) -> str:
     """Return the first cause with its remedy; nothing else helps before that is mended."""
-    failed = reading.result.audit.failed
+    failed = reading.failed
     # The one that names its rows says best where to look.
     one = min(failed, key=lambda finding: not finding.where)
     told = [sentence(text) for text in (one.text, one.cause, without_options(one.help)) if text]
@@ -116,12 +112,12 @@ RESULTS = {"better": "better", "worse": "worse", "unclear": "no clear difference
 
 def not_estimable(reading: Reading, target: str) -> str:
     """Return why the recommended estimate of a target has no value; nothing where it has one."""
-    best = reading.best(target)
+    best = reading.best[target]
     return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
 
 
 def _card(reading: Reading, target: str) -> Card:
-    best, lift, grade = reading.best(target), reading.lift(target), reading.evidence(target)
+    best, lift, grade = reading.best[target], reading.lift(target), reading.evidence(target)
     less = any(one.lower_is_better for one in reading.result.metrics if one.primary)
     found, missing = outcome(lift, lower_is_better=less), not_estimable(reading, target)
     if known(lift.relative):
@@ -150,7 +146,7 @@ def _card(reading: Reading, target: str) -> Card:
 
 def sentence_of(reading: Reading, target: str) -> str:
     """Return the answer for one target in one sentence, in units of the reward."""
-    lift, best = reading.lift(target), reading.best(target)
+    lift, best = reading.lift(target), reading.best[target]
     reward, ranking = reading.reward, reading.ranking
     if reason := not_estimable(reading, target):
         return f"What {target} would earn is not estimable from this log: {reason}."
@@ -179,7 +175,7 @@ def sentence_of(reading: Reading, target: str) -> str:
 
 def _cause(reading: Reading, target: str) -> str:
     """Return the first thing that keeps the measurement from being reliable."""
-    if reading.evidence(target) == "reliable" or reading.result.audit.failed:
+    if reading.evidence(target) == "reliable" or reading.failed:
         return ""
     doubts = causes_first(reading.reasons(target))
     return sentence(doubts[0].text) if doubts else ""
@@ -187,7 +183,7 @@ def _cause(reading: Reading, target: str) -> str:
 
 def _advice(reading: Reading, target: str) -> tuple[str, ...]:
     """Return what would change the label; nothing where the log has to be mended first."""
-    if reading.result.audit.failed or no_difference(reading.lift(target)):
+    if reading.failed or no_difference(reading.lift(target)):
         return ()
     found = list(what_would_help(reading.reasons(target)))
     if reading.doubtful(target):

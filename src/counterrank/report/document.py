@@ -6,13 +6,14 @@ terminal shows what is `BRIEF`, and with `--verbose` what is `VERBOSE` too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from counterrank.records import BRIEF as BRIEF
+from counterrank.records import PAGE as PAGE
+from counterrank.records import VERBOSE as VERBOSE
 from counterrank.records import Json
 from counterrank.report.charts import AxisScale, Mark, Row, RowChart
-
-BRIEF, VERBOSE, PAGE = range(3)
 
 #: Signs beside the colour of a level or a status: colour is never alone.
 SIGNS = {
@@ -181,11 +182,11 @@ class Fold(Block):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A title and blocks; `data` is the JSON form that travels with the page."""
+    """A title and blocks; `data` returns the JSON form that travels with the page."""
 
     title: str
     blocks: Sequence[Block]
-    data: Json | None = None
+    data: Callable[[], Json] | None = None
 
     def sentences(self) -> list[str]:
         """Return the title and what a terminal shows first, without its tables: one thing per line."""

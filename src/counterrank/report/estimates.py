@@ -38,7 +38,7 @@ def values(reading: Reading) -> list[Block]:
         )
     ]
     for target in reading.targets:
-        best, faded = reading.best(target), reading.doubtful(target)
+        best, faded = reading.best[target], reading.doubtful(target)
         by, mark = f"by {best.estimator}", reading.mark(target)
         rows.append(interval_row(target, best, mark, sign=False, note=by, faded=faded))
     aid = f"Each mark is a value, each bar its {reading.level_words} interval."
@@ -63,13 +63,13 @@ def _table(reading: Reading) -> Table:
     for target in reading.targets:
         rows.append((target,))
         styles.append("head")
-        best = reading.best(target)
+        best = reading.best[target]
         own = [e for e in reading.result.estimates if e.target == target]
         for one in sorted(own, key=lambda e: (e.estimator != best.estimator, not e.estimable)):
             mine = one.estimator == best.estimator
             cells = _cells(reading, one, best) if one.estimable else ("not estimable", *("",) * 6)
             rows.append((f"{'★' if mine else ' '} {one.estimator}", *cells))
-            dim = not one.estimable or family(one.estimator) == "biased"
+            dim = not one.estimable or known_bias(one.estimator)
             styles.append("bold" if mine and one.estimable else "dim" if dim else "")
     head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
             "bias allowance", "effective rows")  # fmt: skip
@@ -116,7 +116,7 @@ def agreement(reading: Reading) -> list[Block]:
 
 def _agreement(reading: Reading, target: str) -> Figure:
     """Return every estimate of a target, the recommended one first, then by what they rest on."""
-    best, mark, rows = reading.best(target), reading.mark(target), list[Row]()
+    best, mark, rows = reading.best[target], reading.mark(target), list[Row]()
     groups = {"best": ("Recommended", ""), **_GROUPS}
     for name, (title, note) in groups.items():
         members = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from counterrank.report.answer import answer, headline
 from counterrank.report.behavior import behavior
-from counterrank.report.document import PAGE, Block, Document, Fold, section
+from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.health import ORDER, calm, health, note
 from counterrank.report.method import method
@@ -20,25 +20,20 @@ if TYPE_CHECKING:
     from counterrank.evaluation import Evaluation
 
 
-def document(result: Evaluation) -> Document:
-    """Return what was found."""
+def document(result: Evaluation, detail: int = PAGE) -> Document:
+    """Return what was found, in as much detail as is shown."""
     reading = Reading(result)
-    more = [
-        *section("Reasons for the measurement", "reasons", *_reasons(reading)),
-        *values(reading), *agreement(reading), *order_path(reading), *positions(reading), *behavior(reading),
-        *weights(reading), *_others(reading), *planning(reading), *calm(result.audit), *method(reading),
-    ]  # fmt: skip
-    blocks = [
-        *answer(reading), *metrics(reading), *segments(reading), *health(result.audit),
-        Fold("For data scientists", more, "details"),
-    ]  # fmt: skip
-    return Document(headline(reading), blocks, result.to_dict())
+    blocks = [*answer(reading), *metrics(reading), *segments(reading), *health(reading)]
+    more = [block for least, make in MORE if least <= detail for block in make(reading)]
+    fold = Fold("For data scientists", more, "details")
+    return Document(headline(reading), [*blocks, fold], result.to_dict)
 
 
 def _reasons(reading: Reading) -> list[Block]:
     """Return every check of the verdict, for each policy, the doubts first."""
     found = sorted(reading.result.verdict.reasons, key=lambda one: ORDER.index(one.status))
-    return [replace(note(one), name=f"{one.target}: {one.title}") for one in found]
+    notes = (replace(note(one), name=f"{one.target}: {one.title}") for one in found)
+    return section("Reasons for the measurement", "reasons", *notes)
 
 
 def _others(reading: Reading) -> list[Block]:
@@ -55,3 +50,10 @@ def _others(reading: Reading) -> list[Block]:
                 Fold("Show", parts),
             )
     return found
+
+
+#: What is folded, in the order of reading, each with the detail from which on some of it is shown.
+MORE = (
+    (PAGE, _reasons), (BRIEF, values), (VERBOSE, agreement), (PAGE, order_path), (PAGE, positions), (PAGE, behavior),
+    (PAGE, weights), (PAGE, _others), (PAGE, planning), (PAGE, calm), (PAGE, method),
+)  # fmt: skip

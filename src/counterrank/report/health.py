@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from counterrank.report.charts import Row, RowChart
@@ -18,6 +17,7 @@ from counterrank.report.document import (
     Paragraph,
     section,
 )
+from counterrank.report.reading import Reading
 from counterrank.texts import sentence
 
 if TYPE_CHECKING:
@@ -36,48 +36,49 @@ CHECKLIST = (
 )
 
 
+def by_status(audit: Audit) -> dict[str, list[Finding]]:
+    """Return the findings of each status, failures first."""
+    return {status: [one for one in audit if one.status.value == status] for status in ORDER}
+
+
 def tally(audit: Audit) -> str:
     """Return how many checks failed, warned, passed and were skipped."""
-    found = Counter(one.status.value for one in audit)
-    return " · ".join(f"{found[status]} {status}" for status in ORDER)
+    return " · ".join(f"{len(found)} {status}" for status, found in by_status(audit).items())
 
 
-def document(audit: Audit, *, everything: bool = False) -> Document:
-    """Return the audit of a log, failures first; what passed is listed where everything is asked for."""
-    shown = ORDER if everything else ORDER[:2]
-    found = [one for status in shown for one in audit if one.status == status]
-    counts = Counter(one.status.value for one in audit)
-    rows = [Row(label=status, value=counts[status], shown=str(counts[status])) for status in ORDER]
+def document(audit: Audit, detail: int = PAGE) -> Document:
+    """Return the audit of a log, failures first; what passed is listed where a terminal shows more."""
+    found = by_status(audit)
+    shown = ORDER if detail == VERBOSE else ORDER[:2]
+    notes = [note(one, detail=BRIEF) for status in shown for one in found[status]]
+    rows = [Row(label=name, value=len(all_), shown=str(len(all_))) for name, all_ in found.items()]
     chart = RowChart(rows, "checks", "Checks by outcome", [])
-    figure = Figure("checks", "Checks by outcome", "", chart)
-    return Document(tally(audit), [*(note(one, detail=BRIEF) for one in found), figure])
+    return Document(tally(audit), [*notes, Figure("checks", "Checks by outcome", "", chart)])
 
 
-def health(audit: Audit) -> list[Block]:
+def health(reading: Reading) -> list[Block]:
     """Return the tally, what failed and warned, and what a log cannot show."""
+    audit = reading.result.audit
     if not audit:
         return []
-    loud = [
-        note(one, detail=BRIEF if one.status == "failed" else VERBOSE)
-        for one in (*audit.failed, *audit.warned)
-    ]
+    found = by_status(audit)
     ask = Paragraph("A log cannot answer these questions; consider them before you ship:", "aid")
-    summary = Paragraph(f"{tally(audit)} checks of the log", "strong", detail=BRIEF)
     return section(
         "Health of the log",
         "health",
-        summary,
-        *loud,
+        Paragraph(f"{tally(audit)} checks of the log", "strong", detail=BRIEF),
+        *(note(one, detail=BRIEF) for one in found["failed"]),
+        *(note(one, detail=VERBOSE) for one in found["warned"]),
         ask,
         *map(Note, CHECKLIST),
     )
 
 
-def calm(audit: Audit) -> list[Block]:
+def calm(reading: Reading) -> list[Block]:
     """Return the checks that passed or had nothing to look at."""
-    return section(
-        "Checks that passed or were skipped", "checks", *map(note, (*audit.passed, *audit.skipped))
-    )
+    found = by_status(reading.result.audit)
+    notes = map(note, (*found["passed"], *found["skipped"]))
+    return section("Checks that passed or were skipped", "checks", *notes)
 
 
 def note(one: Finding, detail: int = PAGE) -> Note:

@@ -193,7 +193,7 @@ def _nights(run: Run) -> Iterator[Night]:
     seen += [(reading_of(whole, one), one.name, one.unit) for one in others]
     for target in whole.candidates:
         for reading, metric, unit in seen:
-            best = reading.best(target)
+            best = reading.best[target]
             facts = {
                 "evidence": reading.evidence(target) or "none",
                 "decision": reading.action(target),

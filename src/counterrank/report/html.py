@@ -47,7 +47,7 @@ def page(document: Document, *, back: str | None = None) -> str:
     data = Markup("")
     if document.data is not None:
         links.append(tag("button", "Save JSON", type="button", class_="button", id="json"))
-        data = tag("script", _embedded(document.data), type="application/json", id="model")
+        data = tag("script", _embedded(document.data()), type="application/json", id="model")
     return Template(asset("page.html")).substitute(
         # The digest pins the script to the byte; nothing else can run and nothing can be loaded.
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "

@@ -9,6 +9,7 @@ from counterrank.messages import say
 from counterrank.report.charts import Mark, Row, RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
+    PAGE,
     Block,
     Card,
     Chip,
@@ -49,7 +50,7 @@ _NEXT_TIME = (
 )
 
 
-def document(found: Certificate) -> Document:
+def document(found: Certificate, _: int = PAGE) -> Document:
     """Return the certificate, how it came about, and what it does not promise."""
     title = "A better policy, with a certificate" if found.certified else "Nothing to ship yet"
     rows = (

@@ -10,6 +10,7 @@ from counterrank.report.answer import listed
 from counterrank.report.charts import RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
+    PAGE,
     Block,
     Document,
     Figure,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
 
 
-def document(plan: ExplorationPlan) -> Document:
+def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
     """Return the recommendation, its chart and its table."""
     title, *lines = sentences(plan)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]

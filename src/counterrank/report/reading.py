@@ -32,8 +32,12 @@ class Reading:
 
     def __init__(self, result: Evaluation) -> None:
         self.result, self.log = result, result.log
-        #: All estimates that have a value.
+        #: Checks of the log that failed: nothing else is to be believed before these are mended.
+        self.failed = [one for one in result.audit if one.status.value == "failed"]
+        #: All estimates that have a value, and the recommended one of each target, also without a value.
         self.estimates = [e for e in result.estimates if known(e.value)]
+        chosen = result.recommended
+        self.best = {e.target: e for e in result.estimates if e.estimator == chosen[e.target]}
         #: The target policies in the order they were given, and those that are compared with the baseline.
         self.targets = list(dict.fromkeys(e.target for e in result.estimates))
         self.candidates = [name for name in self.targets if name != result.baseline]
@@ -61,17 +65,12 @@ class Reading:
 
     def of(self, target: str) -> list[Estimate]:
         """Return the estimates of a target that have a value, the recommended one first."""
-        best = self.result.recommended[target]
         found = [e for e in self.estimates if e.target == target]
-        return sorted(found, key=lambda e: e.estimator != best)
-
-    def best(self, target: str) -> Estimate:
-        """Return the recommended estimate of a target; one without a value stays recommended."""
-        return self.result.estimate(target)
+        return sorted(found, key=lambda e: e is not self.best[target])
 
     def lift(self, target: str) -> Lift:
         """Return the lift of a target by the recommended estimator."""
-        return self.best(target).lift
+        return self.best[target].lift
 
     def evidence(self, target: str) -> str:
         """Return the evidence level of a target; empty where no verdict was made."""

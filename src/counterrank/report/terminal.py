@@ -17,7 +17,6 @@ from rich.text import Text
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
-    VERBOSE,
     Block,
     Card,
     Chip,
@@ -46,13 +45,12 @@ MOST_ADVICE = 3
 _STYLE_OF = {"strong": "bold", "lead": "dim", "aid": "dim", "head": "bold underline"}
 
 
-def renderables(document: Document, *, verbose: bool = False) -> Iterator[RenderableType]:
+def renderables(document: Document, detail: int = BRIEF) -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
     if document.title:
         yield safe(document.title, "bold")
-    most = VERBOSE if verbose else BRIEF
     for one in walk(document.blocks):
-        if one.detail <= most:
+        if one.detail <= detail:
             yield from _shown(one)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
     BRIEF,
+    PAGE,
     Block,
     Document,
     Figure,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _WORDS = {True: "yes", False: "no", None: NONE}
 
 
-def document(report: Validation) -> Document:
+def document(report: Validation, _: int = PAGE) -> Document:
     """Return what the comparison says, metric by metric, the primary first."""
     title, *lines = sentences(report)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
