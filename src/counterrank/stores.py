@@ -225,7 +225,10 @@ _ANSWERS = {
 
 
 def kind_of(path: str) -> str:
-    """Return what is at an address: "file", "folder" or nothing."""
+    """Return what is at a path or an address: "file", "folder", "device" or nothing."""
+    if not is_url(path):
+        tests = {"folder": os.path.isdir, "file": os.path.isfile, "device": os.path.exists}
+        return next((kind for kind, test in tests.items() if test(path)), "")
     from pyarrow import fs
 
     system, inside = store_of(path)
@@ -362,11 +365,13 @@ def _listed(url: str) -> list[str]:
 
 
 def joined(folder: str, name: str) -> str:
-    """Return the address of a name in a folder.
+    """Return the path or address of a name in a folder.
 
     >>> joined("s3://logs/2026?region=eu-west-1", "day=1/part.parquet")
     's3://logs/2026/day=1/part.parquet?region=eu-west-1'
     """
+    if not is_url(folder):
+        return os.path.join(folder, name)
     path, tail = _cut(folder)
     return f"{path.rstrip('/')}/{name}{tail}"
 

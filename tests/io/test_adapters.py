@@ -9,7 +9,7 @@ import pytest
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.io import Query, read_log
-from counterrank.io import adapters as registry
+from counterrank.io import reading as registry
 from counterrank.messages import has
 from counterrank.research.datasets import (
     read_kuairand,

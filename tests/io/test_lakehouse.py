@@ -11,7 +11,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, MissingExtraError
-from counterrank.io import concat, scan_log, streams
+from counterrank.io import concat, scan_log, scanning
 
 DAYS = [datetime.date(2026, 10, d) for d in (1, 2, 3)]
 
@@ -156,9 +156,9 @@ def test_an_iceberg_table_is_passed_as_a_reader(written, monkeypatch):
     scan = catalogue.load_table("shop.log").scan
     expected = cr.RankingLog.from_frame(written.table, targets="new")
     whole = cr.evaluate(expected, "new", estimators="ips").estimate("new", "ips").value
-    for most in (streams.IN_MEMORY_BYTES, 100):
+    for most in (scanning.IN_MEMORY_BYTES, 100):
         # Too large for memory, it is kept on disk for as long as it is needed.
-        monkeypatch.setattr(streams, "IN_MEMORY_BYTES", most)
+        monkeypatch.setattr(scanning, "IN_MEMORY_BYTES", most)
         found = cr.evaluate(
             scan().to_arrow_batch_reader(), "new", estimators="ips", segments="country"
         )

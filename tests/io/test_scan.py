@@ -14,7 +14,7 @@ from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import survey_of
 from counterrank.io.reading import concat, read_part
-from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.io.schema import CandidateSpec, Field, LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 
 

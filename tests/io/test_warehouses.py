@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, LogError, MissingExtraError
-from counterrank.io import streams
+from counterrank.io import scanning
 from counterrank.io.scanning import FileSource, open_source
 
 IPS = {"estimators": "ips"}
@@ -144,7 +144,7 @@ def test_a_large_answer_is_kept_on_disk_while_it_is_needed(columns, duck, tmp_pa
     assert isinstance(small, MemorySource)
     names = ("auto", "ips", "rips")
     whole = cr.evaluate(query, "new", estimators=names, segments="country").to_dict()
-    monkeypatch.setattr(streams, "IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(scanning, "IN_MEMORY_BYTES", 1000)
     source, _ = open_source(query, "new", where="country = 'AT'")
     assert isinstance(source, FileSource)
     found = list(tmp_path.glob("counterrank-*/*.parquet"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -29,15 +30,14 @@ from counterrank.io import (
     LogLike,
     LogSpec,
     OpenOptions,
+    RankingRows,
     ReadOptions,
     Survey,
-    action_ids,
     expand,
     from_frame,
     from_table,
     is_small,
     is_stream,
-    numbers,
     open_source,
     read_log,
     read_table,
@@ -103,19 +103,20 @@ def _opened(
         return MemorySource(found), tuple(found.targets)
     if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
         return open_source(log, targets, segments=tuple(carried), **reading)
-    from counterrank.io import TooLargeError, is_adapter, refuse_unread
+    from counterrank.io import TooLargeError, adapter_of, refuse_unread
 
     if isinstance(log, RankingLog):
         refuse_unread(reading)
         return MemorySource(log), tuple(log.targets)
     from counterrank.io import scan_log
 
-    if is_small(log) or is_adapter(reading.get("format")):
+    by_adapter = adapter_of(reading.get("format")) is not None
+    if by_adapter or is_small(log):
         try:
             found = read_log(log, **reading)
             return MemorySource(found), tuple(found.targets)
         except TooLargeError:
-            if is_adapter(reading.get("format")):
+            if by_adapter:
                 raise
     reading.setdefault("segments", tuple(carried))
     return scan_log(log, **reading), ()
@@ -209,11 +210,12 @@ def repaired(
         return [], None
     survey.absorb(table)
     spec = survey.finish(table.slice(0, 1000))
-    used = action_ids(table, spec, 0)[0] >= 0
+    rows = RankingRows(table, replace(spec, renumber=False))
+    used = rows.action >= 0
     good: Bools = np.asarray(used.any(axis=1))
     findings: list[Finding] = []
     for role, field in _fields(spec).items():
-        values = numbers(table, field, spec, 0)[0]
+        values = rows.numbers(field)[0]
         cells = used if values.shape == used.shape else np.ones(values.shape, dtype=bool)
         found, fine = look_at(role, field.name, values, cells)
         findings += found

@@ -1,9 +1,8 @@
 """From data outside to a RankingLog in memory or a source of batches, here or on a cluster."""
 
-from counterrank.io.adapters import is_adapter
-from counterrank.io.decoding import decode
+from counterrank.io.decoding import RankingRows, decode
 from counterrank.io.events import Events
-from counterrank.io.files import TooLargeError, expand
+from counterrank.io.files import TooLargeError, check_outputs, expand
 from counterrank.io.options import (
     ROLES,
     LogLike,
@@ -14,22 +13,21 @@ from counterrank.io.options import (
     load_toml,
     refuse_unread,
 )
-from counterrank.io.outputs import check_outputs
 from counterrank.io.reading import (
     adapter,
+    adapter_of,
     as_table,
     concat,
     from_frame,
     from_table,
     in_memory,
+    is_stream,
     read_log,
     read_part,
 )
 from counterrank.io.roles import EventsGuess, LogGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, is_small, open_source, opened, scan_log
-from counterrank.io.schema import resolve
-from counterrank.io.spec import Field, LogSpec
-from counterrank.io.streams import is_stream, stream_source
+from counterrank.io.schema import Field, LogSpec, resolve
 from counterrank.io.survey import (
     FilePart,
     Survey,
@@ -38,7 +36,6 @@ from counterrank.io.survey import (
     sample_rows,
 )
 from counterrank.io.tables import read_table
-from counterrank.io.values import action_ids, numbers
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
@@ -58,12 +55,13 @@ __all__ = [
     "ReadKeywords",
     "FilePart",
     "Query",
+    "RankingRows",
     "ReadOptions",
     "Survey",
     "TooLargeError",
     "Where",
-    "action_ids",
     "adapter",
+    "adapter_of",
     "as_table",
     "batch_rows",
     "check_outputs",
@@ -74,11 +72,9 @@ __all__ = [
     "from_frame",
     "from_table",
     "in_memory",
-    "is_adapter",
     "is_small",
     "is_stream",
     "load_toml",
-    "numbers",
     "open_source",
     "opened",
     "plan",
@@ -89,5 +85,4 @@ __all__ = [
     "resolve",
     "sample_rows",
     "scan_log",
-    "stream_source",
 ]

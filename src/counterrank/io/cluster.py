@@ -22,8 +22,7 @@ from counterrank.io.decoding import decode, without_ties
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import concat
 from counterrank.io.scanning import FileSource
-from counterrank.io.schema import resolve
-from counterrank.io.spec import LogSpec
+from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 from counterrank.kernels import hashing
 from counterrank.texts import first_line

@@ -5,6 +5,7 @@ beside the candidates, one list per row, and become policies batch by batch, so 
 a batch however many requests there are.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -13,20 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data import validation
 from counterrank.data.log import LOGGING, Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand
-from counterrank.io.spec import Field, LogSpec
+from counterrank.io.schema import Field, LogSpec
 from counterrank.messages import (
     MISSING_PROPENSITY,
     TIES_DROPPED,
     missing_rewards,
     naming_rows,
     row_name,
+    say,
 )
 from counterrank.policies import (
     Candidates,
@@ -37,6 +39,9 @@ from counterrank.policies import (
     parse_policy,
 )
 from counterrank.texts import listed, suggestion
+
+#: Turns values of a column, its name and their places into an array.
+Convert = Callable[[pa.Array, str, values.Place], NDArray[Any]]
 
 
 def decode(
@@ -60,7 +65,7 @@ def decode(
         return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
 
     with naming_rows(name, spec.action_names):
-        return _RankingRows(table, spec, start).log(bucket)
+        return RankingRows(table, spec, start).log(bucket)
 
 
 def without_ties(log: RankingLog) -> RankingLog | None:
@@ -78,15 +83,15 @@ def without_ties(log: RankingLog) -> RankingLog | None:
     return None if tied.all() else log.take(np.flatnonzero(~tied))
 
 
-class _RankingRows:
+class RankingRows:
     """Rows of a table, one per ranking: how long each is, and what its fields hold.
 
     `raw` and `used` (n,) are the entries and the items of each ranking, None where all have K.
     """
 
-    def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
+    def __init__(self, table: pa.Table, spec: LogSpec, start: int = 0) -> None:
         self.table, self.spec, self.start = table, spec, start
-        self.action, self.raw = values.action_ids(table, spec, start)
+        self.action, self.raw = self._by_place(spec.fields["action"], self.item_ids, -1)
         ragged = self.raw is not None or int(self.action.min()) < 0
         self.used = (self.action >= 0).sum(axis=1) if ragged else None
         self.order: Ints | None = None
@@ -95,12 +100,45 @@ class _RankingRows:
             self.order = np.argsort(self.action < 0, axis=1, kind="stable")  # (n, K)
             self.action = np.take_along_axis(self.action, self.order, axis=1)
 
+    def place(self, row: int) -> str:
+        """Return what messages call a row."""
+        return row_name(self.start + row)
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as one array."""
+        return values.one_chunk(self.table[name])
+
+    def lists(self, field: Field) -> tuple[pa.Array, Ints]:
+        """Return a field of lists, also where they are written as text, and their lengths (n,)."""
+        array = values.as_lists(self.table[field.name], field.name, self.start)
+        return array, values.entry_counts(array)
+
+    def numbers(self, field: Field) -> tuple[Floats, Ints | None]:
+        """Return a field as (n, K) floats, NaN where nothing stands, and the lengths of lists if they differ."""
+        return self._by_place(field, values.floats, np.nan)
+
+    def item_ids(self, array: pa.Array, name: str, place: values.Place) -> Ints:
+        """Return item ids (m,), -1 where null: codes of names, or the numbers themselves."""
+        if self.spec.action_names is not None:
+            return values.codes(array, self.spec.action_names, name, place)
+        result = values.integers(array, name, place)
+        if len(result) and int(result.min()) < -1:
+            index = int(np.argmax(result < -1))
+            raise LogError(
+                f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
+                "ranking",
+                remedy=(
+                    f"other ids are read with {say('--encode-actions', python='encode_actions=True')}"
+                ),
+            )
+        return result
+
     def log(self, bucket: Ints | None) -> RankingLog:
         """Return the rankings; `bucket` holds where there are no units."""
-        table, spec, start, parts = self.table, self.spec, self.start, self.spec.candidates
+        spec, parts = self.spec, self.spec.candidates
         reward, notes = self._rewards()
-        unit, bucket = values.units(table, spec.unit, start, bucket)
-        beside = Listed(table, spec, start) if parts.items or parts.scores else None
+        unit, bucket = self._units(bucket)
+        beside = CandidateRows(self) if parts.items or parts.scores else None
         scored: dict[str, Probabilities] = (
             {} if beside is None else {name: beside.policy(name) for name in parts.scores}
         )
@@ -115,20 +153,20 @@ class _RankingRows:
             propensity=propensity,
             candidates=None if beside is None else beside.candidates,
             item_features=parts.item_features,
-            context=values.context(table, spec, start),
+            context=self._context(),
             context_names=spec.context,
             categories=spec.categories,
             action_names=spec.action_names,
             unit=unit,
-            weight=values.column_numbers(table, spec.weight, start) if spec.weight else None,
-            behavior=self._column(spec.behavior) if spec.behavior else None,
+            weight=self._column_numbers(spec.weight) if spec.weight else None,
+            behavior=values.objects(self.column(spec.behavior)) if spec.behavior else None,
             behavior_masks=spec.behavior_masks,
             targets={**scored, **self._targets()},
             dists=self._dists(),
-            columns={name: self._column(name) for name in spec.segments},
+            columns={name: values.objects(self.column(name)) for name in spec.segments},
             position_weights=validation.position_weights(spec.position_weights, spec.K),
             bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
-            start=start,
+            start=self.start,
             notes=(*spec.notes, *notes),
         )
         if spec.events is not None:
@@ -141,8 +179,31 @@ class _RankingRows:
         }
         return log.with_targets(rules) if rules else log
 
-    def _column(self, name: str) -> NDArray[Any]:
-        return values.objects(values.one_chunk(self.table[name]))
+    def _by_place(
+        self, field: Field, convert: Convert, pad: float
+    ) -> tuple[NDArray[Any], Ints | None]:
+        """Return a field as a fresh array (n, K), `pad` behind shorter lists, and their lengths if they differ."""
+        if not field.has_lists:
+            columns = [convert(self.column(name), name, self.place) for name in field.columns]
+            return np.stack(columns, axis=1), None
+        array, counts = self.lists(field)
+        size, longest = self.spec.K, int(counts.max(initial=0))
+        if longest > size:
+            raise LogError(
+                f"{self.place(int(counts.argmax()))}: '{field.name}' has {longest} entries, but "
+                f"rankings have {size} positions",
+                remedy="pad shorter rankings with nulls",
+            )
+        flat = convert(array.flatten(), field.name, values.place_in_lists(counts, self.start))
+        if int(counts.min(initial=longest)) == size:
+            return flat.reshape(-1, size).copy(), None
+        result = np.full((len(array), size), pad, dtype=flat.dtype)  # (n, K)
+        result[np.arange(size) < counts[:, None]] = flat
+        return result, counts
+
+    def _column_numbers(self, name: str) -> Floats:
+        """Return one scalar column as fresh floats (n,)."""
+        return values.floats(self.column(name), name, self.place).copy()
 
     def _rewards(self) -> tuple[Floats | dict[str, Floats], list[str]]:
         """Return the reward, or every reward by name where there are several, and what is to be said."""
@@ -160,7 +221,7 @@ class _RankingRows:
     def _reward(self, field: Field) -> Floats:
         """Return rewards (n, K), or (n,) of a column with one number per ranking."""
         if field.form == "scalar" and self.spec.fields["action"].form != "scalar":
-            return values.column_numbers(self.table, field.name, self.start).copy()
+            return self._column_numbers(field.name)
         return self._padded(self._matrix(field), 0.0)
 
     def _targets(self) -> dict[str, Propensity]:
@@ -181,9 +242,7 @@ class _RankingRows:
     def _policy(self, field: Field) -> Propensity:
         kind = self.spec.kind
         if kind == "joint" and field.form == "scalar":
-            return Propensity(
-                kind, values.column_numbers(self.table, field.name, self.start).copy()
-            )
+            return Propensity(kind, self._column_numbers(field.name))
         found = self._matrix(field)
         if kind == "joint":
             # Given at every position: the padding repeats the first.
@@ -192,15 +251,38 @@ class _RankingRows:
         return Propensity(kind, self._padded(found, 1.0))
 
     def _dists(self) -> dict[str, Floats]:
-        used = None if self.order is not None else self.used
-        found = {}
-        for name, field in self.spec.dists.items():
-            dist = values.distribution(self.table, field, self.spec, used, self.start)
-            found[name] = self._moved(dist) if dist.ndim == 3 else dist
-        return found
+        found = {name: self._distribution(field) for name, field in self.spec.dists.items()}
+        return {name: self._moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
+
+    def _distribution(self, field: Field) -> Floats:
+        """Return a policy's whole distributions, (n, A) or (n, K, A)."""
+        if not field.has_lists:
+            return self.numbers(field)[0]
+        array, outer = self.lists(field)
+        if not values.is_list(array.type.value_type):
+            return _probabilities(array, field, self.place)
+        items = np.full(len(array), self.spec.K)
+        if self.used is not None and self.order is None:
+            items = self.used
+        wrong = (outer != items) & (outer != self.spec.K)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise LogError(
+                f"{self.place(at)}: '{field.name}' has {outer[at]} lists, the ranking has "
+                f"{items[at]} items"
+            )
+        row, position = values.places(outer)
+        shown = position < items[row]
+        place = values.place_in_lists(np.bincount(row[shown], minlength=len(outer)), self.start)
+        # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
+        length = int(max(outer.max(initial=0), items.max(initial=0)))
+        result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
+        inner = array.flatten().filter(pa.array(shown))
+        result[row[shown], position[shown]] = _probabilities(inner, field, place)
+        return result
 
     def _matrix(self, field: Field) -> Floats:
-        found, lengths = values.numbers(self.table, field, self.spec, self.start)
+        found, lengths = self.numbers(field)
         self._check(lengths, field.name)
         if found.shape[1] != self.spec.K:
             raise LogError(
@@ -221,7 +303,7 @@ class _RankingRows:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise LogError(
-                f"{row_name(self.start + row)}: '{name}' has {mine[row]} entries, '"
+                f"{self.place(row)}: '{name}' has {mine[row]} entries, '"
                 f"{self.spec.fields['action'].name}' has {action[row]}",
                 remedy="they must have one each per position",
             )
@@ -239,6 +321,73 @@ class _RankingRows:
         order = self.order if found.ndim == 2 else self.order[:, :, None]
         return np.take_along_axis(found, order, axis=1)
 
+    def _context(self) -> Floats | None:
+        """Return the context (n, d), NaN where a value is missing."""
+        spec = self.spec
+        if not spec.context:
+            return None
+        result = np.empty((self.table.num_rows, len(spec.context)))  # (n, d)
+        for j, name in enumerate(spec.context):
+            array = self.column(name)
+            if name in spec.categories:
+                found = values.codes(array, spec.categories[name], name, self.place)
+                result[:, j] = np.where(found < 0, np.nan, found)
+            elif pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+                # Seconds since 1970.
+                stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
+                result[:, j] = values.floats(stamps, name, self.place) / 1e6
+            elif pa.types.is_temporal(array.type):
+                raise LogError(
+                    f"context column '{name}' holds {array.type}",
+                    remedy="numbers, categories or times are wanted",
+                )
+            else:
+                result[:, j] = values.floats(array, name, self.place)
+            values.refuse_huge(result[:, j], f"context '{name}'", self.place)
+        return result
+
+    def _units(self, bucket: Ints | None) -> tuple[NDArray[Any] | None, Ints | None]:
+        """Return the units (n,) and their buckets (n,); without units, the given buckets."""
+        name = self.spec.unit
+        if name is None:
+            return None, bucket
+        array = values.plain(self.column(name))
+        if array.null_count:
+            row = pc.index(pc.is_null(array), True).as_py()
+            raise LogError(
+                f"unit '{name}' is missing at {self.place(row)}",
+                remedy=(
+                    "each ranking needs its user or session (give anonymous ones an id of their own)"
+                ),
+            )
+        if not values.is_text(array.type):
+            return values.objects(array), None
+        from counterrank.kernels import hashing
+
+        found = np.empty(len(array), dtype=np.int64)
+        text = array.cast(pa.large_string())
+        whole = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
+        joined = pc.binary_join(whole, pa.scalar("", text.type))[0].as_buffer()
+        ends = np.append(0, np.cumsum(pc.binary_length(text).to_numpy(zero_copy_only=False)))
+        # A copy: views of Arrow memory are read-only, and the kernel would be compiled a second time.
+        hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), found)
+        return values.objects(array), found
+
+
+def _probabilities(array: pa.Array, field: Field, place: values.Place) -> Floats:
+    """Return lists of as many probabilities as there are actions, (n, A)."""
+    counts = values.entry_counts(array)
+    if (counts != field.size).any():
+        row = int(np.argmax(counts != field.size))
+        raise LogError(
+            f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere "
+            f"{field.size}"
+        )
+    flat = values.floats(
+        array.flatten(), field.name, lambda index: place(index // max(field.size, 1))
+    )
+    return flat.reshape(len(array), field.size).copy()
+
 
 #: The column of an items file that says whose features a row holds, and what else it is called.
 ITEM = "item"
@@ -247,11 +396,13 @@ _ITEMS = (ITEM, "item_id")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
-class Listed:
+class CandidateRows:
     """The candidates of some rows, and what stands beside them; entries without an item are left out."""
 
-    def __init__(self, table: pa.Table, spec: LogSpec, start: int) -> None:
-        self.table, self.spec, self.start, self.parts = table, spec, start, spec.candidates
+    def __init__(self, rows: RankingRows) -> None:
+        self.rows, self.spec, self.parts = rows, rows.spec, rows.spec.candidates
+        #: Which entries hold an item, where some do not.
+        self.kept: Bools | None = None
         if self.parts.items is None:
             self._every_item()
         else:
@@ -259,11 +410,9 @@ class Listed:
         features = {field.label: self._feature(field) for field in self.parts.features}
         offsets = np.concatenate([[0], np.cumsum(self.counts)])
         known = self.parts.categories
-        categories = {
-            field.label: known[field.name] for field in self.parts.features if field.name in known
-        }
+        categories = {field.label: known[field.name] for field in self.parts.named}
         self.candidates = Candidates(
-            offsets, self.items, features, categories, self.parts.n_items, start
+            offsets, self.items, features, categories, self.parts.n_items, rows.start
         )
 
     def policy(self, name: str) -> Policy:
@@ -275,20 +424,14 @@ class Listed:
         )
 
     def _listed_items(self, field: Field) -> None:
-        array = values.as_lists(self.table[field.name], field.name, self.start)
-        self.raw = values.entry_counts(array)
-        flat = array.flatten()
-        self.kept = (
-            None
-            if flat.null_count == 0
-            else np.asarray(pc.is_valid(flat).to_numpy(zero_copy_only=False))
-        )
-        self.counts = self.raw
-        if self.kept is not None:
+        array, self.raw = self.rows.lists(field)
+        flat, self.counts = array.flatten(), self.raw
+        if flat.null_count:
+            self.kept = np.asarray(pc.is_valid(flat).to_numpy(zero_copy_only=False))
             row = np.repeat(np.arange(len(self.raw)), self.raw)
             self.counts = np.bincount(row[self.kept], minlength=len(self.raw))
-            flat = flat.filter(pa.array(self.kept))
-        self.items = values.item_ids(flat, field.name, self.spec, self._place).astype(np.int32)
+            flat = flat.drop_null()
+        self.items = self.rows.item_ids(flat, field.name, self._place).astype(np.int32)
 
     def _every_item(self) -> None:
         """Without a list of candidates every item is one: scores stand by item id."""
@@ -300,28 +443,25 @@ class Listed:
                 ),
             )
         first = next(iter(self.parts.scores.values()))
-        self.raw = values.entry_counts(
-            values.as_lists(self.table[first.name], first.name, self.start)
-        )
+        _, self.raw = self.rows.lists(first)
         width = max(self.parts.n_items, int(self.raw.max(initial=0)))
         if (self.raw != width).any():
             row = int(np.argmax(self.raw != width))
             raise LogError(
-                f"{row_name(self.start + row)}: '{first.name}' has {self.raw[row]} scores, but "
+                f"{self.rows.place(row)}: '{first.name}' has {self.raw[row]} scores, but "
                 f"there are {width} items",
                 remedy="without a column 'candidates' every item needs a score",
             )
-        self.counts, self.kept = self.raw, None
+        self.counts = self.raw
         self.items = np.tile(np.arange(width, dtype=np.int32), len(self.raw))
 
     def _beside(self, field: Field, what: str) -> pa.Array:
         """Return the entries of a column that has one for each candidate."""
-        array = values.as_lists(self.table[field.name], field.name, self.start)
-        counts = values.entry_counts(array)
+        array, counts = self.rows.lists(field)
         if (counts != self.raw).any():
             row = int(np.argmax(counts != self.raw))
             raise LogError(
-                f"{row_name(self.start + row)}: '{field.name}' has {counts[row]} {what}, but there "
+                f"{self.rows.place(row)}: '{field.name}' has {counts[row]} {what}, but there "
                 f"are {self.raw[row]} candidates",
                 remedy="give one for each candidate, in their order",
             )
@@ -342,7 +482,7 @@ class Listed:
 
     @property
     def _place(self) -> values.Place:
-        return values.place_in_lists(self.counts, self.start, "candidate")
+        return values.place_in_lists(self.counts, self.rows.start, "candidate")
 
 
 @lru_cache(maxsize=16)

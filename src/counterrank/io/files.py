@@ -1,15 +1,17 @@
 """Files: which a path means, what format each has, and what keeps a bad one from doing harm.
 
 A name tells the format and the first bytes check it. No file takes more than it may: bytes are
-unpacked up to a sane amount, tables are held while they fit.
+unpacked up to a sane amount, tables are held while they fit. Before a run, paths of results are
+checked against those of the data.
 """
 
+import fnmatch
 import glob
 import io
 import os
 import re
 import zlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,8 +21,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from counterrank import stores
-from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank import atomic, stores
+from counterrank.errors import ConfigError, CounterrankError, LogError, OutputError
 from counterrank.messages import say
 from counterrank.texts import first_line, suggestion
 
@@ -150,49 +152,49 @@ def expand(
 
     Of a Delta table, those of one version.
     """
-    from counterrank.io.lakehouse import delta_files, is_delta, refuse_folder, refuse_version
-
     away = stores.is_url(path)
     text = os.fspath(path) if away else os.path.expanduser(os.fspath(path))
-    if is_delta(text):
-        found, schema = delta_files(text, version)
-        paths, said = zip(*found, strict=True)
-        files = _files(list(paths), "parquet", decimal, list(said))
-        return [replace(file, table=schema) for file in files]
+    # A file of this machine may be called "log[1].csv".
+    kind = "" if away and stores.has_pattern(text) else stores.kind_of(text)
+    if kind == "folder":
+        from counterrank.io import warehouses
+
+        if warehouses.is_delta(text):
+            found, schema = warehouses.delta_files(text, version)
+            paths, said = zip(*found, strict=True)
+            files = _files(list(paths), "parquet", decimal, list(said))
+            return [replace(file, table=schema) for file in files]
+        warehouses.refuse_iceberg(text)
     refuse_version(version)
-    refuse_folder(text)
+    if kind == "file":
+        # One file alone has no partitions: a "day=3" above it says nothing that tells its rows apart.
+        return [_file(text, format, (), decimal)]
+    if kind == "device":
+        raise LogError(
+            f"{text} is a pipe or a device, and a log is read more than once; write it to a file"
+        )
     if away:
-        return _in_store(text, format, decimal)
-    where = Path(text)
-    if where.is_dir():
-        inside = _in_folder(where)
-        if not inside:
-            raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
-    elif where.exists():
-        if not where.is_file():
-            raise LogError(
-                f"{text} is a pipe or a device, and a log is read more than once; write it to a file"
-            )
-        # Before patterns: a file may be called "log[1].csv". One file alone has no partitions: a
-        # "day=3" above it says nothing that tells its rows apart.
-        return [_file(str(where), format, (), decimal)]
+        pattern = stores.has_pattern(text)
+        folder, names = stores.found_at(text)
+        inside = [stores.joined(folder, name) for name in names if _is_data(name)]
     else:
-        inside = _matching(text)
-    return _files(list(map(str, inside)), format, decimal)
-
-
-def _in_store(url: str, format: str | None, decimal: str) -> list[DataFile]:
-    """Return the data files that an address in a store stands for."""
-    pattern = stores.has_pattern(url)
-    if not pattern and stores.kind_of(url) == "file":
-        return [_file(url, format, (), decimal)]
-    folder, names = stores.found_at(url)
+        pattern = glob.has_magic(text)
+        names = [text] if kind else glob.glob(text, recursive=True)
+        inside = [str(file) for name in sorted(map(Path, names)) for file in _data_in(name)]
     if not names:
-        raise LogError(f"there is no file {url}" + (" that matches" if pattern else ""))
-    data = [stores.joined(folder, name) for name in names if _is_data(name)]
-    if not data:
-        raise LogError(f"the folder {folder} holds no data files ({', '.join(EXTENSIONS)})")
-    return _files(data, format, decimal)
+        raise LogError(f"there is no file {text}" + (" that matches" if pattern else ""))
+    if not inside:
+        raise LogError(f"the folder {text} holds no data files ({', '.join(EXTENSIONS)})")
+    return _files(inside, format, decimal)
+
+
+def refuse_version(version: int | None) -> None:
+    """Raise where a version is asked of what has none."""
+    if version is not None:
+        raise ConfigError(
+            f"{say('--version', str(version), str(version))} is for Delta tables; "
+            "this log has no versions"
+        )
 
 
 def _is_data(path: str) -> bool:
@@ -215,20 +217,14 @@ def _files(
 _ASKED_AT_ONCE = 16
 
 
-def _matching(pattern: str) -> list[Path]:
-    found = sorted(Path(name) for name in glob.glob(pattern, recursive=True))
-    if not found:
-        raise LogError(
-            f"there is no file {pattern}" + (" that matches" if glob.has_magic(pattern) else "")
-        )
-    return [file for name in found for file in (_in_folder(name) if name.is_dir() else [name])]
-
-
-def _in_folder(folder: Path) -> list[Path]:
+def _data_in(path: Path) -> list[Path]:
+    """Return the data files in a folder, or the one file."""
+    if not path.is_dir():
+        return [path]
     return sorted(
         file
-        for file in folder.rglob("*")
-        if _is_data(file.relative_to(folder).as_posix()) and file.is_file()
+        for file in path.rglob("*")
+        if _is_data(file.relative_to(path).as_posix()) and file.is_file()
     )
 
 
@@ -521,3 +517,88 @@ def _size(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.3g} {name}"
     return f"{number} bytes"
+
+
+def check_outputs(
+    inputs: Iterable[str | os.PathLike[str] | None],
+    outputs: Mapping[str, str | os.PathLike[str] | None],
+) -> None:
+    """Raise when an output is an input, would be read as one next time, is named twice, or cannot be made.
+
+    `outputs` maps what a user calls an output, "--json", to its path; None and "-" are no files.
+    """
+    sources = [os.path.expanduser(os.fspath(path)) for path in inputs if path is not None]
+    seen: dict[str, str] = {}
+    for option, path in outputs.items():
+        given = None if path is None else os.fspath(path)
+        if given is None or given == "-" or atomic.is_device(given):
+            continue
+        away = stores.is_url(given)
+        real = given if away else os.path.realpath(given)
+        for source in sources:
+            _refuse_input(option, given, real, source)
+        if real in seen:
+            raise OutputError(
+                f"{seen[real]} and {option} would both write {given}; give each per file of its own"
+            )
+        seen[real] = option
+        if away:
+            stores.refuse_unwritable(given)
+        else:
+            _refuse_unwritable(option, given, real)
+
+
+def _refuse_input(option: str, given: str, real: str, source: str) -> None:
+    """Raise when an output is an input, or would be one next time."""
+    away = stores.is_url(source)
+    if away != stores.is_url(real):
+        return
+    place = (source if away else os.path.realpath(source)).rstrip("/")
+    folder = os.path.isdir(place)
+    # Links: two names of one file differ as paths.
+    if not folder and (real.rstrip("/") == place or _is_same(real, place)):
+        raise OutputError(
+            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
+        )
+    inside = (away or folder) and real.startswith(f"{place}/")
+    if (inside or (away and fnmatch.fnmatch(real, source))) and has_known_extension(real):
+        raise OutputError(
+            f"{option} {given} lies in {source} and would be read as part of it; write elsewhere"
+        )
+    if away or not glob.has_magic(source) or os.path.exists(source):
+        return
+    if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
+        raise OutputError(
+            f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere"
+        )
+    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source)):
+        raise OutputError(
+            f"{option} {given} would be one of {source} next time; write it elsewhere"
+        )
+
+
+def _refuse_unwritable(option: str, given: str, real: str) -> None:
+    if os.path.isdir(real):
+        raise OutputError(f"cannot write {option} {given}: it is a folder")
+    if os.path.exists(real) and _is_read_only(real):
+        raise OutputError(f"cannot write {option} {given}: the file is read-only")
+    folder = os.path.dirname(real)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OutputError(f"cannot write {option} {given}: {folder} is no folder")
+    if _is_read_only(folder):
+        raise OutputError(f"cannot write {option} {given}: no permission to write in {folder}")
+
+
+def _is_read_only(path: str) -> bool:
+    # The superuser may write anywhere; who took every permission to write away meant it all the
+    # same.
+    return not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False

@@ -23,15 +23,12 @@ from counterrank.errors import LogError
 from counterrank.io import sql, tables, values
 from counterrank.io.events import Events, Join
 from counterrank.io.files import DataFile, expand
-from counterrank.io.spec import Field, LogSpec
+from counterrank.io.schema import TIME, Field, LogSpec
 from counterrank.io.tables import Room, written
-from counterrank.io.where import Where
 from counterrank.messages import say
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"
-#: The time of a shown item, where rows were positions; keys are " k0", " k1" and so on.
-TIME = " t"
 
 #: Where row i of a piece comes from, in words.
 PlaceOf = Callable[[int], str]
@@ -41,27 +38,9 @@ Report = Callable[[JoinedEvents], None]
 Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 
 
-def columns_to_read(
-    spec: LogSpec, events: Events | None, where: Where | None = None
-) -> tuple[str, ...]:
-    """Return the columns of a log that stand in its files, with those of events and of a condition."""
-    names = list(spec.columns)
-    if events is not None:
-        names = [name for name in names if name not in events.names]
-        names += _joined_by(spec, events).values()
-    return tuple(dict.fromkeys([*names, *(where.columns if where else ())]))
-
-
-def _joined_by(spec: LogSpec, events: Events) -> dict[str, str]:
-    """Return the columns of the log that keys and the time mean: a role, or a column."""
-    roles = {"ranking": spec.ranking, "unit": spec.unit, "action": spec.fields["action"].name}
-    found = {f" k{i}": roles.get(shown) or shown for i, (shown, _) in enumerate(events.keys)}
-    return found | ({TIME: events.shown} if events.shown else {})
-
-
 def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
     """Return the rankings of a table of one row per position as lists, one row each."""
-    tables.refuse_missing(columns_to_read(spec, events), table.column_names)
+    tables.refuse_missing(spec.to_read(events), table.column_names)
     (made,) = rankings_of(written([(_plain(table), "")]), spec, events, whole=True)
     return made
 
@@ -73,7 +52,7 @@ def rankings_of(
 
     Keys and times by which events are joined are lists of their own.
     """
-    columns = columns_to_read(spec, events)
+    columns = spec.to_read(events)
     lower = [column.lower() for column in columns]
     for column in columns:
         if lower.count(column.lower()) > 1:
@@ -86,7 +65,7 @@ def rankings_of(
     with _connected(local) as opened:
         parts = [_native(file, number, columns) for number, file in enumerate(local)]
         opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
-        beside = {} if events is None else _joined_by(spec, events)
+        beside = {} if events is None else spec.joined_by(events)
         yield from _cut(opened, spec, place, beside, whole=whole)
 
 
@@ -269,7 +248,7 @@ def _flat(
         counts = np.ones(piece.num_rows, np.int64) if lists is None else values.entry_counts(lists)
         row, place = values.places(counts)
         columns = {" id": pa.array(((start + row) << 20) + place)}
-        for own, name in _joined_by(spec, events).items():
+        for own, name in spec.joined_by(events).items():
             if own in piece.column_names:  # Rows were positions.
                 listed = values.one_chunk(piece[own])
                 column = pc.list_element(listed, 0) if of_page else listed.flatten()

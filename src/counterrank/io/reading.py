@@ -13,25 +13,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from counterrank import plugins
 from counterrank.data import validation
 from counterrank.data.events import JoinedEvents
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.propensity import Propensity
-from counterrank.errors import CounterrankError, LogError
+from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.events import Events
-from counterrank.io.files import DataFile, expand, guard
+from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
-    columns_to_read,
     of_lists,
     rankings_in,
     with_events,
 )
-from counterrank.io.schema import resolve
-from counterrank.io.spec import LogSpec
+from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.survey import (
+    BATCH_ROWS,
     FilePart,
     Survey,
     batch_rows,
@@ -43,8 +43,10 @@ from counterrank.io.survey import (
     selecting,
 )
 from counterrank.io.target_lists import read_lists
+from counterrank.io.warehouses import Query
 from counterrank.io.where import Where, no_column
 from counterrank.policies import Candidates, Policy, Scored
+from counterrank.texts import suggestion
 
 Path = str | os.PathLike[str]
 
@@ -59,8 +61,8 @@ def read_log(
     path
         A file, a folder or a pattern.
     format
-        "parquet", "arrow", "csv", "jsonl" or the name of an adapter (`counterrank.io.adapters`), such
-        as "ubi"; None goes by the ending.
+        "parquet", "arrow", "csv", "jsonl" or the name of another tool's format, such as
+        "ubi"; None goes by the ending.
     **options
         `columns`: what columns are called here, {"action": "items"} or "action=items"; a list where
         a role has a column per position. Keys: action, reward, propensity, ranking, position, unit,
@@ -111,11 +113,9 @@ def read_log(
     >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
     given = ReadOptions.of(**options)
-    if format is not None:
-        from counterrank.io.adapters import adapter_of
-
-        if (reader := adapter_of(format)) is not None:
-            return reader(path, given)
+    reader = adapter_of(format)
+    if reader is not None:
+        return reader(path, given)
     files = expand(path, format, decimal=given.decimal, version=given.version)
     with guard(os.fspath(path), prefix=True):
         return from_table(_everything(files, given), given)
@@ -126,7 +126,7 @@ def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
     spec = resolve(found, options, in_memory=True)
     refuse_folders(spec, files)
     refuse_disagreement(spec, files, found)
-    columns = columns_to_read(spec, options.events, options.where)
+    columns = spec.to_read(options.events, options.where)
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
     for name in asked:
@@ -173,6 +173,42 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
     return read
 
 
+#: Formats of other tools that `tracking` reads; those of other packages come as plug-ins.
+TRACKING = ("ubi", "ga4", "metarank")
+
+
+def adapter_names() -> list[str]:
+    """Return the names of all formats that are not plain files, ours and those of plug-ins."""
+    return [*TRACKING, *plugins.found(plugins.FORMATS, _TAKEN)]
+
+
+def adapter_of(name: str | None) -> Adapter | None:
+    """Return the reader of another tool's format; None for a plain file format.
+
+    >>> adapter_of("csv") is None
+    True
+    """
+    if name is None or name in FORMATS or name in ALIASES:
+        return None
+    reader: Adapter
+    if name in TRACKING:
+        from counterrank.io import tracking
+
+        reader = getattr(tracking, f"read_{name}")
+        return reader
+    others = plugins.found(plugins.FORMATS, _TAKEN)
+    if name not in others:
+        known = [*_TAKEN, *others]
+        raise ConfigError(
+            f"format '{name}' is unknown{suggestion(name, known)}; use one of {', '.join(known)}"
+        )
+    reader = plugins.load(others[name], ConfigError)
+    return reader
+
+
+_TAKEN = (*FORMATS, *ALIASES, *TRACKING)
+
+
 def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any]) -> RankingLog:
     """Return a log in memory: the given one, that of a table, or that of a file."""
     if isinstance(log, RankingLog):
@@ -203,11 +239,7 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
     """
-    from counterrank.io.streams import is_stream, read_stream
-
     given = ReadOptions.of(**options)
-    if is_stream(frame):
-        return read_stream(frame, given)
     with guard("the table"):
         return from_table(as_table(frame), given)
 
@@ -259,6 +291,8 @@ def as_table(frame: Any) -> pa.Table:
             raise LogError(f"a pandas {type(frame).__name__} is not a table; give a DataFrame")
         columns = [_column(name, frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
         table = pa.table(columns, names=list(map(str, frame.columns)))
+    elif is_stream(frame):
+        table = whole(list(tables_of(frame)))
     elif hasattr(frame, "__arrow_c_stream__"):
         table = pa.RecordBatchReader.from_stream(frame).read_all()
     else:
@@ -268,6 +302,45 @@ def as_table(frame: Any) -> pa.Table:
         )
     tables.refuse_twice(table.column_names, "")
     return table
+
+
+def is_stream(log: Any) -> bool:
+    """Whether a log hands over batches rather than holding a table in memory."""
+    if type(log).__name__ == "LazyFrame" or isinstance(log, Query):
+        return True
+    if isinstance(log, (pa.Table, pa.RecordBatch)) or hasattr(log, "reduce"):
+        return False
+    # Frames in memory can hand over batches too, and know how many rows they hold; those of
+    # clusters are read where they are.
+    other = type(log).__module__.partition(".")[0] in ("pandas", "polars", "pyspark", "dask")
+    return not other and hasattr(log, "__arrow_c_stream__")
+
+
+def tables_of(log: Any) -> Iterator[pa.Table]:
+    """Yield the batches of anything that has some, as tables of plain types."""
+    if isinstance(log, Query):
+        pieces = log.tables()
+    elif type(log).__name__ == "LazyFrame":
+        found = log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        pieces = (piece.to_arrow() for piece in found)
+    else:
+        reader = pa.RecordBatchReader.from_stream(log)
+        pieces = (pa.Table.from_batches([batch], reader.schema) for batch in reader)
+    for table in pieces:
+        if table.num_rows:
+            # Files and older kernels do not know views of text.
+            kinds = [
+                (one.name, pa.large_string() if pa.types.is_string_view(one.type) else one.type)
+                for one in table.schema
+            ]
+            yield table.cast(pa.schema(kinds, metadata=table.schema.metadata))
+
+
+def whole(pieces: Sequence[pa.Table]) -> pa.Table:
+    """Return one table of all pieces."""
+    if not pieces:
+        raise LogError("the log is empty: there are no rows")
+    return pa.concat_tables(pieces, promote_options="permissive")
 
 
 def _column(name: object, given: Any) -> pa.Array:
@@ -360,7 +433,7 @@ def read_part(
     Memory is that of a batch or two.
     """
     start = part.start
-    columns = columns_to_read(spec, None, where)
+    columns = spec.to_read(None, where)
     for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
         with guard(part.file.title, prefix=True):
             log, count = _decoded(table, spec, start, where, pick)

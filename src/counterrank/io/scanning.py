@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import methodcaller
 from typing import Any, NamedTuple, Unpack
 
@@ -29,13 +29,20 @@ from counterrank.data.source import (
 )
 from counterrank.errors import ConfigError
 from counterrank.io import tables
-from counterrank.io.adapters import is_adapter
-from counterrank.io.files import DataFile, TooLargeError
-from counterrank.io.lakehouse import refuse_version
+from counterrank.io.files import DataFile, TooLargeError, guard, refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
-from counterrank.io.reading import concat, from_frame, read_log, read_part
-from counterrank.io.spec import LogSpec
-from counterrank.io.streams import is_stream, stream_source
+from counterrank.io.reading import (
+    adapter_of,
+    concat,
+    from_frame,
+    from_table,
+    is_stream,
+    read_log,
+    read_part,
+    tables_of,
+    whole,
+)
+from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.survey import (
     FilePart,
     batch_rows,
@@ -105,7 +112,7 @@ def scan(
     workers: int = 2,
 ) -> FileSource:
     """Return the source at `path`; the form of `scan_log` for ready-made options."""
-    if is_adapter(format):
+    if adapter_of(format) is not None:
         raise ConfigError(
             f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
             "stream it"
@@ -251,7 +258,8 @@ def _give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-#: Files up to this size are read once into memory; larger ones are streamed, pass by pass.
+#: Files and streams up to this size are read once into memory; larger files are streamed, pass by
+#: pass, and larger streams are kept in a file.
 IN_MEMORY_BYTES = 256 * 2**20
 ENGINES = ("local", "dask", "spark")
 _NO_TARGET = (
@@ -440,14 +448,14 @@ def _from_path(
     path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
 ) -> Source:
     here = engine in (None, "local")
-    whole = is_adapter(reading.get("format"))
-    if here and (whole or is_small(path)):
+    by_adapter = adapter_of(reading.get("format")) is not None
+    if here and (by_adapter or is_small(path)):
         kept = {"keep": tuple(segments), "where": where, **reading}
         try:
             return MemorySource(read_log(path, targets=targets, **kept))
         except TooLargeError:
             # Packed files say how large they are only while they are read.
-            if whole:
+            if by_adapter:
                 raise
     reading.setdefault("segments", tuple(segments))
     files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
@@ -460,10 +468,7 @@ def _from_path(
 def is_small(path: str | os.PathLike[str]) -> bool:
     """Whether a path is one file that is read into memory rather than streamed."""
     path = os.fspath(path)
-    if stores.is_url(path):
-        one = not stores.has_pattern(path) and stores.kind_of(path) == "file"
-        return one and stores.stamp(path)[0] <= IN_MEMORY_BYTES
-    return os.path.isfile(path) and os.path.getsize(path) <= IN_MEMORY_BYTES
+    return stores.kind_of(path) == "file" and stores.stamp(path)[0] <= IN_MEMORY_BYTES
 
 
 def _on_cluster(files: FileSource, engine: Any) -> Source:
@@ -483,3 +488,35 @@ def _engine(name: str) -> Any:
     from counterrank.io import dask, spark
 
     return {"dask": dask, "spark": spark}[name]
+
+
+def stream_source(log: Any, options: ReadOptions, segments: tuple[str, ...]) -> Source:
+    """Return a stream as a source: in memory if it is small, else from a file made of it."""
+    with guard("the table"):
+        pieces: list[pa.Table] = []
+        taken, rest = 0, tables_of(log)
+        for table in rest:
+            pieces.append(table)
+            taken += table.nbytes
+            if taken > IN_MEMORY_BYTES:
+                return _kept_on_disk(pieces, rest, options, segments)
+        carried = replace(options, keep=(*options.keep, *segments))
+        return MemorySource(from_table(whole(pieces), carried))
+
+
+def _kept_on_disk(
+    pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions,
+    segments: tuple[str, ...],
+) -> Source:  # fmt: skip
+    if options.segments is None:
+        options = replace(options, segments=segments)
+    spec = resolve(pieces[0].slice(0, 1000), options, in_memory=False)
+    columns = list(spec.to_read(options.events, options.where))
+
+    def every() -> Iterator[tuple[pa.Table, str]]:
+        while pieces:
+            yield pieces.pop(0).select(columns), "the table"
+        for table in rest:
+            yield table.select(columns), "the table"
+
+    return scan(tables.written(every()), options, workers=default_threads())

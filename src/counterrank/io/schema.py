@@ -1,24 +1,177 @@
 """Which column is what: from options and the first rows to a LogSpec."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count, takewhile
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from counterrank.data.events import JoinedEvents
 from counterrank.data.log import LOGGING
 from counterrank.data.propensity import MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
 from counterrank.io.events import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
-from counterrank.io.spec import CandidateSpec, Field, LogSpec
-from counterrank.io.unmarked import UsualColumns
+from counterrank.io.roles import named
+from counterrank.io.where import Where
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
-from counterrank.policies import PolicySpec, spec_in_file
+from counterrank.policies import ItemFeatures, PolicySpec, spec_in_file
 from counterrank.texts import listed, suggestion
+
+#: The time of a shown item, where rows were positions; keys are " k0", " k1" and so on.
+TIME = " t"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where the numbers of one role or policy are.
+
+    `form` is "list" (one column of lists), "text" (lists written as text), "wide" (a column a
+    position) or "scalar" (one number per row). `size` is the number of actions of a whole
+    distribution.
+    """
+
+    columns: tuple[str, ...]
+    form: str
+    size: int = 0
+    #: What it is called in the log, where that is not the column's name.
+    title: str = ""
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a cell holds the numbers of all positions, or of all candidates."""
+        return self.form in ("list", "text")
+
+    @property
+    def label(self) -> str:
+        """What it is called in the log."""
+        return self.title or self.name
+
+    @property
+    def name(self) -> str:
+        """The column, or the stem of the columns, as a person would call it."""
+        return (
+            self.columns[0]
+            if len(self.columns) == 1
+            else f"{self.columns[0]} .. {self.columns[-1]}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSpec:
+    """Where candidates are, and what stands beside them, one entry for each.
+
+    `items` None means that every item is a candidate. `policies` says how scores become a policy
+    ("top", "plackett-luce:temperature=1") by name, "propensity" for the logger; those without
+    `scores` are rules in files. `categories` has the labels of features that are no numbers.
+    `count` is how many candidates a row has, about.
+    """
+
+    items: Field | None = None
+    scores: Mapping[str, Field] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
+    features: tuple[Field, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    n_items: int = 0
+    count: int = 0
+    item_file: str | None = None
+    item_features: ItemFeatures | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a log has anything of the kind."""
+        return bool(self.items or self.policies or self.item_file)
+
+    @property
+    def named(self) -> tuple[Field, ...]:
+        """Features that are categories rather than numbers."""
+        return tuple(field for field in self.features if field.name in self.categories)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Every field with one entry per candidate."""
+        listed = () if self.items is None else (self.items,)
+        return (*listed, *self.scores.values(), *self.features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSpec:
+    """Everything needed to decode any piece of a data set into a RankingLog, also on another machine.
+
+    `layout` is "list", "numbered" or "long" (one row per position: `ranking` and `position` are set;
+    such rows become lists before they are decoded, which keep the id of their ranking).
+    `K` and the vocabularies (`action_names`, `categories`) hold for the whole data set, so
+    that pieces agree.
+    """
+
+    layout: str
+    fields: Mapping[str, Field]
+    targets: Mapping[str, Field] = field(default_factory=dict)
+    dists: Mapping[str, Field] = field(default_factory=dict)
+    #: Every reward by name, where there are several; `of_page` are columns with one number per ranking.
+    rewards: Mapping[str, Field] = field(default_factory=dict)
+    of_page: tuple[str, ...] = ()
+    #: What became of the events that the rewards were made of.
+    events: JoinedEvents | None = None
+    K: int = 0
+    ranking: str | None = None
+    position: str | None = None
+    unit: str | None = None
+    weight: str | None = None
+    behavior: str | None = None
+    #: Masks behind names of behaviour that the file itself stores.
+    behavior_masks: Mapping[str, list[list[int]]] = field(default_factory=dict)
+    context: tuple[str, ...] = ()
+    segments: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    action_names: tuple[str, ...] | None = None
+    #: What could have been shown, and the policies made of its scores.
+    candidates: CandidateSpec = field(default_factory=lambda: CandidateSpec())
+    kind: str = "factored"
+    position_weights: str | tuple[float, ...] = "uniform"
+    missing_reward: str = "error"
+    renumber: bool = False
+    #: Names of segments and targets that nobody asked for: left out, rather than refused, when they
+    #: do not fit.
+    guessed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every physical column that is read, once."""
+        groups = [*self.fields.values(), *self.targets.values(), *self.dists.values()]
+        groups += [*self.rewards.values(), *self.candidates.fields]
+        names = [name for group in groups for name in group.columns]
+        single = [self.ranking, self.position, self.unit, self.behavior, self.weight]
+        names += [*(name for name in single if name), *self.context, *self.segments]
+        return tuple(dict.fromkeys(names))
+
+    def to_read(self, events: Events | None = None, where: Where | None = None) -> tuple[str, ...]:
+        """Return the columns of a log that stand in its files, with those of events and of a condition."""
+        names = list(self.columns)
+        if events is not None:
+            names = [name for name in names if name not in events.names]
+            names += self.joined_by(events).values()
+        return tuple(dict.fromkeys([*names, *(where.columns if where else ())]))
+
+    def joined_by(self, events: Events) -> dict[str, str]:
+        """Return the columns of the log that keys and the time mean: a role, or a column."""
+        roles = {"ranking": self.ranking, "unit": self.unit, "action": self.fields["action"].name}
+        found = {f" k{i}": roles.get(shown) or shown for i, (shown, _) in enumerate(events.keys)}
+        return found | ({TIME: events.shown} if events.shown else {})
+
+    @property
+    def unasked(self) -> frozenset[str]:
+        """Columns that are read only because they might be a segment or a target."""
+        targets = {name: field.columns for name, field in self.targets.items()}
+        found = (column for name in self.guessed for column in targets.get(name, (name,)))
+        return frozenset(found) - set(replace(self, segments=(), targets={}).columns)
+
 
 #: Rows looked at to tell text that holds lists from text that holds names.
 _SAMPLE = 1000
@@ -262,8 +415,8 @@ class _Resolver:
         return tuple(run)
 
     @cached_property
-    def usual(self) -> UsualColumns:
-        return UsualColumns(self.table, self.options)
+    def usual(self) -> _UsualColumns:
+        return _UsualColumns(self.table, self.options)
 
     @cached_property
     def is_long(self) -> bool:
@@ -527,3 +680,112 @@ def _map_names(mapping: Mapping[str, str]) -> str:
     wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
     python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
     return f"Map names with {say('--columns', wanted, f'columns={{{python}}}')}"
+
+
+_LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
+#: Rows in which positions are looked for by content; rankings stand together, or the log is small.
+_SEEN = 1000
+
+
+@dataclass(frozen=True)
+class _UsualColumns:
+    """The columns of a table by the names that people give to roles, without those an option names."""
+
+    table: pa.Table
+    options: ReadOptions
+
+    def of(self, role: str) -> str | None:
+        """Return the column that has one of the names people give to a role, unless it is spoken for."""
+        given = self.options.columns.get(role)
+        if isinstance(given, str) and given in self.table.column_names:
+            return given
+        return next(iter(named(self._unspoken, role)), None)
+
+    @cached_property
+    def _unspoken(self) -> list[str]:
+        """Columns that no option names."""
+        options = self.options
+        # A column the user gave a part has that part, however telling its name is: a "rank" that is
+        # context must not be taken for the position.
+        spoken = {
+            *(options.context or ()),
+            *(options.segments or ()),
+            *options.keep,
+            options.unit,
+            *options.columns.values(),
+        }
+        return [name for name in self.table.column_names if name not in spoken]
+
+    def refuse_positions(self) -> None:
+        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
+        position, ranking = self.of("position"), self.of("ranking")
+        if position is not None and _counts_up(self.table[position]):
+            raise self._unmarked(f"'{position}' counts them", say("--context", position))
+        if ranking is not None and _repeats(self.table[ranking]):
+            raise self._unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
+        counted = self._counted()
+        if counted is not None:
+            ranking, position = counted
+            raise self._unmarked(
+                f"'{position}' counts them within each '{ranking}'",
+                say("--unit", ranking),
+                ranking=ranking,
+                position=position,
+            )
+
+    def _counted(self) -> tuple[str, str] | None:
+        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
+
+        Positions, whatever they are called.
+        """
+        start = self.table.slice(0, _SEEN)
+        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
+        free = [name for name in self._unspoken if name not in roles]
+        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
+        for position in plain:
+            if not _counts_up(start[position]) or start[position].null_count:
+                continue
+            for ranking in plain:
+                if ranking != position and _numbers_within(start[ranking], start[position]):
+                    return ranking, position
+        return None
+
+    def _unmarked(self, seen: str, own: str, **known: str) -> LogError:
+        """The way out for rows that are positions, and `own` for rows that only look like it."""
+        found = {role: known.get(role) or self.of(role) or "NAME" for role in _LONG_ROLES}
+        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
+        return LogError(
+            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
+            f"{say('--columns', columns)} to have them put together",
+            remedy=f"if each row is a ranking of its own, say {own}",
+        )
+
+
+def _counts_up(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
+    if not pa.types.is_integer(column.type):
+        return False
+    found = pc.unique(column).drop_null().to_pylist()
+    return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
+
+
+def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
+    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1.
+
+    Groups have at least two rows on average; the last one may be cut.
+    """
+    rows = pa.table({"group": values.plain(values.one_chunk(groups)), "number": numbers})
+    kinds = ("min", "max", "count", "count_distinct")
+    found = rows.group_by("group").aggregate([("number", kind) for kind in kinds])
+    low, high, count, distinct = (found[f"number_{kind}"].to_numpy() for kind in kinds)
+    gapless = (low == low.min()) & (high - low + 1 == count) & (distinct == count)
+    return bool(gapless.all()) and 2 <= len(low) <= rows.num_rows / 2
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether at least a fifth of the rows have the value of the row above."""
+    array = values.plain(values.one_chunk(column))
+    if len(array) < 2 or pa.types.is_nested(array.type):
+        return False
+    same = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
+    return bool(same * 5 >= len(array))

@@ -22,9 +22,8 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import columns_to_read, of_lists, rankings_of, with_events
-from counterrank.io.schema import resolve
-from counterrank.io.spec import CandidateSpec, Field, LogSpec
+from counterrank.io.prepare import of_lists, rankings_of, with_events
+from counterrank.io.schema import CandidateSpec, Field, LogSpec, resolve
 from counterrank.io.where import Where
 from counterrank.messages import say
 
@@ -288,7 +287,7 @@ def _prepared(
 ) -> list[DataFile]:
     """Return Parquet files with one row per ranking and its rewards; the survey knows all of them then."""
     spec, events = survey.spec, options.events
-    columns: tuple[str, ...] | None = columns_to_read(spec, events, options.where)
+    columns: tuple[str, ...] | None = spec.to_read(events, options.where)
     with guard(path, prefix=spec.layout == "long"):
         if spec.layout == "long":
             survey.spec, columns = of_lists(spec), None

@@ -16,7 +16,7 @@ from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
 from counterrank.io.prepare import rankings_in
-from counterrank.io.spec import Field, LogSpec
+from counterrank.io.schema import Field, LogSpec
 from counterrank.messages import say
 from counterrank.policies import Deterministic, Scored
 from counterrank.texts import listed

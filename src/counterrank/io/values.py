@@ -1,4 +1,4 @@
-"""Arrow columns to NumPy arrays: (n, K) items and numbers, whole distributions, context, units.
+"""Arrow arrays to NumPy arrays: numbers, ids, codes of names, lists.
 
 CSV has no lists of its own: "[1, 2, 3]", "1 2 3" and "a|b|c" are read as such. What is no number is
 refused with the place of the first.
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
 from counterrank.errors import LogError
-from counterrank.io.spec import Field, LogSpec
 from counterrank.messages import row_name, say
 
 #: Ids count things (tables with a row for each item are made); larger ones are hashes, to be
@@ -31,8 +30,6 @@ _NOTHING = ("", "null", "none", "na", "nan")
 
 #: Turns the index of a value into words: "row 17, position 2".
 Place = Callable[[int], str]
-#: Turns values of a column, its name and their places into an array.
-Convert = Callable[[pa.Array, str, Place], NDArray[Any]]
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -303,11 +300,6 @@ def place_in_lists(counts: Ints, start: int, what: str = "position") -> Place:
     return place
 
 
-def place_in_rows(start: int) -> Place:
-    """Return what says where a value of a column stands."""
-    return lambda index: row_name(start + index)
-
-
 def entry_counts(array: pa.Array) -> Ints:
     """Return the number of entries (n,) of each list, 0 for a null."""
     counts = pc.fill_null(pc.list_value_length(array), 0)
@@ -324,134 +316,6 @@ def places(counts: Ints) -> tuple[Ints, Ints]:
     return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _by_place(
-    table: pa.Table, field: Field, spec: LogSpec, start: int, convert: Convert, pad: float
-) -> tuple[NDArray[Any], Ints | None]:
-    """Return a field as a fresh array (n, K), `pad` behind shorter lists, and their lengths if they differ."""
-    if not field.has_lists:
-        where = place_in_rows(start)
-        columns = [convert(one_chunk(table[name]), name, where) for name in field.columns]
-        return np.stack(columns, axis=1), None
-    array = as_lists(table[field.name], field.name, start)
-    counts = entry_counts(array)
-    longest = int(counts.max(initial=0))
-    if longest > spec.K:
-        row = int(counts.argmax())
-        raise LogError(
-            f"{row_name(start + row)}: '{field.name}' has {longest} entries, but rankings have "
-            f"{spec.K} positions",
-            remedy="pad shorter rankings with nulls",
-        )
-    flat = convert(array.flatten(), field.name, place_in_lists(counts, start))
-    if int(counts.min(initial=longest)) == spec.K:
-        return flat.reshape(-1, spec.K).copy(), None
-    result = np.full((len(array), spec.K), pad, dtype=flat.dtype)  # (n, K)
-    result[np.arange(spec.K) < counts[:, None]] = flat
-    return result, counts
-
-
-def numbers(table: pa.Table, field: Field, spec: LogSpec, start: int) -> tuple[Floats, Ints | None]:
-    """Return a field as (n, K) floats with NaN where nothing stands, and the lengths of its lists if they differ."""
-    return _by_place(table, field, spec, start, floats, np.nan)
-
-
-def column_numbers(table: pa.Table, name: str, start: int) -> Floats:
-    """Return one scalar column as floats (n,)."""
-    return floats(one_chunk(table[name]), name, place_in_rows(start))
-
-
-def action_ids(table: pa.Table, spec: LogSpec, start: int) -> tuple[Ints, Ints | None]:
-    """Return action ids (n, K), -1 where nothing stands, and the lengths of the lists if they differ."""
-
-    def ids(array: pa.Array, name: str, place: Place) -> Ints:
-        return item_ids(array, name, spec, place)
-
-    return _by_place(table, spec.fields["action"], spec, start, ids, -1)
-
-
-def item_ids(array: pa.Array, name: str, spec: LogSpec, place: Place) -> Ints:
-    """Return item ids (m,), -1 where null: codes of names, or the numbers themselves."""
-    if spec.action_names is not None:
-        return codes(array, spec.action_names, name, place)
-    result = integers(array, name, place)
-    if len(result) and int(result.min()) < -1:
-        index = int(np.argmax(result < -1))
-        raise LogError(
-            f"'{name}' is {result[index]} at {place(index)}; ids start at 0 and -1 pads a shorter "
-            "ranking",
-            remedy=(
-                f"other ids are read with {say('--encode-actions', python='encode_actions=True')}"
-            ),
-        )
-    return result
-
-
-def distribution(
-    table: pa.Table, field: Field, spec: LogSpec, used: Ints | None, start: int
-) -> Floats:
-    """Return a policy's whole distributions, (n, A) or (n, K, A)."""
-    if not field.has_lists:
-        return numbers(table, field, spec, start)[0]
-    array = as_lists(table[field.name], field.name, start)
-    if not is_list(array.type.value_type):
-        return _rows(array, field, place_in_rows(start))
-    outer = entry_counts(array)
-    items = np.full(len(array), spec.K) if used is None else used
-    wrong = (outer != items) & (outer != spec.K)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise LogError(
-            f"{row_name(start + at)}: '{field.name}' has {outer[at]} lists, the ranking has "
-            f"{items[at]} items"
-        )
-    row, position = places(outer)
-    shown = position < items[row]
-    place = place_in_lists(np.bincount(row[shown], minlength=len(outer)), start)
-    # Behind a shorter ranking nothing is drawn; a uniform row keeps every row a distribution.
-    length = int(max(outer.max(initial=0), items.max(initial=0)))
-    result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
-    inner = array.flatten().filter(pa.array(shown))
-    result[row[shown], position[shown]] = _rows(inner, field, place)
-    return result
-
-
-def _rows(array: pa.Array, field: Field, place: Place) -> Floats:
-    counts = entry_counts(array)
-    if (counts != field.size).any():
-        row = int(np.argmax(counts != field.size))
-        raise LogError(
-            f"'{field.name}' has {counts[row]} probabilities at {place(row)}, elsewhere "
-            f"{field.size}"
-        )
-    flat = floats(array.flatten(), field.name, lambda index: place(index // max(field.size, 1)))
-    return flat.reshape(len(array), field.size).copy()
-
-
-def context(table: pa.Table, spec: LogSpec, start: int) -> NDArray[np.float64] | None:
-    """Return the context (n, d), NaN where a value is missing."""
-    if not spec.context:
-        return None
-    result, place = np.empty((table.num_rows, len(spec.context))), place_in_rows(start)  # (n, d)
-    for j, name in enumerate(spec.context):
-        array = one_chunk(table[name])
-        if name in spec.categories:
-            found = codes(array, spec.categories[name], name, place)
-            result[:, j] = np.where(found < 0, np.nan, found)
-        elif pa.types.is_temporal(array.type):
-            if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
-                raise LogError(
-                    f"context column '{name}' holds {array.type}",
-                    remedy="numbers, categories or times are wanted",
-                )
-            # Seconds since 1970.
-            stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
-            result[:, j] = floats(stamps, name, place) / 1e6
-        else:
-            result[:, j] = floats(array, name, place)
-        refuse_huge(result[:, j], f"context '{name}'", place)
-    return result
-
-
 def refuse_huge(found: Floats, what: str, place: Place) -> None:
     """Raise for a feature whose square would be infinite: a mark for what is missing, not a number."""
     huge = np.abs(found) > _LARGEST_FEATURE
@@ -459,32 +323,3 @@ def refuse_huge(found: Floats, what: str, place: Place) -> None:
         index = int(np.argmax(huge))
         seen = "infinite" if np.isinf(found[index]) else f"{found[index]:g}"
         raise LogError(f"{what} is {seen} at {place(index)}", remedy="use null for missing values")
-
-
-def units(
-    table: pa.Table, name: str | None, start: int, bucket: Ints | None
-) -> tuple[NDArray[Any] | None, Ints | None]:
-    """Return the units (n,) and their buckets (n,); without units, the given buckets."""
-    if name is None:
-        return None, bucket
-    array = plain(one_chunk(table[name]))
-    if array.null_count:
-        row = pc.index(pc.is_null(array), True).as_py()
-        raise LogError(
-            f"unit '{name}' is missing at {row_name(start + row)}",
-            remedy=(
-                "each ranking needs its user or session (give anonymous ones an id of their own)"
-            ),
-        )
-    if not is_text(array.type):
-        return objects(array), None
-    from counterrank.kernels import hashing
-
-    found = np.empty(len(array), dtype=np.int64)
-    text = array.cast(pa.large_string())
-    whole = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
-    joined = pc.binary_join(whole, pa.scalar("", text.type))[0].as_buffer()
-    ends = np.append(0, np.cumsum(pc.binary_length(text).to_numpy(zero_copy_only=False)))
-    # A copy: views of Arrow memory are read-only, and the kernel would be compiled a second time.
-    hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), found)
-    return objects(array), found
