@@ -8,7 +8,14 @@ from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
-from counterrank.evaluation.comparing import compare, path_of, rivals, usable, weighed_like
+from counterrank.evaluation.comparing import (
+    PairedEstimate,
+    compare,
+    path_of,
+    rivals,
+    usable,
+    weighed_like,
+)
 from counterrank.evaluation.jobs import Job
 from counterrank.statistics import Known, Looks, Quantity, bias_aware_half, holm, two_sided
 
@@ -32,30 +39,27 @@ def estimate(name, value=1.0, *, target="new", ess=1000.0, moments=None, **more)
     )  # fmt: skip
 
 
-class Pairs:
-    """Every difference of two jobs has the standard error written down for it."""
+class Row(PairedEstimate):
+    """An estimate whose difference to another has the standard error that is written down for it."""
 
-    def __init__(self, errors=None, default=0.1):
-        self.errors, self.default = errors or {}, default
+    errors, default = {}, 0.1
 
-    def by_rows(self, job, one):
-        return Row(job, one, self)
-
-
-class Row:
-    def __init__(self, job, one, pairs):
-        self.job, self.one, self.pairs = job, one, pairs
+    @property
+    def by_rows(self):
+        return self
 
     def __sub__(self, other):
-        error = self.pairs.errors.get((self.job.name, other.job.name), self.pairs.default)
+        error = self.errors.get((self.job.name, other.job.name), self.default)
+        one, two = self.estimate, other.estimate
         return Quantity(
-            Known(400, 10**9, np.array([[error**2]])), self.one.value - other.one.value, np.ones(1),
-            allowance=self.one.allowance + other.one.allowance,
+            Known(400, 10**9, np.array([[error**2]])), one.value - two.value, np.ones(1),
+            allowance=one.allowance + two.allowance,
         )  # fmt: skip
 
 
-def made(*found):
-    return [Job(one.target, one.estimator, plan=None) for one in found], list(found)
+def made(*found, errors=(), default=0.1):
+    kind = type("Errors", (Row,), {"errors": dict(errors), "default": default})
+    return [kind(Job(one.target, one.estimator, None), one, None, 1, None) for one in found]
 
 
 def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
@@ -64,44 +68,44 @@ def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
         estimate("iips"),
         estimate("rips", moments=calm()),
     ]
-    found = [*plain, estimate("order-2", moments=calm()), estimate("ips", moments=calm())]
-    assert weighed_like(estimate("auto", basis="rips"), found) == 2
-    assert weighed_like(estimate("auto", basis="dr-order-2"), found) == 3
-    assert weighed_like(estimate("snips"), found) == 4
+    found = made(*plain, estimate("order-2", moments=calm()), estimate("ips", moments=calm()))
+    assert weighed_like(estimate("auto", basis="rips"), found) is found[2]
+    assert weighed_like(estimate("auto", basis="dr-order-2"), found) is found[3]
+    assert weighed_like(estimate("snips"), found) is found[4]
     assert weighed_like(estimate("auto", basis="iips"), found) is None
-    assert (
-        weighed_like(estimate("order-9"), found) == 4
-    )  # of four positions, order 9 is all of them
+    # Of four positions, order 9 is all of them.
+    assert weighed_like(estimate("order-9"), found) is found[4]
 
 
 def test_rivals_are_the_plain_ones_that_assume_less():
-    jobs, found = made(
+    found = made(
         estimate("iips"), estimate("order-2", 1.3), estimate("rips", 1.1), estimate("snrips", 9.0),
-        estimate("ips", 0.7), estimate("ips", 5.0, target="other"),
+        estimate("ips", 0.7), errors={("iips", "rips"): 0.4}, default=9.0,
     )  # fmt: skip
-    made_by = rivals(found[0], found, jobs, Pairs({("iips", "rips"): 0.4}, default=9.0))
+    made_by = rivals(found[0], found[1:])
     assert [one.name for one in made_by] == ["order-2", "rips", "ips"]
     np.testing.assert_allclose([one.difference for one in made_by], [-0.3, -0.1, 0.3])
     assert [one.stderr for one in made_by] == pytest.approx([9.0, 0.4, 9.0])
-    assert [one.name for one in rivals(found[1], found, jobs, Pairs())] == ["ips"]
-    assert rivals(found[4], found, jobs, Pairs()) == []
+    assert [one.name for one in rivals(found[1], found[2:])] == ["ips"]
+    assert rivals(found[4], found[:4]) == []
 
 
 def test_self_normalised_whole_rankings_judge_as_ips_does():
-    jobs, found = made(estimate("iips"), estimate("rips", 1.1), estimate("snips", 0.6))
-    made_by = rivals(found[0], found, jobs, Pairs({("rips", "snips"): 0.1}, default=9.0))
+    found = made(
+        estimate("iips"), estimate("rips", 1.1), estimate("snips", 0.6),
+        errors={("rips", "snips"): 0.1}, default=9.0,
+    )  # fmt: skip
+    made_by = rivals(found[0], found[1:])
     # Where both differ beyond chance, it is RIPS that assumes more.
     assert [(one.name, one.usable) for one in made_by] == [("rips", False), ("snips", True)]
 
 
 def test_a_rival_that_is_contradicted_itself_is_no_judge():
     def usable_of(z, **of_ips):
-        jobs, found = made(
-            estimate("iips"), estimate("rips", 1.0), estimate("ips", 1.0 + z, **of_ips)
+        found = made(
+            estimate("iips"), estimate("rips", 1.0), estimate("ips", 1.0 + z, **of_ips), default=1.0
         )
-        by_name = {
-            one.name: one.usable for one in rivals(found[0], found, jobs, Pairs(default=1.0))
-        }
+        by_name = {one.name: one.usable for one in rivals(found[0], found[1:])}
         return by_name["rips"], by_name["ips"]
 
     line = next(z for z in np.arange(1.0, 5.0, 0.01) if two_sided(z, 1.0) < SIGNIFICANT)
@@ -136,13 +140,12 @@ def test_the_order_path_runs_from_own_items_to_whole_rankings():
 
 
 def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():
-    found = [
-        estimate("auto", 3.0, target="a", allowance=0.1), estimate("ips", 99.0, target="a"),
-        estimate("ips", 2.0, target="b"), estimate("auto", 2.6, target="c", allowance=0.05),
-    ]  # fmt: skip
-    jobs, _ = made(*found)
-    pairs = Pairs({("auto", "ips"): 0.2, ("ips", "auto"): 0.3}, default=0.25)
-    rows = compare(jobs, found, pairs, {"a": "auto", "b": "ips", "c": "auto"}, 0.9)
+    found = made(
+        estimate("auto", 3.0, target="a", allowance=0.1), estimate("ips", 2.0, target="b"),
+        estimate("auto", 2.6, target="c", allowance=0.05),
+        errors={("auto", "ips"): 0.2, ("ips", "auto"): 0.3}, default=0.25,
+    )  # fmt: skip
+    rows = compare(found, 0.9)
     assert [(row["better"], row["than"]) for row in rows] == [("a", "b"), ("a", "c"), ("b", "c")]
     values, errors, allowed = (1.0, 0.4, -0.6), (0.2, 0.25, 0.3), (0.1, 0.15, 0.05)
     p = holm(
@@ -161,20 +164,19 @@ def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():
 
 
 def test_a_difference_within_the_allowances_is_no_difference():
-    found = [
+    found = made(
         estimate("auto", 1.0, target="a", allowance=0.3),
         estimate("auto", 1.4, target="b", allowance=0.2),
-    ]
-    jobs, _ = made(*found)
-    (row,) = compare(jobs, found, Pairs(default=0.01), {"a": "auto", "b": "auto"}, 0.95)
+        default=0.01,
+    )
+    (row,) = compare(found, 0.95)
     assert row["p_value"] == 1.0 and row["low"] < 0 < row["high"]
 
 
 def test_looking_every_night_widens_by_the_rows_of_the_pass():
-    found = [estimate("auto", 1.0, target="a"), estimate("auto", 1.4, target="b")]
-    jobs, _ = made(*found)
+    found = made(estimate("auto", 1.0, target="a"), estimate("auto", 1.4, target="b"))
     looks = Looks(2000)
-    (row,) = compare(jobs, found, Pairs(default=0.1), {"a": "auto", "b": "auto"}, 0.95, looks)
+    (row,) = compare(found, 0.95, looks)
     assert row["high"] - row["value"] == pytest.approx(looks.critical(0.95, 400) * 0.1)
     assert row["p_value"] == pytest.approx(looks.p_value(0.4, 0.1, 400, 0.95))
 

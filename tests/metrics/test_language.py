@@ -13,7 +13,6 @@ from counterrank.metrics import (
     metric_functions,
     parse_guardrail,
     parse_metric,
-    refuse_constant,
 )
 
 
@@ -210,11 +209,12 @@ def test_unknown_rewards_missing_positions_and_constants_are_one_error(log):
         measured(log, Measure("click"))
     with pytest.raises(LogError, match="needs a reward at each position"):
         measured(log, *parse_metric("mrr(order)"))
+    half = np.full((40, 4), 0.2)
     flat = cr.RankingLog(
-        action=log.action, reward={"a": np.ones(log.n)}, propensity=np.full((40, 4), 0.2)
+        action=log.action, reward={"a": np.ones(log.n)}, propensity=half, targets={"new": half}
     )
     with pytest.raises(LogError, match="does not vary"):
-        refuse_constant(flat, (Measure("a"),))
+        cr.evaluate(flat, ["new"])
 
 
 @pytest.mark.parametrize(

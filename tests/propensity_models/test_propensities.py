@@ -174,7 +174,7 @@ def test_wider_errors_stretch_every_interval(contextual):
         replace(one, value=one.value + d, lift=replace(one.lift, value=one.lift.value + d))
         for d in (-step, step)
     ]
-    (wide,) = inflated([one], [[other] for other in others])
+    wide = inflated(one, others)
     factor = step * np.sqrt(2) / one.stderr
     assert wide.stderr == pytest.approx(factor * one.stderr)
     assert one.value - wide.low == pytest.approx(factor * (one.value - one.low))

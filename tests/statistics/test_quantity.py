@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
-from counterrank.evaluation.comparing import against, over, pairing
+from counterrank.evaluation.comparing import PairedEstimate, against
 from counterrank.evaluation.jobs import Job
 from counterrank.statistics import Quantity, bias_aware_half, correlations, mean, sums_of
 
@@ -19,13 +18,6 @@ COLUMNS = np.random.default_rng(0).gamma(2.0, 1.0, (4, N))
 FIRST, SECOND = np.array([1.0]), np.array([0.5, -2.0])
 
 
-def job(target, name, key, combination):
-    return Job(target, name, SimpleNamespace(key=key, combination=lambda state: combination))
-
-
-NEW, OLD = job("new", "ips", "a", FIRST), job("old", "ips", "b", SECOND)
-
-
 def estimate(target, value, stderr, **more):
     return Estimate(
         target=target, estimator="ips", value=value, stderr=stderr, by_position=(PositionValue(value, stderr),),
@@ -33,9 +25,24 @@ def estimate(target, value, stderr, **more):
     )  # fmt: skip
 
 
-def paired(logged=0):
-    columns = [*np.ones((logged, N)), *COLUMNS]
-    return pairing([NEW, OLD], {"a": None, "b": None}, sums_of(columns), logged)
+SUMS = sums_of([*COLUMNS])
+
+
+def paired(one, at, own):
+    return PairedEstimate(Job(one.target, one.estimator, None), one, SUMS, at, own)
+
+
+def new(one):
+    return paired(one, 1, FIRST)
+
+
+def old(one):
+    return paired(one, 2, SECOND)
+
+
+def over(one, base):
+    """The first of two estimates with its lift over the second."""
+    return against([one, base], base.job.target)[0].estimate
 
 
 def spread(row):
@@ -43,20 +50,18 @@ def spread(row):
     return float(np.std(row, ddof=1) / np.sqrt(N))
 
 
-@pytest.mark.parametrize("logged", [0, 3])
-def test_each_plan_has_its_own_columns(logged):
-    pairs = paired(logged)
-    np.testing.assert_array_equal(pairs.combination(NEW)[logged:], [0, 1, 0, 0])
-    np.testing.assert_array_equal(pairs.combination(OLD)[logged:], [0, 0, 0.5, -2.0])
-    assert pairs.end == logged + 4 == len(pairs.sums.total)
-    earned = pairs.logger
+def test_each_plan_has_its_own_columns():
+    one, two = new(estimate("new", 2.0, 0.1)), old(estimate("old", 1.0, 0.1))
+    np.testing.assert_array_equal(one.by_rows.gradient, [0, 1, 0, 0])
+    np.testing.assert_array_equal(two.by_rows.gradient, [0, 0, 0.5, -2.0])
+    earned = mean(SUMS, 0)
     assert earned.value == pytest.approx(COLUMNS[0].mean(), rel=1e-12)
     assert earned.stderr == pytest.approx(spread(COLUMNS[0]), rel=1e-12)
 
 
 def test_what_an_estimator_knows_beyond_the_rows_makes_its_error_larger_never_smaller():
-    pairs, raw = paired(), spread(COLUMNS[1])
-    wide, narrow = (pairs.quantity(NEW, estimate("new", 2.0, times * raw)) for times in (3.0, 0.5))
+    raw = spread(COLUMNS[1])
+    wide, narrow = (new(estimate("new", 2.0, times * raw)).quantity for times in (3.0, 0.5))
     assert wide.inflation == pytest.approx(3.0) and narrow.inflation == 1.0
     assert wide.stderr == pytest.approx(3.0 * raw)
     assert narrow.stderr == pytest.approx(raw)
@@ -64,11 +69,10 @@ def test_what_an_estimator_knows_beyond_the_rows_makes_its_error_larger_never_sm
 
 @pytest.mark.parametrize("times", [1.0, 3.0])
 def test_a_lift_over_a_policy_has_the_error_of_the_difference_and_of_the_ratio(times):
-    pairs = paired()
     left, right = COLUMNS[1], SECOND @ COLUMNS[2:]
     one = estimate("new", 2.0, times * spread(left), allowance=0.2)
     base = estimate("old", 1.6, spread(right), allowance=0.1)
-    lift = over(NEW, one, OLD, base, pairs).lift
+    lift = over(new(one), old(base)).lift
     error = times * spread(left - right)
     assert lift.value == pytest.approx(0.4) and lift.stderr == pytest.approx(error)
     assert lift.high - lift.value == pytest.approx(bias_aware_half(error, 0.3, 0.95, N - 1))
@@ -77,21 +81,20 @@ def test_a_lift_over_a_policy_has_the_error_of_the_difference_and_of_the_ratio(t
     assert lift.relative == pytest.approx(0.25)
     reach = lift.relative - lift.relative_low
     assert reach == pytest.approx(bias_aware_half(ratio, bias, 0.95, N - 1))
-    (alone,) = against([NEW], [one], pairs, "other")
-    assert alone.not_estimable == "'ips' has no estimate of the baseline 'other'"
+    (alone,) = against([new(one)], "other")
+    assert alone.estimate.not_estimable == "'ips' has no estimate of the baseline 'other'"
 
 
 def test_nothing_is_known_of_a_lift_when_one_of_the_two_is_not():
-    pairs = paired()
     fine = estimate("new", 2.0, 0.1)
     lost = replace(fine, target="old").without_evidence("not enough rows")
-    assert over(OLD, lost, NEW, fine, pairs) is lost
-    found = over(NEW, fine, OLD, lost, pairs)
+    assert over(old(lost), new(fine)) is lost
+    found = over(new(fine), old(lost))
     assert not found.estimable and found.not_estimable == "the baseline is not enough rows"
 
 
 def test_intervals_of_quantities_have_room_for_bias_and_few_rows():
-    one = Quantity(paired().sums, 1.0, np.array([0.0, 1.0, 0.0, 0.0]), allowance=0.3, inflation=2.0)
+    one = Quantity(SUMS, 1.0, np.array([0.0, 1.0, 0.0, 0.0]), allowance=0.3, inflation=2.0)
     half = bias_aware_half(2.0 * spread(COLUMNS[1]), 0.3, 0.9, N - 1)
     assert one.interval(0.9) == pytest.approx((1.0 - half, 1.0 + half))
     assert math.isnan(replace(one, gradient=np.full(4, np.nan)).stderr)
@@ -100,7 +103,7 @@ def test_intervals_of_quantities_have_room_for_bias_and_few_rows():
 
 
 def test_correlations_are_those_of_the_columns_and_zero_where_nothing_is_known():
-    one, two, three = (mean(paired().sums, column) for column in range(3))
+    one, two, three = (mean(SUMS, column) for column in range(3))
     found = correlations([one, two, replace(three, gradient=np.full(4, np.nan))])
     assert found[0, 1] == pytest.approx(np.corrcoef(COLUMNS[:2])[0, 1], rel=1e-9)
     assert found[0, 2] == 0.0 and (np.diag(found) == 1.0).all()
@@ -108,7 +111,7 @@ def test_correlations_are_those_of_the_columns_and_zero_where_nothing_is_known()
 
 def test_differences_and_ratios_have_the_gradient_of_the_function():
     """The delta method by numerical differentiation of the function of the means."""
-    sums = paired().sums
+    sums = SUMS
     means, step = sums.total / N, 1e-6
     new, base = mean(sums, 1), mean(sums, 0)
     for quantity, function in (
@@ -127,7 +130,7 @@ def test_differences_and_ratios_have_the_gradient_of_the_function():
 
 
 def test_what_is_known_beyond_the_rows_goes_with_differences_and_ratios():
-    sums = paired().sums
+    sums = SUMS
     new = Quantity(sums, 2.0, np.eye(4)[1], allowance=0.2, extra=0.04, shift=0.1, freedom=7.0)
     base = Quantity(sums, 4.0, np.eye(4)[0], allowance=0.1, extra=0.01, shift=0.2, inflation=2.0)
     lift, ratio = new - base, new / base
@@ -144,7 +147,7 @@ def test_what_is_known_beyond_the_rows_goes_with_differences_and_ratios():
 def test_families_and_looks_widen_intervals_by_their_critical_value():
     from counterrank.statistics import Looks, critical_value
 
-    one, looks = mean(paired().sums, 1), Looks(100)
+    one, looks = mean(SUMS, 1), Looks(100)
     low, high = one.interval(0.95, family=5)
     assert (high - low) / 2 == pytest.approx(critical_value(0.99, N - 1) * one.stderr)
     low, high = one.interval(0.95, looks)
@@ -156,7 +159,7 @@ def test_families_and_looks_widen_intervals_by_their_critical_value():
 
 
 def test_errors_are_made_larger_never_smaller():
-    one = mean(paired().sums, 1)
+    one = mean(SUMS, 1)
     assert one.at_least(0.5 * one.stderr) is one
     assert one.at_least(3 * one.stderr).stderr == pytest.approx(3 * one.stderr)
     certain = Quantity(one.sample, 1.0, np.zeros(4))

@@ -18,7 +18,7 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.evaluation.tables import MetricResult
-from counterrank.metrics import SINGLE, Metric, Metrics, PageFunction, measured
+from counterrank.metrics import Metric, PageFunction, measured
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Record, RecordResult, optional
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
@@ -202,22 +202,19 @@ def validate(
     if (events := reading.get("events")) is not None:
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, ())
-    beside: Any = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
+    beside: Any = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
     whole, arms = with_arms(log, arm, {**reading, **beside})
     parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
     common: Any = {"estimators": estimators, "level": level, "seed": seed}
-    if metrics is not None:
+    if metrics.named:
         common |= {"rewards": rewards, "primary": primary}
     found = {
         name: evaluate(part, [other for other in arms if other != name], **common)
         for name, part in parts.items()
     }
-    if metrics is None:
-        metric = Metrics.of({SINGLE: SINGLE}).metric(SINGLE)
-        return replace(_validated(metric, found, parts, level), name="")
     every = sorted(metrics.every, key=lambda one: one.name != metrics.primary)
     made = tuple(_validated(metric, found, parts, level) for metric in every)
-    return replace(made[0], metrics=made)
+    return replace(made[0], metrics=made) if metrics.named else replace(made[0], name="")
 
 
 def _validated(

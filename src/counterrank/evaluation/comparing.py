@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.estimators import Estimate, PositionValue, order_path, parse
+from counterrank.errors import CounterrankError
+from counterrank.estimators import Estimate, PositionValue, nothing_known, order_path, parse
 from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.jobs import Job
@@ -23,115 +24,111 @@ from counterrank.statistics import (
     Quantity,
     Sums,
     holm,
-    mean,
     nothing,
     two_sided,
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairing:
-    """Sums of row totals, and the columns of each plan in them; `logged` is the column of the logger."""
+class PairedEstimate:
+    """A job's estimate, and the sums of row totals that pair it with others.
 
+    `own` (c,) says how the estimate combines its columns of the sums, of which `at` is the first.
+    """
+
+    job: Job
+    estimate: Estimate
     sums: Sums
-    states: Mapping[Hashable, Any]
-    #: The first column of each plan, and the first column behind all of them.
-    offsets: Mapping[Hashable, int]
-    end: int
-    logged: int = 0
+    at: int
+    own: Floats
 
     @property
-    def logger(self) -> Quantity:
-        """What the logger earned."""
-        return mean(self.sums, self.logged)
-
-    def combination(self, job: Job) -> Floats:
-        """Return how the job's estimate combines the columns (T,)."""
-        own = job.plan.combination(self.states[job.plan.key])
-        result, first = np.zeros(len(self.sums.total)), self.offsets[job.plan.key]
-        result[first : first + len(own)] = own
-        return result
-
-    def by_rows(self, job: Job, one: Estimate) -> Quantity:
-        """Return the job's estimate as a quantity with the error that rows alone show."""
+    def by_rows(self) -> Quantity:
+        """The estimate as a quantity with the error that rows alone show."""
+        one, gradient = self.estimate, np.zeros(len(self.sums.total))
+        gradient[self.at : self.at + len(self.own)] = self.own
         shift = 0.0 if one.contrast is None else one.contrast.value.shift
-        return Quantity(self.sums, one.value, self.combination(job), one.allowance, shift=shift)
+        return Quantity(self.sums, one.value, gradient, one.allowance, shift=shift)
 
-    def quantity(self, job: Job, one: Estimate) -> Quantity:
-        """Return the job's estimate as a quantity, with what it knows of its error beyond the rows."""
-        return self.by_rows(job, one).at_least(one.stderr)
+    @property
+    def quantity(self) -> Quantity:
+        """The estimate as a quantity, with what it knows of its error beyond the rows."""
+        return self.by_rows.at_least(self.estimate.stderr)
 
-    def effective_outcomes(self, job: Job) -> float:
-        """Return (sum |t|)^2 / sum t^2 of the row totals t.
+    @property
+    def outcomes(self) -> float:
+        """(sum |t|)^2 / sum t^2 of the row totals t.
 
         With 0/1 rewards and even weights these are the rows with a 1. The smaller of the logger's own
         and, where the estimate is one column, the estimate's.
         """
-        used = np.flatnonzero(self.combination(job))
-        return self.sums.effective([0, int(used[0])] if len(used) == 1 else [0])
+        used = np.flatnonzero(self.own)
+        return self.sums.effective([0, self.at + int(used[0])] if len(used) == 1 else [0])
 
 
-def pairing(
-    jobs: Sequence[Job], states: Mapping[Hashable, Any], sums: Sums, logged: int = 0
-) -> Pairing:
-    """Return the pairing of jobs whose states stand in the order of the pass."""
-    plans = {job.plan.key: job.plan for job in jobs}
-    offsets, end = {}, logged + 1
-    for key, state in states.items():
-        offsets[key] = end
-        end += len(plans[key].combination(state))
-    return Pairing(sums, states, offsets, end, logged)
+def paired(
+    groups: Sequence[Sequence[Job]],
+    states: Sequence[Any],
+    sums: Sums,
+    notes: tuple[str, ...] = (),
+) -> list[PairedEstimate]:
+    """Return the estimates of jobs from the states that they share, whose row totals stand in this order.
+
+    A job that nobody named cannot stop the evaluation.
+    """
+    found, at = [], 1
+    for group, state in zip(groups, states, strict=True):
+        for job in group:
+            try:
+                one = job.plan.estimate(state)
+                one = replace(one, estimator=job.name, flags=(*notes, *one.flags))
+            except CounterrankError as problem:
+                if not job.silent:
+                    raise
+                one = nothing_known(job.target, job.name, sums.n, str(problem))
+            own = job.plan.combination(state)
+            found.append(PairedEstimate(job, one, sums, at, own))
+        at += len(own)
+    return found
 
 
-def against(
-    jobs: Sequence[Job], estimates: Sequence[Estimate], pairs: Pairing, baseline: str
-) -> tuple[Estimate, ...]:
+def against(found: Sequence[PairedEstimate], baseline: str) -> list[PairedEstimate]:
     """Return the estimates with lifts over the same estimator's value of the baseline policy.
 
     Both rest on the same rows.
     """
-    base = {
-        job.name: (job, one)
-        for job, one in zip(jobs, estimates, strict=True)
-        if job.target == baseline
-    }
-    return tuple(
-        over(job, one, *base[job.name], pairs)
-        if job.name in base
-        else one.without_evidence(f"'{job.name}' has no estimate of the baseline '{baseline}'")
-        for job, one in zip(jobs, estimates, strict=True)
-    )
+    base = {one.job.name: one for one in found if one.job.target == baseline}
+    return [replace(one, estimate=_over(one, base.get(one.job.name), baseline)) for one in found]
 
 
-def over(job: Job, one: Estimate, base_job: Job, base: Estimate, pairs: Pairing) -> Estimate:
-    """Return an estimate whose lift is that over the baseline's estimate on the same rows."""
-    if not one.estimable:
+def _over(new: PairedEstimate, old: PairedEstimate | None, baseline: str) -> Estimate:
+    one = new.estimate
+    if old is None:
+        return one.without_evidence(
+            f"'{new.job.name}' has no estimate of the baseline '{baseline}'"
+        )
+    if one.not_estimable:
         return one
-    if not base.estimable:
+    base = old.estimate
+    if base.not_estimable:
         return one.without_evidence(f"the baseline is {base.not_estimable}")
-    new, old = pairs.quantity(job, one), pairs.quantity(base_job, base)
-    contrast = Contrast.between(new, old)
-    if one.target == base.target:
-        contrast = Contrast(new, nothing(new), nothing(new))
+    contrast = Contrast.between(new.quantity, old.quantity)
     by_position = tuple(
-        PositionValue(0.0, 0.0)
-        if one.target == base.target
-        else PositionValue(mine.value - other.value, math.hypot(mine.stderr, other.stderr))
+        PositionValue(mine.value - other.value, math.hypot(mine.stderr, other.stderr))
         for mine, other in zip(one.by_position, base.by_position, strict=False)
     )
+    if new is old:
+        zero = nothing(contrast.value)
+        contrast = Contrast(contrast.value, zero, zero)
+        by_position = (PositionValue(0.0, 0.0),) * len(by_position)
     # The value and its interval stay as the estimator made them.
-    own = (
-        contrast
-        if one.contrast is None
-        else Contrast(one.contrast.value, contrast.lift, contrast.relative)
-    )
-    return one.resting_on(own, by_position)
+    if one.contrast is not None:
+        contrast = replace(contrast, value=one.contrast.value)
+    return one.resting_on(contrast, by_position)
 
 
-def inflated(
-    estimates: Sequence[Estimate], replicas: Sequence[Sequence[Estimate]]
-) -> tuple[Estimate, ...]:
-    """Return the estimates with the larger of two standard errors.
+def inflated(one: Estimate, replicas: Sequence[Estimate]) -> Estimate:
+    """Return the estimate with the larger of two standard errors.
 
     One takes the propensities as known, the other is bootstrapped.
 
@@ -139,23 +136,17 @@ def inflated(
     the errors of rows and model together. With a correct model the first is already too large
     (Henmi & Eguchi 2004); the larger of the two does not undercut either.
     """
-    return tuple(
-        _wider(one, [other[index] for other in replicas]) for index, one in enumerate(estimates)
-    )
-
-
-def _wider(one: Estimate, others: Sequence[Estimate]) -> Estimate:
     if one.contrast is None:
         return one
-    found = spread([other.value for other in others])
+    found = spread([other.value for other in replicas])
     by_position = tuple(
-        PositionValue(p.value, max(p.stderr, spread([o.by_position[k].value for o in others])))
+        PositionValue(p.value, max(p.stderr, spread([o.by_position[k].value for o in replicas])))
         for k, p in enumerate(one.by_position)
     )
     wider = replace(
         one, by_position=by_position, details={**one.details, "bootstrap_stderr": found}
     )
-    lift = spread([other.lift.value for other in others])
+    lift = spread([other.lift.value for other in replicas])
     return wider.resting_on(one.contrast.at_least(found, lift))
 
 
@@ -175,57 +166,45 @@ class Rival:
     usable: bool
 
 
-def weighed_like(chosen: Estimate, found: Sequence[Estimate]) -> int | None:
-    """Return the index of the plain estimate with the weights behind the chosen one, or None when it was not run."""
+def weighed_like(chosen: Estimate, found: Sequence[PairedEstimate]) -> PairedEstimate | None:
+    """Return the plain estimate with the weights behind the chosen one, or None when it was not run."""
     length, basis = len(chosen.by_position), parse(chosen.basis)
-    for index, one in enumerate(found):
-        name = parse(one.estimator)
-        order = name.interactions(length)
-        if one.target == chosen.target and one.moments is not None:
+    for one in found:
+        if one.job.target == chosen.target and one.estimate.moments is not None:
+            name = parse(one.job.name)
+            order = name.interactions(length)
             same = name.assumption == basis.assumption
             if same or (order is not None and order == basis.interactions(length)):
-                return index
+                return one
     return None
 
 
-def rivals(
-    chosen: Estimate, found: Sequence[Estimate], jobs: Sequence[Job], pairs: Pairing
-) -> list[Rival]:
-    """Return the plain estimates of the same target that assume less than the chosen one.
+def rivals(chosen: PairedEstimate, others: Sequence[PairedEstimate]) -> list[Rival]:
+    """Return the plain ones among other estimates of the same target that assume less than the chosen one.
 
     One whose own assumption is contradicted, by a usable estimate that assumes still less, is no
     judge of others: where people do not read from the top, RIPS is wrong, and its difference to
     anything says nothing.
     """
-    length = len(chosen.by_position)
-    every = [one for one in zip(jobs, found, strict=True) if one[0].target == chosen.target]
-    own = next(one for one in every if one[0].name == chosen.estimator)
+    length = len(chosen.estimate.by_position)
     # Self-normalised whole rankings assume as little as IPS, and are often far more precise.
-    plain = [
-        one
-        for one in every
-        if one is not own and (parse(one[0].name).plain or one[0].name == "snips")
-    ]
+    plain = [one for one in others if parse(one.job.name).plain or one.job.name == "snips"]
 
-    def assuming_less(name: str) -> list[tuple[Job, Estimate]]:
-        return [one for one in plain if parse(one[0].name).assumes_less(parse(name), length)]
+    def assuming_less(name: str) -> list[PairedEstimate]:
+        return [one for one in plain if parse(one.job.name).assumes_less(parse(name), length)]
 
-    def contradicted(one: tuple[Job, Estimate]) -> bool:
-        stricter = (other for other in assuming_less(one[0].name) if usable(other[1]))
-        apart = (_difference(*one, *other, pairs) for other in stricter)
+    def contradicted(one: PairedEstimate) -> bool:
+        stricter = (other for other in assuming_less(one.job.name) if usable(other.estimate))
+        apart = (one.by_rows - other.by_rows for other in stricter)
         return any(two_sided(away.value, away.stderr) < SIGNIFICANT for away in apart)
 
     made = []
-    for one in assuming_less(chosen.basis):
-        away = _difference(*own, *one, pairs)
-        judges = usable(one[1]) and not contradicted(one)
+    for one in assuming_less(chosen.estimate.basis):
+        away = chosen.by_rows - one.by_rows
+        judges = usable(one.estimate) and not contradicted(one)
         # An interval is contradicted by what is far from its centre.
-        made.append(Rival(one[0].name, away.value + away.shift, away.stderr, judges))
+        made.append(Rival(one.job.name, away.value + away.shift, away.stderr, judges))
     return made
-
-
-def _difference(job: Job, one: Estimate, other: Job, two: Estimate, pairs: Pairing) -> Quantity:
-    return pairs.by_rows(job, one) - pairs.by_rows(other, two)
 
 
 def usable(estimate: Estimate) -> bool:
@@ -256,12 +235,7 @@ def path_of(target: str, found: Sequence[Estimate]) -> tuple[OrderPoint, ...]:
 
 
 def compare(
-    jobs: Sequence[Job],
-    estimates: Sequence[Estimate],
-    pairs: Pairing,
-    recommended: Mapping[str, str],
-    level: float,
-    looks: Looks = ONCE,
+    recommended: Sequence[PairedEstimate], level: float, looks: Looks = ONCE
 ) -> tuple[Comparison, ...]:
     """Return a row for each pair of targets: difference of their recommended estimates on the same rows.
 
@@ -269,19 +243,14 @@ def compare(
     allow for bias is added to the interval and taken off the difference before it is tested: the
     biases may point in opposite ways.
     """
-    main = [
-        (job, est)
-        for job, est in zip(jobs, estimates, strict=True)
-        if recommended[job.target] == job.name
-    ]
-    both = list(combinations(main, 2))
-    found = [_difference(*left, *right, pairs) for left, right in both]
+    both = list(combinations(recommended, 2))
+    found = [left.by_rows - right.by_rows for left, right in both]
     p_values = holm([one.p_value(level, looks) for one in found])
     numbers = [one.number(level, looks, len(both)) for one in found]
     return tuple(
         Comparison(
-            number.value, number.stderr, number.low, number.high, better=left.target, than=right.target,
-            bias_allowance=one.allowance, p_value=float(p),
+            number.value, number.stderr, number.low, number.high, better=left.job.target,
+            than=right.job.target, bias_allowance=one.allowance, p_value=float(p),
         )
-        for ((left, _), (right, _)), one, number, p in zip(both, found, numbers, p_values, strict=True)
+        for (left, right), one, number, p in zip(both, found, numbers, p_values, strict=True)
     )  # fmt: skip

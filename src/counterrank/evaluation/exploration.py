@@ -4,7 +4,7 @@ Nothing at all, what it leaves out, and what more rows or more exploration would
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from counterrank.arrays import Bools, Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.propensity import Propensity
 from counterrank.errors import CounterrankError, PropensityError
+from counterrank.estimators import parse
 from counterrank.estimators.weights.diagnostics import ItemShare, Support
 from counterrank.estimators.weights.ratios import conditionals
+from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.tables import Detectable, RowsNeeded, SamplePlan
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
@@ -21,19 +23,19 @@ from counterrank.statistics import bias_aware_half
 
 
 def refuse_deterministic(
-    first: RankingLog,
-    sample: Callable[[], RankingLog],
-    targets: Sequence[str],
-    *,
-    by_model: bool = False,
+    first: RankingLog, sample: Callable[[], RankingLog], options: Options
 ) -> None:
     """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's are not.
 
-    `by_model`: only estimators that need no weights were named.
+    Estimators that need no weights may run all the same.
     """
-    if by_model or not _certain(first) or not _certain(probe := sample()):
+    names = options.estimators
+    if not _certain(first) or (names and all(parse(name).model_alone for name in names)):
         return
-    others = [probe.target(name) for name in targets]
+    probe = sample()
+    if not _certain(probe):
+        return
+    others = [probe.target(name) for name in options.targets]
     same = [
         isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in others
     ]

@@ -1,7 +1,6 @@
 """The plans of an evaluation: an estimator for each target, made ready for the pass."""
 
-import contextlib
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +106,8 @@ def make_jobs(
     The panel's jobs are among them, silent where nobody named them. `shared` keeps what does not depend on
     rewards, for further ones of the same rows.
     """
-    names, first = wanted(options, required=required), source.first
-    for name, must in names.items():
+    asked, first = wanted(options, required=required), source.first
+    for name, must in asked.items():
         if must and name not in custom:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
@@ -127,39 +126,27 @@ def make_jobs(
         )
         # What a log cannot give shows on a few of its rows, before the pass over all of them.
         tried = View(first.take(slice(0, _TRIED)), target)
-        made: list[Job] = []
-        for name, must in names.items():
+        made: dict[str, Job] = {}
+        for name in dict.fromkeys([*asked, *PANEL]):
+            silent = name not in asked
+            if silent and weightless(made):
+                break
             try:
                 estimator = custom[name] if name in custom else get_estimator(name)
                 estimator.refuse_weight(first)
-                made.append(_planned(estimator, workspace, tried))
+                plan = estimator.plan(workspace)
+                plan.partial(tried)
+                made[name] = Job(target, estimator.name, plan, silent)
             except CounterrankError as problem:
-                if must:
+                if asked.get(name):
                     raise type(problem)(
                         f"'{name}' cannot run for target '{target}': {problem}"
                     ) from problem
-                skipped.append(
-                    Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
-                )
+                if not silent:
+                    skipped.append(
+                        Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
+                    )
         if not made:
             raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
-        jobs += [*made, *_panel({job.name for job in made}, workspace, tried)]
+        jobs += made.values()
     return jobs, tuple(skipped)
-
-
-def _panel(made: Collection[str], workspace: Workspace, tried: View) -> list[Job]:
-    """Return the jobs that only the verdict needs; those that the log does not allow are left out."""
-    jobs: list[Job] = []
-    for name in () if weightless(made) else PANEL:
-        if name not in made:
-            with contextlib.suppress(CounterrankError):
-                jobs.append(_planned(get_estimator(name), workspace, tried, silent=True))
-    return jobs
-
-
-def _planned(
-    estimator: Estimator, workspace: Workspace, tried: View, *, silent: bool = False
-) -> Job:
-    plan = estimator.plan(workspace)
-    plan.partial(tried)
-    return Job(workspace.target, estimator.name, plan, silent=silent)

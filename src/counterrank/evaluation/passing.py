@@ -16,27 +16,57 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators import View
 from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.segments import Group
 from counterrank.statistics import Sums, sums_of
+
+#: A column and a label.
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class RewardPass:
+    """What is summed of one reward: how a log gets it, the jobs that share a state, and the audit."""
+
+    measure: Callable[[RankingLog], RankingLog]
+    groups: Sequence[list[Job]]
+    #: The groups with a recommended estimator.
+    main: Sequence[list[Job]]
+    auditor: Auditor | None
+    #: Whether the rows that move an estimate most are kept.
+    tops: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The function that turns a batch into its part of the sums of one reward."""
+    """The function that turns a batch into the sums of every reward: ratios and draws once."""
 
-    groups: Sequence[list[Job]]
-    main: Sequence[list[Job]]
+    rewards: Sequence[RewardPass]
     cuts: Sequence[Segmentation]
     by_unit: bool
-    auditor: Auditor | None = None
     #: Whether targets are compared with each other in every segment.
-    paired: bool = False
-    #: Whether the rows that move an estimate most are kept.
-    tops: bool = True
+    paired: bool
 
-    def part(
-        self, batch: RankingLog, views: Mapping[str, View], seen: Fingerprint | None = None
-    ) -> tuple[PassState, list[Floats]]:
+    def __call__(self, batch: RankingLog) -> JointState:
+        """Return the sums of a batch."""
+        parts: list[PassState] = []
+        columns: list[Floats] = []
+        first: dict[str, View] = {}
+        for one in self.rewards:
+            own = one.measure(batch)
+            targets = dict.fromkeys(group[0].target for group in one.groups)
+            # Ratios and draws are those of the first reward.
+            views = {name: View(own, name, first.get(name)) for name in targets}
+            first = first or views
+            part, chosen = self._part(one, own, views, parts[0].fingerprint if parts else None)
+            parts.append(part)
+            columns.extend(chosen)
+        if len(parts) == 1:
+            return JointState(tuple(parts), parts[0].totals)
+        return JointState(tuple(parts), self._sums([*columns, _shown(batch)], batch))
+
+    def _part(
+        self, one: RewardPass, batch: RankingLog, views: Mapping[str, View],
+        seen: Fingerprint | None,
+    ) -> tuple[PassState, list[Floats]]:  # fmt: skip
         """Return the sums of a batch, and the row totals behind the recommended estimates.
 
         The first total is what the logger earned (n,). `seen` is the batch's fingerprint, where it is
@@ -47,77 +77,55 @@ class Pass:
         chosen = [columns[0]]
         states: list[Any] = []
         tops: list[TopRows | None] = []
-        main = {id(group) for group in self.main}
-        for group in self.groups:
+        main = {id(group) for group in one.main}
+        for group in one.groups:
             part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
             columns.extend(part.totals.T)
             if id(group) in main:
                 chosen.extend(part.totals.T)
-            kept = self.tops and part.totals.shape[1] == 1
+            kept = one.tops and part.totals.shape[1] == 1
             tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if kept else None)
         segments, paired = {}, {}
         for cut in self.cuts:
             for label, rows in cut.groups(batch):
                 if self.paired:
-                    bucket = batch.bucket[rows] if self.by_unit else None
-                    weight = None if batch.weight is None else batch.weight[rows]
-                    paired[cut.column, label] = sums_of(
-                        [one[rows] for one in chosen], bucket, weight
-                    )
+                    some = [total[rows] for total in chosen]
+                    paired[cut.column, label] = self._sums(some, batch, rows)
                 key = ("segment", cut.column, label)
                 segments[cut.column, label] = tuple(
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
-                    for group in self.main
+                    for group in one.main
                 )
-        totals = sums_of(columns, batch.bucket if self.by_unit else None, batch.weight)
+        if len(self.rewards) == 1:
+            columns.append(_shown(batch))
         pages = None
         if seen is None:
             seen, pages = with_pages(batch)
-        looked = Tallies(()) if self.auditor is None else self.auditor.partial(batch, views, pages)
+        looked = Tallies(()) if one.auditor is None else one.auditor.partial(batch, views, pages)
         state = PassState(
-            tuple(states), totals, segments, seen,
+            tuple(states), self._sums(columns, batch), segments, seen,
             reward_range(batch.reward), tuple(tops), looked, paired,
         )  # fmt: skip
         return state, chosen
 
+    def _sums(self, columns: Sequence[Floats], batch: RankingLog, rows: Any = ...) -> Sums:
+        weight = None if batch.weight is None else batch.weight[rows]
+        return sums_of(columns, batch.bucket[rows] if self.by_unit else None, weight)
 
-@dataclass(frozen=True, eq=False)
-class JointPass:
-    """The function that turns a batch into the sums of several measures: ratios and draws once."""
 
-    passes: Sequence[Pass]
-    measures: Sequence[Callable[[RankingLog], RankingLog]]
-    #: Whether measures are compared with each other, so that their totals are summed together too.
-    together: bool = True
-
-    def __call__(self, batch: RankingLog) -> JointState:
-        """Return the sums of a batch."""
-        parts: list[PassState] = []
-        columns: list[Floats] = []
-        first: dict[str, View] = {}
-        for one, measure in zip(self.passes, self.measures, strict=True):
-            own = measure(batch)
-            targets = dict.fromkeys(group[0].target for group in one.groups)
-            # Ratios and draws are those of the first measure.
-            views = {name: View(own, name, first.get(name)) for name in targets}
-            first = first or views
-            part, chosen = one.part(own, views, parts[0].fingerprint if parts else None)
-            parts.append(part)
-            columns.extend(chosen)
-        if not self.together:
-            return JointState(tuple(parts))
-        shown = batch.lengths.astype(np.float64)
-        columns.append(shown if batch.weight is None else shown * batch.weight)
-        totals = sums_of(columns, batch.bucket if self.passes[0].by_unit else None, batch.weight)
-        return JointState(tuple(parts), totals)
+def _shown(batch: RankingLog) -> Floats:
+    """Return how many items each ranking shows (n,)."""
+    shown = batch.lengths.astype(np.float64)
+    return shown if batch.weight is None else shown * batch.weight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassState(Summed):
-    """The sum over batches of everything an evaluation needs."""
+    """The sum over batches of what an evaluation needs of one reward."""
 
     states: tuple[Any, ...]
+    #: Row totals: what the logger earned, then the plans'.
     totals: Sums
     segments: Mapping[Group, tuple[Any, ...]]
     fingerprint: Fingerprint
@@ -132,14 +140,14 @@ class PassState(Summed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointState(Summed):
-    """The sums of every measure, and of all their row totals together.
+    """The sums of every reward, and of all their row totals together.
 
-    Totals stand measure by measure: what the logger earned, then the plans'; the number of items
-    shown is last.
+    Of several rewards the totals of recommended estimates stand reward by reward: what the logger
+    earned, then the plans'. The number of items shown is last.
     """
 
     parts: tuple[PassState, ...]
-    totals: Sums | None = None
+    totals: Sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,19 @@ from counterrank.audit import (
     Finding,
     auditor_of,
 )
-from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MappedSource, MemorySource, Source
+from counterrank.data.source import Change, MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
 from counterrank.data.visitors import shared_contexts, units_are_rows
-from counterrank.errors import CounterrankError
-from counterrank.estimators import Estimate, Estimator, View, nothing_known, parse
+from counterrank.estimators import Estimate, Estimator, View, parse
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.weights.diagnostics import Support, effective_rows, mean_weight_test
 from counterrank.estimators.weights.moments import Moments
 from counterrank.evaluation.comparing import (
-    Pairing,
+    PairedEstimate,
     against,
     compare,
-    pairing,
+    paired,
     rivals,
     usable,
     weighed_like,
@@ -52,9 +50,9 @@ from counterrank.evaluation.judging import (
     scale_of,
     verdict,
 )
-from counterrank.evaluation.passing import Pass, PassState
+from counterrank.evaluation.passing import Group, PassState, RewardPass
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.segments import Group, group_estimates, segment_table
+from counterrank.evaluation.segments import segment_table
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.tables import (
     Comparison,
@@ -63,6 +61,8 @@ from counterrank.evaluation.tables import (
     Verdict,
 )
 from counterrank.messages import ESTIMATED, has
+from counterrank.metrics import Measure, constant, measured
+from counterrank.statistics import Quantity, mean
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
 #: sensitivity.
@@ -73,18 +73,24 @@ PROBE_ROWS = 20_000
 class RewardRun:
     """The evaluation of one reward under way: its source, what runs on it, and a sample of its rows."""
 
+    #: The log, and then the log with this reward.
     source: Source
     options: Options
+    measure: Measure
     #: Whether this is the primary metric.
-    primary: bool = True
-    #: Whether it is a column of the log, not a function of one: then its numbers are audited.
-    logged: bool = True
+    primary: bool
+    #: Whether the reward has a name, or is the only one.
+    named: bool
     jobs: Sequence[Job] = ()
     skipped: tuple[Finding, ...] = ()
     auditor: Auditor | None = None
-    cuts: Sequence[Segmentation] = ()
     #: What was prepared for models and does not depend on the reward.
     shared: dict[Hashable, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.change: Change = partial(measured, measure=self.measure) if self.named else _unchanged
+        if self.named:
+            self.source = MappedSource(self.source, self.change)
 
     @cached_property
     def first(self) -> RankingLog:
@@ -112,25 +118,16 @@ class RewardRun:
         return {job.plan.key: groups[job.plan.key] for job in self.jobs}
 
     @cached_property
-    def recommended(self) -> dict[str, str]:
-        """The recommended estimator of each target."""
-        named: dict[str, list[str]] = {}
+    def recommended(self) -> dict[str, Job]:
+        """The job of the recommended estimator of each target."""
+        named: dict[str, dict[str, Job]] = {}
         for job in self.jobs:
             if not job.silent:
-                named.setdefault(job.target, []).append(job.name)
+                named.setdefault(job.target, {})[job.name] = job
         return {
-            target: next((name for name in PREFERENCE if name in names), names[0])
-            for target, names in named.items()
+            target: jobs[next((name for name in PREFERENCE if name in jobs), next(iter(jobs)))]
+            for target, jobs in named.items()
         }
-
-    @cached_property
-    def main(self) -> list[list[Job]]:
-        """The groups with a recommended estimator, for which segments are summed."""
-        return [
-            group
-            for group in self.groups.values()
-            if any(self.recommended[j.target] == j.name for j in group)
-        ]
 
     def prepare(
         self, custom: Mapping[str, Estimator], tree: BehaviorTree | None, primary: RewardRun
@@ -145,7 +142,6 @@ class RewardRun:
         self.jobs, self.skipped = make_jobs(
             self.source, self.options, custom, tree, required=self.primary, shared=primary.shared
         )
-        self.cuts = [segmentation(self.probe, name) for name in self.options.segments]
         self.auditor = auditor_of(
             self.source, self.probe, self.options.targets,
             segments=self.options.segments or None, time=self.options.time,
@@ -156,7 +152,8 @@ class RewardRun:
     def _checks(self) -> tuple[Check, ...]:
         """Return what the audit looks at: of a further reward, only that reward."""
         if not self.primary:
-            return OF_REWARDS if self.logged else ()
+            # Numbers of a column are audited, those of a function of one are not.
+            return () if self.measure.function else OF_REWARDS
         return VITAL if self.options.audit is False else CHECKS
 
     def findings(self, total: PassState) -> list[Finding]:
@@ -164,43 +161,47 @@ class RewardRun:
         assert self.auditor is not None
         return self.auditor.finish(total.audit)
 
-    def passing(self, *, segments: bool = True) -> Pass:
-        """Return the function that sums over batches."""
-        cuts, auditor = (self.cuts, self.auditor) if segments else ((), None)
-        by_unit = self.first.summed_by_unit
-        return Pass(
-            list(self.groups.values()), self.main, cuts, by_unit, auditor,
-            self.options.baseline is not None, self.primary,
-        )  # fmt: skip
+    def passing(self, *, audited: bool) -> RewardPass:
+        """Return what is summed of this reward."""
+        main = [self.groups[job.plan.key] for job in self.recommended.values()]
+        auditor = self.auditor if audited else None
+        return RewardPass(self.change, [*self.groups.values()], main, auditor, self.primary)
 
-    def states(self, total: PassState) -> dict[Hashable, Any]:
-        """Return the state of each plan key."""
-        return dict(zip(self.groups, total.states, strict=True))
+    def refuse_constant(self, logged: Quantity) -> None:
+        """Raise where the logger earned the same in every ranking: nothing could be learned of it."""
+        if self.named and logged.stderr == 0.0:
+            raise constant(self.measure.text, logged.value)
 
-    def estimates(self, total: PassState) -> tuple[Estimate, ...]:
-        """Return the estimate of each job, also of jobs that nobody named.
+    def estimates(self, total: PassState) -> list[PairedEstimate]:
+        """Return the estimate of each job, also of jobs that nobody named."""
+        groups = [*self.groups.values()]
+        found = paired(groups, total.states, total.totals, self.first.notes)
+        found.sort(key=lambda one: self.jobs.index(one.job))
+        base = self.options.baseline
+        return found if base is None else against(found, base)
 
-        The latter cannot stop the evaluation.
-        """
-        states = self.states(total)
-        notes = self.first.notes
-        found = tuple(
-            _finished(job, states[job.plan.key], notes, total.totals.n) for job in self.jobs
-        )
-        if self.options.baseline is None:
-            return found
-        pairs = pairing(self.jobs, states, total.totals)
-        return against(self.jobs, found, pairs, self.options.baseline)
+    def by_segment(self, total: PassState) -> dict[str, dict[Group, Estimate]]:
+        """Return the recommended estimates of each target in each group of rows."""
+        whole = dict(zip(self.groups, total.states, strict=True))
+        main = [
+            replace(job, plan=job.plan.within(whole[job.plan.key]))
+            for job in self.recommended.values()
+        ]
+        found: dict[str, dict[Group, Estimate]] = {target: {} for target in self.recommended}
+        for key in sorted(total.segments):
+            states, base = total.segments[key], self.options.baseline
+            if base is None:
+                made = [job.plan.estimate(own) for job, own in zip(main, states, strict=True)]
+            else:
+                pairs = against(paired([[job] for job in main], states, total.paired[key]), base)
+                made = [one.estimate for one in pairs]
+            for one in made:
+                found[one.target][key] = one
+        return found
 
 
-def _finished(job: Job, state: Any, notes: tuple[str, ...], n: int) -> Estimate:
-    try:
-        estimate = job.plan.estimate(state)
-    except CounterrankError as problem:
-        if not job.silent:
-            raise
-        return nothing_known(job.target, job.name, n, str(problem))
-    return replace(estimate, estimator=job.name, flags=(*notes, *estimate.flags))
+def _unchanged(batch: RankingLog) -> RankingLog:
+    return batch
 
 
 def _squarable(batch: RankingLog) -> RankingLog:
@@ -225,166 +226,152 @@ class JudgedReward:
 
     run: RewardRun
     state: PassState
-    estimates: tuple[Estimate, ...]
-    #: How far a wrong propensity moves the recommended estimate of each target.
-    ranges: dict[str, Sensitivity | None]
+    found: Sequence[PairedEstimate]
+    #: The recommended estimate of each target.
+    recommended: dict[str, PairedEstimate]
+    #: How far a wrong propensity moves it.
+    ranges: dict[str, Sensitivity]
     verdict: Verdict
     comparisons: tuple[Comparison, ...]
     #: The recommended estimates of each target in groups of rows, and the table of them.
     groups: dict[str, dict[Group, Estimate]]
     segments: tuple[Segment, ...]
 
-    def recommended(self, target: str) -> tuple[Job, Estimate]:
-        """Return the recommended estimate of a target, and its job."""
-        return next(
-            (job, one)
-            for job, one in zip(self.run.jobs, self.estimates, strict=True)
-            if (job.target, job.name) == (target, self.run.recommended[target])
-        )
-
     @property
     def shown(self) -> tuple[Estimate, ...]:
         """The estimates of the result; the others only judge them."""
-        return tuple(
-            one for job, one in zip(self.run.jobs, self.estimates, strict=True) if not job.silent
-        )
+        return tuple(one.estimate for one in self.found if not one.job.silent)
 
 
 def judge(
     run: RewardRun,
     state: PassState,
-    estimates: Sequence[Estimate],
+    found: Sequence[PairedEstimate],
     findings: Sequence[Finding],
     supports: Mapping[str, Support | None],
 ) -> JudgedReward:
     """Return estimates, comparisons and segments of one reward, and how far to believe them."""
-    options, looks = run.options, run.options.looks
-    states = run.states(state)
-    pairs = pairing(run.jobs, states, state.totals)
-    estimates = _possible(run, state, estimates)
-    # Of further rewards the range is needed only where the verdict looks at it.
-    ranged = run.primary or has(run.first.notes, ESTIMATED)
-    ranges: dict[str, Sensitivity | None] = {}
-    found: dict[str, list[Finding]] = {}
-    for job, one in zip(run.jobs, estimates, strict=True):
-        if run.recommended[job.target] != job.name:
-            continue
-        ranges[job.target] = _sensitivity(run, job, one, estimates, pairs) if ranged else None
-        evidence = _evidence(run, state, pairs, job, one, estimates, supports, ranges)
-        found[job.target] = [*of_audit(findings, job.target), *reasons(evidence)]
-    groups = group_estimates(
-        states, state.segments, state.paired, run.main, run.recommended, options.baseline
-    )
+    options = run.options
+    chosen = {*map(id, run.recommended.values())}
+    found = [_possible(run, state, one, found) if id(one.job) in chosen else one for one in found]
+    main = {one.job.target: one for one in found if id(one.job) in chosen}
+    ranges: dict[str, Sensitivity] = {}
+    about: dict[str, list[Finding]] = {}
+    for target, one in main.items():
+        # Of further rewards the range is needed only where the verdict looks at it.
+        if run.primary or has(run.first.notes, ESTIMATED):
+            ranges |= _sensitivity(run, one, found)
+        evidence = _evidence(run, state, one, found, supports[target], ranges.get(target))
+        about[target] = [*of_audit(findings, target), *reasons(evidence)]
+    groups = run.by_segment(state) if state.segments else {}
     return JudgedReward(
         run,
         state,
-        estimates,
+        found,
+        main,
         ranges,
-        verdict(no_better(found, options.baseline)),
-        compare(run.jobs, estimates, pairs, run.recommended, options.level, looks),
+        verdict(no_better(about, options.baseline)),
+        compare([*main.values()], options.level, options.looks) if len(main) > 1 else (),
         groups,
-        segment_table(groups, run.recommended),
+        segment_table(groups) if groups else (),
     )
 
 
 def _possible(
-    run: RewardRun, state: PassState, estimates: Sequence[Estimate]
-) -> tuple[Estimate, ...]:
-    """Return the estimates, without recommended values that no rewards of this log could add up to."""
+    run: RewardRun, state: PassState, one: PairedEstimate, found: Sequence[PairedEstimate]
+) -> PairedEstimate:
+    """Return an estimate, without a value that no rewards of this log could add up to."""
     # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
     # scale lead outside, whatever their standard error says.
     low, high = state.rewards.of_value(run.first.position_weights)
-    slack = 1e-9 * max(abs(low), abs(high))
-    result = []
-    for job, one in zip(run.jobs, estimates, strict=True):
-        inside = not one.estimable or low - slack <= one.value <= high + slack
-        if not inside and run.recommended[job.target] == job.name:
-            light = _lightest(one.target, estimates)
-            hint = "" if light is None else scale_of(mean_weight_test(light).mean)
-            one = one.without_evidence(
-                f"{one.value:.4g} a ranking is impossible where rewards allow {low:.4g} to "
-                f"{high:.4g}{hint}"
-            )
-        result.append(one)
-    return tuple(result)
+    slack, value = 1e-9 * max(abs(low), abs(high)), one.estimate.value
+    if one.estimate.not_estimable or low - slack <= value <= high + slack:
+        return one
+    light = _lightest(one, found)
+    hint = "" if light is None else scale_of(mean_weight_test(light).mean)
+    reason = (
+        f"{value:.4g} a ranking is impossible where rewards allow {low:.4g} to {high:.4g}{hint}"
+    )
+    return replace(one, estimate=one.estimate.without_evidence(reason))
 
 
-def _lightest(target: str, estimates: Sequence[Estimate]) -> Moments | None:
+def _lightest(one: PairedEstimate, found: Sequence[PairedEstimate]) -> Moments | None:
     """Return the moments of the lightest weights of a target: those with the most effective rows."""
     plain = (
-        one.moments
-        for one in estimates
-        if one.target == target and one.moments is not None and parse(one.estimator).plain
+        other.estimate.moments
+        for other in found
+        if other.job.target == one.job.target
+        and other.estimate.moments is not None
+        and parse(other.job.name).plain
     )
     return max(plain, key=effective_rows, default=None)
 
 
 def _sensitivity(
-    run: RewardRun, job: Job, one: Estimate, estimates: Sequence[Estimate], pairs: Pairing
-) -> Sensitivity | None:
-    """Return how the value's range grows with the error of the propensities.
+    run: RewardRun, one: PairedEstimate, found: Sequence[PairedEstimate]
+) -> dict[str, Sensitivity]:
+    """Return how the value's range grows with the error of the propensities, by target.
 
-    None without weights by position.
+    Nothing without weights by position.
     """
-    like = None if one.moments is not None else weighed_like(one, estimates)
-    plan = (job if like is None else run.jobs[like]).plan
-    view = View(run.probe, one.target)
-    weights = plan.weights(view) if one.estimable else None
+    estimate, target = one.estimate, one.job.target
+    like = weighed_like(estimate, found) if estimate.moments is None else None
+    view = View(run.probe, target)
+    weights = None if estimate.not_estimable else (like or one).job.plan.weights(view)
     if weights is None:
-        return None
-    return curve(
-        weights, view.reward, run.probe.position_weights,
-        value=one.value, logged=pairs.logger.value,
-    )  # fmt: skip
+        return {}
+    logged = mean(one.sums, 0).value
+    return {
+        target: curve(
+            weights, view.reward, run.probe.position_weights, value=estimate.value, logged=logged
+        )
+    }
 
 
 def _evidence(
-    run: RewardRun, state: PassState, pairs: Pairing, job: Job, one: Estimate,
-    estimates: Sequence[Estimate], supports: Mapping[str, Support | None],
-    ranges: Mapping[str, Sensitivity | None],
+    run: RewardRun, state: PassState, one: PairedEstimate, found: Sequence[PairedEstimate],
+    supported: Support | None, ranged: Sensitivity | None,
 ) -> TargetEvidence:  # fmt: skip
+    estimate, first, options = one.estimate, run.first, run.options
     # The same judges in the same order, whichever estimators the user named: the panel always runs.
-    ranks = {name: rank for rank, name in enumerate(PANEL)}
-    order = sorted(
-        (i for i, other in enumerate(run.jobs) if other is job or other.name in ranks),
-        key=lambda i: ranks.get(run.jobs[i].name, -1),
-    )
-    jobs, found = [run.jobs[i] for i in order], [estimates[i] for i in order]
-    like = weighed_like(one, found)
-    lightest = _lightest(one.target, found)
-    # Without weights of its own, an estimate is judged by the target's lightest weights.
-    others = lightest if like is None else found[like].moments
-    supported, ranged = supports[job.target], ranges[job.target]
-    # A learned policy may say which rows it was learned from.
-    rule = getattr(run.first.targets.get(job.target), "rule", None)
-    return TargetEvidence(
-        estimate=one,
-        logged=pairs.logger.value,
-        units=pairs.sums.visitors,
-        outcomes=pairs.effective_outcomes(job),
-        rivals=rivals(one, found, jobs, pairs),
-        lifts=[
-            other.lift.value
+    judges = sorted(
+        (
+            other
             for other in found
-            if other.target == one.target
-            and other.estimator != one.estimator
-            and parse(other.estimator).plain
-            and other.estimable
-            and usable(other)
+            if other.job.target == one.job.target and other is not one and other.job.name in PANEL
+        ),
+        key=lambda other: PANEL.index(other.job.name),
+    )
+    like, lightest = weighed_like(estimate, judges), _lightest(one, [one, *judges])
+    # Without weights of its own, an estimate is judged by the target's lightest weights.
+    others = lightest if like is None else like.estimate.moments
+    # A learned policy may say which rows it was learned from.
+    rule = getattr(first.targets.get(one.job.target), "rule", None)
+    return TargetEvidence(
+        estimate=estimate,
+        logged=mean(one.sums, 0).value,
+        units=one.sums.visitors,
+        outcomes=one.outcomes,
+        rivals=rivals(one, judges),
+        lifts=[
+            other.estimate.lift.value
+            for other in judges
+            if parse(other.job.name).plain
+            and not other.estimate.not_estimable
+            and usable(other.estimate)
         ],
-        moments=one.moments if one.moments is not None else others,
+        moments=others if estimate.moments is None else estimate.moments,
         lightest=lightest,
-        clustered=run.first.unit is not None,
+        clustered=first.unit is not None,
         shared_contexts=run.shared_contexts,
-        independent=run.options.independent_rows,
-        borrowed=one.moments is None,
+        independent=options.independent_rows,
+        borrowed=estimate.moments is None,
         # One position has no other items to be wrong about.
-        assumption_free=run.first.K == 1
-        or parse(one.basis).interactions(run.first.K) == run.first.K,
-        practical=run.options.practical,
-        estimated_propensity=has(run.first.notes, ESTIMATED),
-        fresh=run.options.target_is_fresh,
-        trained_until=run.options.target_trained_until,
+        assumption_free=first.K == 1 or parse(estimate.basis).interactions(first.K) == first.K,
+        practical=options.practical,
+        estimated_propensity=has(first.notes, ESTIMATED),
+        fresh=options.target_is_fresh,
+        trained_until=options.target_trained_until,
         unsupported=() if supported is None else supported.rare_share,
         sign_changes_at=None if ranged is None else ranged.sign_changes_at,
         learned_here=getattr(rule, "learned_from", None) == state.fingerprint.of_rows,

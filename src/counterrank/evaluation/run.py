@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, scored_rows
+from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import MappedSource, SampledOnce, Source, mapped
+from counterrank.data.source import SampledOnce, Source, mapped
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, CounterrankError, LogError
-from counterrank.estimators import Estimate, Estimator, parse
+from counterrank.estimators import Estimator
 from counterrank.estimators.behavior import (
     BehaviorTree,
     Candidate,
@@ -28,7 +28,7 @@ from counterrank.estimators.behavior import (
     planned_tree,
 )
 from counterrank.estimators.weights.diagnostics import Support, weight_report
-from counterrank.evaluation.comparing import inflated, path_of
+from counterrank.evaluation.comparing import PairedEstimate, inflated, path_of
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
@@ -36,7 +36,7 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import Job, named
-from counterrank.evaluation.passing import JointPass, JointState
+from counterrank.evaluation.passing import JointState, Pass
 from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import LOGGER, Evaluation
 from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, judge
@@ -55,12 +55,9 @@ from counterrank.metrics import (
     Guardrail,
     Metrics,
     PageFunction,
-    constant,
-    measured,
-    refuse_constant,
 )
 from counterrank.options import LEVEL, SEED
-from counterrank.statistics import mean
+from counterrank.statistics import mean, means_of
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
@@ -187,14 +184,10 @@ def evaluate(  # noqa: PLR0913
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
-    if metrics is not None:
-        segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
+    segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
     tree = planned_tree(behavior, mse)
-    learned, sequential = rare["estimate_propensity"] or False, rare["sequential"] or False
-    method = ("auto" if learned else None) if isinstance(learned, bool) else learned
-    looks = (
-        (SEQUENTIAL_ROWS if sequential else None) if isinstance(sequential, bool) else sequential
-    )
+    learned, sequential = rare["estimate_propensity"], rare["sequential"]
+    method = "auto" if learned is True else learned or None
     until = rare["target_trained_until"]
     later = None if until is None else Later.of(until, time)
     of_method = [name for name in (method or "").partition(":")[2].split(",") if name]
@@ -203,7 +196,7 @@ def evaluate(  # noqa: PLR0913
         reading.setdefault("require_propensity", False)
     wanted, custom = named(estimators)
     base = None if baseline == LOGGER else baseline
-    beside = {} if metrics is None or is_read(log) else {"rewards": metrics.operands}
+    beside = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
     where = reading.get("where")
     with _calling_baseline(base), opened(
         log, with_baseline(targets, base), position_weights=position_weights,
@@ -221,7 +214,7 @@ def evaluate(  # noqa: PLR0913
             audit=audit,
             time=time,
             independent_rows=independent_rows,
-            sequential=looks,
+            sequential=SEQUENTIAL_ROWS if sequential is True else sequential or None,
             target_is_fresh=target_is_fresh,
             target_trained_until=None if later is None else later.until,
             behavior_candidates=behavior
@@ -229,9 +222,9 @@ def evaluate(  # noqa: PLR0913
             else f"{len(behavior)} given",
             behavior_mse=mse if mse is None or isinstance(mse, str) else mse.name,
             baseline=base,
-            rewards={} if metrics is None else {one.name: one.text for one in metrics.every},
-            primary=None if metrics is None else metrics.primary,
-            guardrails=() if metrics is None else tuple(one.text for one in metrics.guardrails),
+            rewards={one.name: one.text for one in metrics.every} if metrics.named else {},
+            primary=metrics.primary if metrics.named else None,
+            guardrails=tuple(one.text for one in metrics.guardrails),
             where=None if where is None else str(Where.of(where)),
             events={} if events is None else events.said,
         )
@@ -251,7 +244,7 @@ def _evaluated(
     source: Source,
     options: Options,
     custom: Mapping[str, Estimator],
-    metrics: Metrics | None,
+    metrics: Metrics,
     tree: BehaviorTree | None,
     weights_out: str | os.PathLike[str] | None,
     command: str | None,
@@ -265,74 +258,67 @@ def _evaluated(
         source, replicas = estimated_source(
             source, options.estimate_propensity, targets=options.targets, seed=options.seed
         )
-    several = metrics is not None
-    if metrics is None:
-        metrics, changes = Metrics.of({SINGLE: SINGLE}), [_unchanged]
-        runs = [RewardRun(source, options)]
-    else:
+    if metrics.named:
         source = SampledOnce(source)
-        changes = [partial(measured, measure=measure) for measure in metrics.measures]
-        runs = [
-            RewardRun(
-                MappedSource(source, change),
-                options,
-                primary=index == 0,
-                logged=measure.function is None,
-            )
-            for index, (measure, change) in enumerate(zip(metrics.measures, changes, strict=True))
-        ]
+    runs = [
+        RewardRun(source, options, measure, index == 0, metrics.named)
+        for index, measure in enumerate(metrics.measures)
+    ]
     first = runs[0]
-    names = [parse(name) for name in options.estimators]
-    by_model = bool(names) and all(name.model_alone for name in names)
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
-    refuse_deterministic(first.first, lambda: first.probe, options.targets, by_model=by_model)
-    # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
-    if several and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
-        probe = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
-        refuse_constant(probe, metrics.measures)
-    for run, measure in zip(runs, metrics.measures, strict=True):
-        try:
-            run.prepare(custom, tree, first)
-        except CounterrankError as problem:
-            raise problem if run.primary else problem.about(f"metric '{measure.text}'") from None
+    refuse_deterministic(first.first, lambda: first.probe, options)
+    _prepare(runs, custom, tree)
     if weights_out is not None:
         refuse_weights(first.jobs, weights_out)
-    passes = JointPass([run.passing() for run in runs], changes, several)
-    total = source.reduce(passes, label="estimating")
-    if several:
-        _refuse_flat(total, metrics)
-    estimates = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
+    cuts = [segmentation(first.probe, name) for name in options.segments]
+    total = source.reduce(_pass(runs, cuts), label="estimating")
+    for run, part in zip(runs, total.parts, strict=True):
+        run.refuse_constant(mean(part.totals, 0))
+    found = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
     if replicas:
         # The same plans on resampled units whose propensities were estimated anew.
-        again = JointPass([run.passing(segments=False) for run in runs], changes, several)
+        again = _pass(runs)
         sums = [one.reduce(again, label="bootstrap") for one in replicas]
-        estimates = [
-            inflated(found, [run.estimates(one.parts[index]) for one in sums])
-            for index, (run, found) in enumerate(zip(runs, estimates, strict=True))
-        ]
-    result = _finish(runs, total, estimates, metrics, command, coverages)
+        for index, run in enumerate(runs):
+            others = [run.estimates(one.parts[index]) for one in sums]
+            found[index] = [
+                replace(one, estimate=inflated(one.estimate, [other.estimate for other in rest]))
+                for one, *rest in zip(found[index], *others, strict=True)
+            ]
+    result = _finish(runs, total, found, metrics, command, coverages)
     if weights_out is not None:
         write_weights(first.source, first.jobs, weights_out)
     return result
 
 
-def _unchanged(batch: RankingLog) -> RankingLog:
-    return batch
+def _prepare(
+    runs: Sequence[RewardRun], custom: Mapping[str, Estimator], tree: BehaviorTree | None
+) -> None:
+    """Fit what needs fitting. A short log shows before that a metric does not vary, a long one in the pass."""
+    for run in runs:
+        if run.named and (run.source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
+            some = run.source.sample(PROBE_ROWS, np.random.default_rng(run.options.seed))
+            run.refuse_constant(*means_of([some.reward @ some.position_weights], None))
+    for run in runs:
+        try:
+            run.prepare(custom, tree, runs[0])
+        except CounterrankError as problem:
+            about = f"metric '{run.measure.text}'"
+            raise problem if run.primary else problem.about(about) from None
 
 
-def _refuse_flat(total: JointState, metrics: Metrics) -> None:
-    """Raise where a measure was the same in every ranking."""
-    for part, measure in zip(total.parts, metrics.measures, strict=True):
-        logged = mean(part.totals, 0)
-        if part.totals.n > 1 and logged.stderr == 0.0:
-            raise constant(measure.text, logged.value)
+def _pass(runs: Sequence[RewardRun], cuts: Sequence[Segmentation] | None = None) -> Pass:
+    """Return the pass over all rewards; without segments and audit where no cuts are given."""
+    rewards = [run.passing(audited=cuts is not None) for run in runs]
+    paired = runs[0].options.baseline is not None
+    return Pass(rewards, cuts or (), runs[0].first.summed_by_unit, paired)
 
 
 def _finish(
     runs: Sequence[RewardRun],
     total: JointState,
-    estimates: Sequence[tuple[Estimate, ...]],
+    found: Sequence[Sequence[PairedEstimate]],
     metrics: Metrics,
     command: str | None,
     coverages: Sequence[Coverage],
@@ -345,7 +331,7 @@ def _finish(
     ]
     supports = {target: support(first.probe, target) for target in options.targets}
     judged = []
-    for run, part, own in zip(runs, total.parts, estimates, strict=True):
+    for run, part, own in zip(runs, total.parts, found, strict=True):
         about = findings if run is first else [
             *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
         ]  # fmt: skip
@@ -373,14 +359,14 @@ def _finish(
     return Evaluation(
         log=summary,
         estimates=main.shown,
-        recommended=first.recommended,
+        recommended=primary.recommended,
         comparisons=main.comparisons,
         segments=main.segments,
         diagnostics=_diagnostics(main, supports),
         behavior=_behavior(first.jobs),
         verdict=primary.verdict,
         planning=_plans(main, summary),
-        sensitivity={target: one for target, one in main.ranges.items() if one is not None},
+        sensitivity=main.ranges,
         audit=Audit() if options.audit is False else Audit(findings),
         skipped=first.skipped,
         provenance=manifest(
@@ -401,8 +387,8 @@ def _plans(judged: JudgedReward, log: LogSummary) -> dict[str, SamplePlan]:
     options = judged.run.options
     base = options.baseline
     # A lift over a policy has that one's bias as well.
-    more = 0.0 if base is None else judged.recommended(base)[1].allowance
-    planned = [judged.recommended(target)[1] for target in options.targets if target != base]
+    more = 0.0 if base is None else judged.recommended[base].estimate.allowance
+    planned = [one.estimate for target, one in judged.recommended.items() if target != base]
     return {
         one.target: plan_for(
             one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
@@ -416,11 +402,11 @@ def _diagnostics(judged: JudgedReward, supports: Mapping[str, Support | None]) -
     run = judged.run
     tops = dict(zip(run.groups, judged.state.tops, strict=True))
     reports = {
-        f"{one.target}/{one.estimator}": weight_report(
-            one.moments, support=supports[one.target], top=tops[job.plan.key]
+        f"{one.job.target}/{one.job.name}": weight_report(
+            moments, support=supports[one.job.target], top=tops[one.job.plan.key]
         )
-        for job, one in zip(run.jobs, judged.estimates, strict=True)
-        if one.moments is not None and not job.silent
+        for one in judged.found
+        if (moments := one.estimate.moments) is not None and not one.job.silent
     }
     return Diagnostics(
         weights=reports,
@@ -447,22 +433,15 @@ def metrics_of(
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
-) -> Metrics | None:
-    """Return the metrics that the user named and those that a log in memory has by name.
-
-    None for a log with one reward that nobody named.
-    """
-    known = (
-        list(log.rewards if isinstance(log, RankingLog) else log.first.rewards)
-        if is_read(log)
-        else []
-    )
-    given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
+) -> Metrics:
+    """Return the metrics that the user named and those that a log in memory has by name."""
+    given: dict[str, Any] = {}
+    if is_read(log):
+        given = {name: name for name in getattr(log, "first", log).rewards}
     if rewards is not None:
         given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
-    if not given and primary is None and not guardrails:
-        return None
-    return Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
+    found = Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
+    return replace(found, named=bool(given or primary is not None or guardrails))
 
 
 def is_read(log: Any) -> bool:

@@ -1,8 +1,8 @@
 """Groups of rows: how a log is cut, and what each target would earn in every group."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -10,11 +10,9 @@ from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.thresholds import THRESHOLDS
-from counterrank.evaluation.comparing import over, pairing
-from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.passing import Group
 from counterrank.evaluation.tables import Level, Segment, SegmentLift
 from counterrank.findings import FAILED, PASSED
-from counterrank.statistics import Sums
 
 #: Labels of a segment that the models tell apart; a column with more is an id.
 MODELLED_LABELS = 20
@@ -56,55 +54,13 @@ class SegmentContext:
         )
 
 
-#: A column and a label.
-Group = tuple[str, str]
-
-
-def group_estimates(
-    whole: Mapping[Hashable, Any],
-    states: Mapping[Group, Sequence[Any]],
-    paired: Mapping[Group, Sums],
-    main: Sequence[Sequence[Job]],
-    recommended: Mapping[str, str],
-    baseline: str | None = None,
-) -> dict[str, dict[Group, Estimate]]:
-    """Return the recommended estimates of each target in each group.
-
-    `whole` are the states of all rows by plan, `states` and `paired` the sums of each group; lifts are
-    those over the baseline.
-    """
-    jobs = {
-        job.target: replace(job, plan=job.plan.within(whole[job.plan.key]))
-        for group in main
-        for job in group
-        if recommended[job.target] == job.name
-    }
-    found: dict[str, dict[Group, Estimate]] = {target: {} for target in jobs}
-    for key in sorted(states):
-        own = {group[0].plan.key: state for group, state in zip(main, states[key], strict=True)}
-        made = {target: job.plan.estimate(own[job.plan.key]) for target, job in jobs.items()}
-        if baseline is not None:
-            pairs, base = pairing([*jobs.values()], own, paired[key]), made[baseline]
-            made = {
-                target: over(jobs[target], one, jobs[baseline], base, pairs)
-                for target, one in made.items()
-            }
-        for target, one in made.items():
-            found[target][key] = one
-    return found
-
-
-def segment_table(
-    groups: Mapping[str, Mapping[Group, Estimate]], recommended: Mapping[str, str]
-) -> tuple[Segment, ...]:
+def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column.
 
     p-values are those of one group by itself; over all groups of a target, q-values are adjusted by
     Benjamini-Hochberg, and intervals of the lift (`adjusted_low`, `adjusted_high`) by Bonferroni.
     """
-    rows = [
-        row for target, found in groups.items() for row in _adjusted(found, recommended[target])
-    ]
+    rows = [row for found in groups.values() for row in _adjusted(found)]
 
     def order(row: Segment) -> tuple[str, str, float, str]:
         lift = -np.nan_to_num(row.lift.value, nan=-np.inf)
@@ -113,7 +69,7 @@ def segment_table(
     return tuple(sorted(rows, key=order))
 
 
-def _adjusted(groups: Mapping[Group, Estimate], estimator: str) -> list[Segment]:
+def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
     from scipy.stats import false_discovery_control
 
     found = list(groups.values())
@@ -140,7 +96,7 @@ def _adjusted(groups: Mapping[Group, Estimate], estimator: str) -> list[Segment]
         rows.append(
             Segment(
                 one.value, one.stderr, one.low, one.high, column=column, label=label, target=one.target,
-                estimator=estimator, n=one.n, ess=one.ess, lift=lift, evidence=evidence_of(one),
+                estimator=one.estimator, n=one.n, ess=one.ess, lift=lift, evidence=evidence_of(one),
                 flags=one.flags,
             )
         )  # fmt: skip

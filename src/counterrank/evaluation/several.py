@@ -8,7 +8,6 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation.comparing import Pairing, pairing
 from counterrank.evaluation.judging import verdict
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.rewards import JudgedReward
@@ -44,40 +43,32 @@ class MetricSet:
     found: Mapping[Measure, JudgedReward]
     totals: Sums
     options: Options
-    #: The columns of each measure's recommended estimates in the totals.
-    pairs: Mapping[Measure, Pairing]
+    #: Each measure under each target, and under the logger (None).
+    values: Mapping[tuple[Measure, str | None], Quantity]
 
     @classmethod
     def of(
-        cls, found: Mapping[Measure, JudgedReward], totals: Sums | None, options: Options
+        cls, found: Mapping[Measure, JudgedReward], totals: Sums, options: Options
     ) -> "MetricSet":
-        """Return the measures with the places of their plans among the columns of the totals.
-
-        The one measure of a log without named rewards has its own totals.
-        """
-        if totals is None:
-            ((measure, one),) = found.items()
-            own = pairing(one.run.jobs, one.run.states(one.state), one.state.totals)
-            return cls(found, one.state.totals, options, {measure: own})
-        pairs: dict[Measure, Pairing] = {}
+        """Return the measures, each with its columns of the totals."""
+        values: dict[tuple[Measure, str | None], Quantity] = {}
         at = 0
         for measure, one in found.items():
-            jobs = [one.recommended(target)[0] for target in options.targets]
-            states = one.run.states(one.state)
-            main = {group[0].plan.key: states[group[0].plan.key] for group in one.run.main}
-            pairs[measure] = pairing(jobs, main, totals, logged=at)
-            at = pairs[measure].end
-        return cls(found, totals, options, pairs)
+            values[measure, None] = mean(totals, at)
+            at += 1
+            for target, pair in one.recommended.items():
+                # Of several measures, the columns of recommended estimates stand together.
+                moved = replace(pair, sums=totals, at=at) if len(found) > 1 else pair
+                values[measure, target] = moved.quantity
+                at += len(pair.own)
+        return cls(found, totals, options, values)
 
     def value(self, measure: Measure, target: str | None) -> Quantity:
         """Return what a target would earn of a measure; the logger where it is None."""
         if measure.function is IMPRESSIONS:
             # Every policy shows as many items as were logged; their number is the last column.
             return mean(self.totals, len(self.totals.total) - 1)
-        pairs = self.pairs[measure]
-        if target is None:
-            return pairs.logger
-        return pairs.quantity(*self.found[measure].recommended(target))
+        return self.values[measure, target]
 
     def metric(self, metric: Metric, target: str | None) -> Quantity:
         """Return the value of a metric under a target, or under the logger."""
@@ -137,7 +128,7 @@ def _result(
         kind, targets = "ratio", metric_set.options.targets
         estimates = tuple(_ratio_estimate(metric, target, metric_set) for target in targets)
         verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
-    recommended = dict(first.run.recommended)
+    recommended = {target: one.job.name for target, one in first.recommended.items()}
     joint = tuple(
         _joint(one, metric, metric_set, levels[one.target])
         if recommended[one.target] == one.estimator
@@ -155,7 +146,7 @@ def _result(
 
 def _ratio_estimate(metric: Metric, target: str, metric_set: MetricSet) -> Estimate:
     """Return the estimate of a ratio: both parts together, by the delta method."""
-    _, top = metric_set.found[metric.measures[0]].recommended(target)
+    top = metric_set.found[metric.measures[0]].recommended[target].estimate
     contrast, looks = metric_set.contrast(metric, target), metric_set.options.looks
     value, level = contrast.value, metric_set.options.level
     flags: tuple[str, ...] = ()
@@ -174,12 +165,14 @@ def _ratio_estimate(metric: Metric, target: str, metric_set: MetricSet) -> Estim
         lift=Lift.of(contrast, level, looks, ()), flags=flags, allowance=value.allowance,
         basis=top.basis, contrast=contrast, looks=looks,
     )  # fmt: skip
-    parts = [metric_set.found[m].recommended(t)[1] for m in metric.measures
-             for t in dict.fromkeys((target, metric_set.options.baseline or target))
-             if m.function is not IMPRESSIONS]  # fmt: skip
-    missing = next((one for one in parts if not one.estimable), None)
-    if missing is not None:
-        return found.without_evidence(missing.not_estimable)
+    missing = [
+        metric_set.found[measure].recommended[name].estimate.not_estimable
+        for measure in metric.measures
+        for name in (target, metric_set.options.baseline or target)
+        if measure.function is not IMPRESSIONS
+    ]
+    if any(missing):
+        return found.without_evidence(next(filter(None, missing)))
     if share > AT_ZERO or math.isnan(value.value):
         return found.without_evidence("its denominator cannot be told from zero")
     return found

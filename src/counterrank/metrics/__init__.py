@@ -8,7 +8,7 @@ from counterrank.metrics.functions import (
     register_metric,
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-from counterrank.metrics.measuring import constant, measured, refuse_constant
+from counterrank.metrics.measuring import constant, measured
 from counterrank.metrics.metric import (
     SINGLE,
     Measure,
@@ -31,6 +31,5 @@ __all__ = [
     "page_metric",
     "parse_guardrail",
     "parse_metric",
-    "refuse_constant",
     "register_metric",
 ]

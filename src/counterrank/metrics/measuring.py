@@ -69,15 +69,6 @@ def _operand(log: RankingLog, measure: Measure) -> Floats:
     )
 
 
-def refuse_constant(log: RankingLog, measures: tuple[Measure, ...]) -> None:
-    """Raise where a measure is the same in every ranking of a log: nothing could be learned of it."""
-    for measure in measures:
-        found = numbers_of(log, measure)
-        of_row = found if found.ndim == 1 else found.sum(axis=1)
-        if log.n > 1 and np.ptp(of_row) == 0.0:
-            raise constant(measure.text, float(of_row[0]))
-
-
 def constant(text: str, value: float) -> LogError:
     """Return the error of a metric that does not vary."""
     return LogError(

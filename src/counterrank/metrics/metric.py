@@ -151,6 +151,8 @@ class Metrics:
     every: tuple[Metric, ...]
     primary: str
     guardrails: tuple[Guardrail, ...] = ()
+    #: Whether they have names; a log may have one reward that nobody named.
+    named: bool = True
 
     @classmethod
     def of(
