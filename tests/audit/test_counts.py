@@ -10,9 +10,20 @@ import counterrank as cr
 from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.audit.findings import Subject, examples_at
-from counterrank.audit.groups import GROUP_WEIGHTS, WEIGHTS, ContextCut, inverse_sums
-from counterrank.audit.propensities import MEANING, REPLACEMENT, items_seen, shown, steps
+from counterrank.audit.groups import GROUP_WEIGHTS, WEIGHTS, ContextCut
+from counterrank.audit.halves import lift_sums
+from counterrank.audit.item_rates import item_sums
+from counterrank.audit.propensities import (
+    MEANING,
+    REPLACEMENT,
+    inverse_sums,
+    items_seen,
+    shown,
+    steps,
+)
+from counterrank.audit.reward_rates import reward_sums
 from counterrank.audit.rows import REWARDS
+from counterrank.audit.visits import BINS, page_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
 from counterrank.evaluation.judging import of_audit
@@ -75,10 +86,11 @@ def test_groups_of_a_number_are_closed_below() -> None:
 def test_inverses_are_summed_as_by_hand() -> None:
     log = padded(3)
     values, out = np.random.default_rng(1).uniform(0.1, 1, (60, 4)), np.ones((3, 4))
+    values[::7] = 1.0
     inverse_sums(values, log.lengths, out)
     for k in range(4):
         own = [1 / values[i, k] for i in range(60) if k < log.lengths[i]]
-        expected = [1 + len(own), 1 + sum(own), 1 + sum(v**2 for v in own)]
+        expected = [1 + sum(own), 1 + sum(v**2 for v in own), 1 + own.count(1.0)]
         np.testing.assert_allclose(out[:, k], expected, rtol=1e-12)
 
 
@@ -260,3 +272,107 @@ def test_missing_rewards_are_counted_and_limit_beside_zeros_of_their_own(zeros_t
     assert found.status == ("warned" if zeros_too else "passed")
     assert f"{100 * missing.mean():.1f}" in found.text
     assert len([one for one in of_audit([found], "new")]) == zeros_too
+
+
+def rewarded(n: int, seed: int = 0) -> cr.RankingLog:
+    """Rankings of one to four items, with rewards of 0, 1, 2 and 1.5."""
+    rng = np.random.default_rng(seed)
+    used = np.arange(4) < rng.integers(1, 5, n)[:, None]
+    return cr.RankingLog(
+        action=np.where(used, rng.integers(0, 9, (n, 4)), -1),
+        reward=np.where(used, rng.choice([0, 0, 1, 2, 1.5], (n, 4)), 0.0),
+        propensity=np.full((n, 4), 0.5),
+        targets={"new": rng.uniform(0.2, 1, (n, 4))},
+        unit=rng.integers(0, 20, n),
+    )
+
+
+def test_rewards_are_counted_page_by_page() -> None:
+    log = rewarded(200)
+    found = Subject(log).page_counts(log)
+    rows = [row[:length] for row, length in zip(log.reward.tolist(), log.lengths, strict=True)]
+    assert found.hits.tolist() == [sum(r != 0 for r in row) for row in rows]
+    assert found.early.tolist() == [sum(r != 0 for row in rows for r in row[:-1])]
+    full = [row for row in rows if len(row) == 4]
+    assert found.pages.tolist() == [sum(np.count_nonzero(r) == m for r in full) for m in range(5)]
+    for k in range(4):
+        above = [row for row in full if any(row[:k])]
+        below = [row for row in full if any(row[k + 1 :])]
+        expected = [[len(part), sum(row[k] != 0 for row in part)] for part in (above, below)]
+        assert found.beside[:, k].tolist() == sum(expected, [])
+
+
+def test_rewards_are_counted_by_group_of_rows() -> None:
+    log = rewarded(200)
+    code = np.random.default_rng(1).integers(0, 3, 200)
+    out = np.zeros((3, 13))
+    reward_sums(log.reward, log.lengths, code, out)
+    used = log.action >= 0
+    hit = log.reward != 0
+    rows = np.column_stack([
+        np.ones(200), hit.sum(axis=1), hit.sum(axis=1) ** 2, (log.reward == 1).sum(axis=1),
+        (hit & (log.reward % 2 == 0)).sum(axis=1), used, hit,
+    ])  # fmt: skip
+    assert out.tolist() == [rows[code == g].sum(axis=0).tolist() for g in range(3)]
+
+
+def test_expected_and_observed_rewards_are_summed_by_item_and_score() -> None:
+    log, rng = rewarded(200), np.random.default_rng(1)
+    score, rates, out = rng.integers(0, 10, (200, 4)), rng.random(4), np.zeros((2, 9, 10))
+    item_sums(log.action, score, log.reward, rates, out)
+    expected = np.zeros((2, 9, 10))
+    used = log.action >= 0
+    cells = (log.action[used], score[used])
+    np.add.at(expected[0], cells, np.broadcast_to(rates, used.shape)[used])
+    np.add.at(expected[1], cells, (log.reward != 0)[used])
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+def test_lifts_are_summed_by_group_of_rows() -> None:
+    log, rng = rewarded(200), np.random.default_rng(1)
+    used, code, out = log.action >= 0, rng.integers(0, 3, 200), np.zeros((3, 6))
+    w = np.where(used, rng.lognormal(0, 2, (200, 4)), 0.0)
+    alpha, rates = rng.random(4), rng.random(4)
+    with np.errstate(divide="ignore"):
+        logs = np.log(w)
+    lift_sums(w, logs.copy(), log.reward, rates, alpha, log.lengths, code, out)
+    away = np.clip(logs, -2, 2)
+    earned = log.reward @ alpha
+    lift = (w * log.reward) @ alpha - earned
+    local = ((log.reward - rates) * (away - away.mean(axis=0)) * used) @ alpha
+    rows = np.column_stack([np.ones(200), earned, lift, lift**2, local, local**2])
+    np.testing.assert_allclose(out, [rows[code == g].sum(axis=0) for g in range(3)], rtol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [0, 1, -1])
+def test_what_explains_rewards_is_summed_over_pairs_of_pages(shift: int) -> None:
+    """Against the regressors as arrays, cell by cell."""
+    log, rng = rewarded(200), np.random.default_rng(1)
+    used, off, means = log.action >= 0, rng.normal(size=(200, 4)), rng.normal(size=2 * BINS)
+    at = (log.action & (BINS - 1)) + BINS * rng.integers(0, 2, (200, 1))
+    rows, others = (rng.integers(0, 200, 150) for _ in range(2))
+    theirs = np.roll(at[others] & (BINS - 1), shift, axis=1) + (at[rows] & ~(BINS - 1))
+    shown = np.roll(used[others], shift, axis=1)
+    if shift:
+        shown[:, 0 if shift > 0 else -1] = False
+    both = used[rows] & shown & (at[rows] != theirs)
+    y = off[rows] * both
+    count, total = np.zeros(2 * BINS), np.zeros(2 * BINS)
+    np.add.at(count, theirs, both)
+    np.add.at(total, theirs, y)
+    alone = np.roll(total / (count + 5), BINS)[theirs]
+    rest = (means[theirs].sum(axis=1, keepdims=True) - means[theirs]) / 3
+    x = np.stack([(one * both).ravel() for one in (means[at[rows]], means[theirs], rest, alone)])
+    gram, moments = x @ x.T, x @ y.ravel()
+    expected = [
+        *gram[:3, :3].ravel(),
+        *moments[:3],
+        (y**2).sum(),
+        both.sum(),
+        gram[3, 3],
+        moments[3],
+        150,
+    ]
+    np.testing.assert_allclose(
+        page_sums(at, off, used, means, rows, others, shift), expected, rtol=1e-9
+    )

@@ -214,8 +214,14 @@ def test_copies_are_told_from_rows_that_are_alike_by_nature():
 @pytest.mark.parametrize("seed", range(3))
 def test_users_who_stop_after_a_click_lose_no_pages(seed):
     """A search page that is read downwards has few pages without clicks, and all of them are there."""
-    from counterrank.audit.reward_rates import beside
+    from counterrank.audit.findings import Subject
     from counterrank.audit.reward_rates import stops as stops_of
+
+    def stops_in(pages):
+        log = cr.RankingLog(
+            action=np.zeros(pages.shape, int), reward=pages, propensity=np.ones(pages.shape)
+        )
+        return stops_of(Subject(log).page_counts(log).beside)
 
     rng = np.random.default_rng(seed)
     n, shown = 4000, 5
@@ -223,7 +229,7 @@ def test_users_who_stop_after_a_click_lose_no_pages(seed):
     goes_on = rng.random((n, shown)) < np.where(liked, 0.2, 0.95)
     looks = np.cumprod(np.column_stack([np.ones(n), goes_on[:, :-1]]), axis=1) > 0
     clicks = liked & looks
-    stops = stops_of(beside(clicks.T))
-    free = stops_of(beside(liked[liked.any(axis=1) | (rng.random(n) < 0.5)].T))
+    stops = stops_in(clicks)
+    free = stops_in(liked[liked.any(axis=1) | (rng.random(n) < 0.5)])
     # Of independent positions the ratio is 1 within 0.05 (three standard errors), lost pages or not.
     assert stops < 0.9 and abs(free - 1.0) < 0.05

@@ -50,12 +50,14 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
         return []
     if len(tally.lists["amount"]) < 200:
         return AMOUNTS.skipped("too few amounts")
-    amount, item = tally.lists["amount"], tally.lists["item"]
-    features = {k: v for k, v in tally.lists.items() if k.startswith("feature ")}
+    # By item, each item's by size.
+    order = np.lexsort((tally.lists["amount"], tally.lists["item"]))
+    lists = {name: values[order] for name, values in tally.lists.items()}
+    amount, item = lists.pop("amount"), lists.pop("item")
     found = [
         *_capped(amount, item),
         *_two_units(amount, item),
-        *_units_of_items(amount, item, features),
+        *_units_of_items(amount, item, lists),
         *_magnitude(amount, item),
     ]
     return found or AMOUNTS.passed("amounts have no mass at the largest one")
@@ -92,8 +94,7 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
 
 def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
     """Yield where several items have amounts that are exactly 10, 100 or 1,000 times apart."""
-    order = np.lexsort((amount, item))
-    pairs = np.stack([item[order].astype(float), amount[order]])
+    pairs = np.stack([item.astype(float), amount])
     pairs = pairs[:, np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0))]
     if pairs.shape[1] > 20 * len(np.unique(item)):
         return  # amounts vary freely: `rewards-by-magnitude` compares their sizes
@@ -112,11 +113,8 @@ def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> 
 
     Without such a feature: where they are two or three decades above all others.
     """
-    ids, back = np.unique(item, return_inverse=True)
-    order = np.lexsort((amount, back))
-    starts = np.searchsorted(back[order], np.arange(len(ids)))
-    counts = np.bincount(back)
-    middle = order[starts + counts // 2]
+    _, starts, counts = np.unique(item, return_index=True, return_counts=True)
+    middle = starts + counts // 2
     for name, values in features.items():
         far = _off_by_decades(amount[middle], values[middle])
         if far >= FAR_ITEMS:
@@ -169,6 +167,7 @@ def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
     table = (
         np.bincount(cells, minlength=AMOUNT_BINS * size).reshape(AMOUNT_BINS, size).astype(float)
     )
+    table = table[table.any(axis=1)]
     # A click counts 1 and a purchase 100: a few sizes are meant.
     if (table.sum(axis=0) > 0).sum() < 6:
         return

@@ -21,6 +21,7 @@ from counterrank.findings import (
     Finding,
     Outcome,
 )
+from counterrank.kernels.jit import jit
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
 from counterrank.records import VERBOSE, Json, Result, value_of
 
@@ -59,6 +60,20 @@ class Lent(Protocol):
         """Sums of w and w^2 by position (2, K) of the lightest weights, padding as ones, if known."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PageCounts:
+    """Rewarded items of each page (n,), and what follows from them."""
+
+    hits: Ints
+    #: Full pages by how many of their items are rewarded (K + 1,).
+    pages: Floats
+    #: Of full pages with a reward above a position, and of those with one below it: pages, and rewards
+    #: there (4, K).
+    beside: Floats
+    #: Rewards above the last item of their page (1,).
+    early: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is audited: facts about the log that every check may need."""
@@ -76,6 +91,20 @@ class Subject:
     pages: NDArray[np.uint64] | None = None
     #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
     seen: dict[tuple[str, int], tuple[RankingLog, Any]] | None = None
+    #: About how often each position is rewarded (K,), from the first rows; never 0.
+    rates: Floats = field(default_factory=lambda: np.empty(0))
+    #: The mean size of a reward, from the first rows.
+    amount: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.rates):
+            return
+        hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
+        common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
+        # Ten rankings' worth of the common rate, so that no position has none.
+        object.__setattr__(self, "rates", (hits + 10 * common) / (shown + 10))
+        amount = float(np.abs(self.first.reward).sum()) / max(float(hits.sum()), 1.0)
+        object.__setattr__(self, "amount", amount)
 
     @property
     def kind(self) -> str:
@@ -143,17 +172,17 @@ class Subject:
         """Return which cells (n, K) hold an item with a reward."""
         return self.once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
 
-    @property
-    def rates(self) -> Floats:
-        """About how often each position is rewarded (K,), from the first rows; never 0."""
-        return self.once("rates", self.first, self._rates)
+    def page_counts(self, batch: RankingLog) -> PageCounts:
+        """Return how the rewards of a batch lie on its pages."""
 
-    def _rates(self) -> Floats:
-        hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
-        common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
-        # Ten rankings' worth of the common rate, so that no position has none.
-        rates: Floats = (hits + 10 * common) / (shown + 10)
-        return rates
+        def counted() -> PageCounts:
+            floats = (np.zeros(batch.K + 1), np.zeros((4, batch.K)), np.zeros(1))
+            counts = PageCounts(np.zeros(batch.n, np.int64), *floats)
+            reward = np.ascontiguousarray(batch.reward)
+            count_pages(reward, batch.lengths, counts.hits, *floats)
+            return counts
+
+        return self.once("pages", batch, counted)
 
     def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
         """Return what is formed of a batch: once, where checks take turns on the same one."""
@@ -207,6 +236,30 @@ def stretch_names(
 def unit_sums(batch: RankingLog, values: Floats) -> Floats:
     """Return rows, and sums of a number of each row (n,) and of its square, by bucket of units (3, 1024)."""
     return sums_by(batch.bucket, 1024, (np.ones(batch.n), values, values**2))
+
+
+@jit
+def count_pages(
+    reward: Floats, lengths: Ints, hits: Ints, pages: Floats, beside: Floats, early: Floats
+) -> None:
+    """Fill the arrays of `PageCounts` for rewards (n, K)."""
+    width = reward.shape[1]
+    for i in range(reward.shape[0]):
+        first, last = width, -1
+        for k in range(lengths[i]):
+            if reward[i, k] != 0:
+                hits[i] += 1
+                first, last = min(first, k), k
+        early[0] += hits[i] - (last >= 0 and last == lengths[i] - 1)
+        if lengths[i] < width:
+            continue
+        pages[hits[i]] += 1
+        for k in range(width if hits[i] else 0):
+            rewarded = reward[i, k] != 0
+            beside[0, k] += k > first
+            beside[1, k] += k > first and rewarded
+            beside[2, k] += k < last
+            beside[3, k] += k < last and rewarded
 
 
 def neighbours(codes: Ints) -> tuple[Ints, Ints]:

@@ -25,10 +25,10 @@ from counterrank.audit.findings import (
     stretch_names,
     unit_sums,
 )
-from counterrank.audit.propensities import logged_numbers
+from counterrank.audit.propensities import number_sums
 from counterrank.audit.rows import days_of
 from counterrank.data.columns import interval_names
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.estimators.weights.thresholds import LIMITING, THRESHOLDS
@@ -125,19 +125,8 @@ def context_cuts(sample: RankingLog) -> tuple[ContextCut, ...]:
 
 
 @jit
-def inverse_sums(values: Floats, lengths: Ints, out: Floats) -> None:
-    """Add the count of items, 1/p and 1/p^2 by position to out (3, K), for numbers p (n, K)."""
-    for i in range(values.shape[0]):
-        for k in range(lengths[i]):
-            inverse = 1.0 / values[i, k]
-            out[0, k] += 1.0
-            out[1, k] += inverse
-            out[2, k] += inverse * inverse
-
-
-@jit
 def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
-    """Add count, w and w^2 by group and position to out (G, 3, K), for weights (n, K) and groups `code` (n,)."""
+    """Add count, w, w^2 and w^3 by group and position to out (G, 4, K), for weights (n, K) and groups `code` (n,)."""
     for i in range(w.shape[0]):
         sums = out[code[i]]
         for k in range(lengths[i]):
@@ -145,6 +134,7 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
             sums[0, k] += 1.0
             sums[1, k] += value
             sums[2, k] += value * value
+            sums[3, k] += value * value * value
 
 
 def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
@@ -160,11 +150,10 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
         elif (w := formed_weights(batch, name, subject)) is not None:
             # Only weights of policies without repeats, which no pass lends, are so skewed that cubes
             # matter.
-            parts["all", name] = weight_sums(w, batch, subject)
-    mine = logged_numbers(batch, LOGGING)
-    if mine is not None and subject.kind in ("factored", "position"):
-        sums["1/p"] = np.zeros((3, batch.K))
-        inverse_sums(np.ascontiguousarray(mine), batch.lengths, sums["1/p"])
+            parts["all", name] = weight_sums(w, batch)
+    numbers = number_sums(batch, subject)
+    if numbers is not None and subject.kind in ("factored", "position"):
+        sums["1/p"] = numbers[:3]
     return Tally(
         sums=sums,
         parts=parts,
@@ -188,13 +177,15 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     for name in subject.targets:
         if (w := formed_weights(batch, name, subject)) is None:
             continue
-        parts["all", name] = weight_sums(w, batch, subject)
-        peaks[name] = np.abs(w).max(axis=0, initial=0.0)
+        w = np.ascontiguousarray(w)
+        peaks[name] = np.array([w[:, k].max(initial=0.0) for k in range(batch.K)])
         if batch.unit is not None:
             parts["units", name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
         for kind, (labels, codes) in row_groups(batch, subject).items():
-            table = np.zeros((len(labels), 3, batch.K))
-            grouped_sums(np.ascontiguousarray(w), batch.lengths, codes, table)
+            table = np.zeros((len(labels), 4, batch.K))
+            grouped_sums(w, batch.lengths, codes, table)
+            if kind == BLOCK:
+                parts["all", name] = table.sum(axis=0)
             if any(cut.column == kind for cut in subject.cuts):
                 # The same groups in every batch: one table.
                 parts["cut", name, kind] = table
@@ -214,12 +205,11 @@ def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | N
     return w if complete(batch) else np.where(subject.used(batch), w, 0.0)
 
 
-def weight_sums(w: Floats, batch: RankingLog, subject: Subject) -> Floats:
+def weight_sums(w: Floats, batch: RankingLog) -> Floats:
     """Return count and sums of w, w^2 and w^3 by position (4, K)."""
-    w = np.ascontiguousarray(w.T)
-    # One vector product for each position: no table of squares is stored.
-    square, cube = np.einsum("kn,kn->k", w, w), np.einsum("kn,kn,kn->k", w, w, w)
-    return np.stack([subject.items(batch), w.sum(axis=1), square, cube]).astype(float)
+    sums: Floats = np.zeros((4, batch.K))
+    grouped_sums(np.ascontiguousarray(w), batch.lengths, np.zeros(batch.n, np.int64), sums[None])
+    return sums
 
 
 def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:

@@ -5,19 +5,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
     Subject,
     Tally,
-    complete,
     design_effect,
-    sums_by,
 )
 from counterrank.audit.groups import BLOCK, DAY, formed_weights, row_groups
 from counterrank.data.log import RankingLog
 from counterrank.findings import WARNED, Finding
+from counterrank.kernels.jit import jit
 from counterrank.statistics import two_sided
 
 #: False alarms per log, over all targets and both statistics: by time, and by the order of rows, which may
@@ -34,32 +33,53 @@ MATERIAL = 0.3
 def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
     labels, codes = row_groups(batch, subject)[BLOCK if subject.time is None else DAY]
-    # Padding has no reward; only its weights have to be kept out.
-    used = None if complete(batch) else subject.used(batch)
-    alpha = batch.position_weights
-    earned = batch.reward @ alpha
-    first = subject.first.reward
-    typical = float(np.abs(first).sum()) / max(float((first != 0).sum()), 1.0)
-    off = batch.reward - subject.rates * typical
+    reward = np.ascontiguousarray(batch.reward)
     parts: dict[tuple[str, ...], Floats] = {}
     for name in subject.targets:
         w = formed_weights(batch, name, subject)
         if w is None:
             continue
-        lift = (w * batch.reward) @ alpha - earned
-        away = np.clip(np.log(w), -CUT, CUT)
-        away -= away.mean(axis=0)
-        if used is not None:
-            away *= used
-        local = (off * away) @ alpha
-        rows = np.stack([np.ones(batch.n), earned, lift, lift**2, local, local**2])
+        w = np.ascontiguousarray(w)
+        cells = (w, np.log(w), reward, subject.rates * subject.amount, batch.position_weights)
         if batch.unit is not None:
-            parts["units", name] = sums_by(batch.bucket, 1024, rows)
-        table = sums_by(codes, len(labels), rows)
-        for label, sums in zip(labels, table.T, strict=True):
+            parts["units", name] = np.zeros((1024, 6))
+            lift_sums(*cells, batch.lengths, batch.bucket, parts["units", name])
+        table = np.zeros((len(labels), 6))
+        lift_sums(*cells, batch.lengths, codes, table)
+        for label, sums in zip(labels, table, strict=True):
             if sums[0]:
                 parts["by", name, label] = sums
     return Tally(parts=parts)
+
+
+@jit
+def lift_sums(
+    w: Floats, away: Floats, reward: Floats, rates: Floats, alpha: Floats, lengths: Ints, code: Ints, out: Floats
+) -> None:  # fmt: skip
+    """Add 1, what was earned, and both statistics with their squares to out (G, 6), by code (n,).
+
+    `away` are the logarithms of the weights w (n, K), which are cut in place.
+    """
+    n, width = w.shape
+    mean = np.zeros(width)
+    for i in range(n):
+        for k in range(width):
+            away[i, k] = min(max(away[i, k], -CUT), CUT)
+            mean[k] += away[i, k] / n
+    for i in range(n):
+        earned, weighed, local = 0.0, 0.0, 0.0
+        # Padding has no reward; only its weights have to be kept out.
+        for k in range(lengths[i]):
+            earned += alpha[k] * reward[i, k]
+            weighed += alpha[k] * w[i, k] * reward[i, k]
+            local += alpha[k] * (reward[i, k] - rates[k]) * (away[i, k] - mean[k])
+        lift, sums = weighed - earned, out[code[i]]
+        sums[0] += 1.0
+        sums[1] += earned
+        sums[2] += lift
+        sums[3] += lift * lift
+        sums[4] += local
+        sums[5] += local * local
 
 
 def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
@@ -99,7 +119,7 @@ def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> I
         halves = [float(half[at] / half[1]) for half in (first, second)]
         spread = max(total[at + 1] / total[0] - (total[at] / total[0]) ** 2, 0.0)
         # Rows of one user are alike, and count for less.
-        design = design_effect(None if units is None else units[[0, at, at + 1]])
+        design = design_effect(None if units is None else units.T[[0, at, at + 1]])
         trend = float(moment @ (table[:, at] - table[:, 1] * total[at] / total[1]))
         p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
         if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:

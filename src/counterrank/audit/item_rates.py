@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, whole
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.kernels.jit import jit
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Scored
 from counterrank.statistics import two_sided
@@ -44,25 +45,24 @@ NONE_IS_ONE, SEVERAL = 1e-6, 20
 
 def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum expected and observed rewards by item and by category, each by group of scores."""
-    used = subject.used(batch)
-    hit = subject.rewarded(batch)
-    expected = np.broadcast_to(subject.rates, hit.shape)
+    reward, rates = np.ascontiguousarray(batch.reward), subject.rates
     score = _score_groups(batch, subject)
-    at = np.where(used, batch.action, 0) & (BINS - 1)
+    at = np.where(batch.action < 0, -1, batch.action & (BINS - 1))
     # No more bins than there are items: what other batches count in further ones is added.
     size = int(at.max(initial=0)) + 1
-    sums = {"items": _by(at, score, expected, hit, used, size), "early": early(batch, subject)}
+    sums = {"items": np.zeros((2, size, DECILES)), "early": subject.page_counts(batch).early}
+    item_sums(at, score, reward, rates, sums["items"])
     names = batch.item_feature_names
     labels = batch.categories_of_items
     if labels:
         features = batch.features_of(batch.action)
         for name, known in labels.items():
-            codes = features[:, :, names.index(name)]
-            inside = used & ~np.isnan(codes)
-            code = np.where(inside, codes, 0).astype(np.int64)
-            sums[f"kind {name}"] = _by(code, score, expected, hit, inside, len(known))
-    paid = hit & (batch.reward > 0)
-    values, items = batch.reward[paid], at[paid]
+            codes = np.where(batch.action < 0, np.nan, features[:, :, names.index(name)])
+            sums[f"kind {name}"] = np.zeros((2, len(known), DECILES))
+            code = np.nan_to_num(codes, nan=-1.0).astype(np.int64)
+            item_sums(code, score, reward, rates, sums[f"kind {name}"])
+    paid = reward > 0
+    values, items = reward[paid], at[paid]
     sums["positive"] = np.bincount(items, minlength=size).astype(float)
     for name, rows in (("ones", values == 1), ("even", whole(values / 2))):
         sums[name] = np.bincount(items[rows], minlength=size).astype(float)
@@ -94,12 +94,6 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
 ITEM_RATES = Check(KIND, _count_item_rates, _judge_item_rates, most=SAMPLED_ROWS)
 
 
-def early(batch: RankingLog, subject: Subject) -> Floats:
-    """Return how many rewards stand above the last item of their page (1,)."""
-    above = np.arange(batch.K) < batch.lengths[:, None] - 1
-    return np.array([float((subject.rewarded(batch) & above).sum())])
-
-
 def one_per_page(tally: Tally, subject: Subject) -> bool:
     """Return whether there is one reward per page, which stands at its last item: the others have none by nature."""
     told = REWARD_PER_RANKING in subject.first.notes or subject.first.page_reward
@@ -116,16 +110,17 @@ def _score_groups(batch: RankingLog, subject: Subject) -> Ints:
     return np.searchsorted(edges, np.where(np.isnan(scores), edges[0], scores))
 
 
-def _by(code: Ints, score: Ints, expected: Floats, hit: Bools, used: Bools, size: int) -> Floats:
-    """Return expected and observed rewards by code and group of scores (2, size, DECILES)."""
-    cells = code * DECILES + score
-    seen, hits = (expected.ravel(), hit.ravel()) if used.all() else (expected[used], hit[used])
-    cells = cells.ravel() if used.all() else cells[used]
-    parts = [
-        np.bincount(cells, seen, size * DECILES),
-        np.bincount(cells[hits], minlength=size * DECILES),
-    ]
-    return np.stack(parts).astype(float).reshape(2, size, DECILES)
+@jit
+def item_sums(code: Ints, score: Ints, reward: Floats, rates: Floats, out: Floats) -> None:
+    """Add expected and observed rewards to out (2, size, DECILES), by code and group of scores (n, K).
+
+    Cells with a code below 0 are left out; `rates` (K,) are the rewards expected at a position.
+    """
+    for i in range(code.shape[0]):
+        for k in range(code.shape[1]):
+            if code[i, k] >= 0:
+                out[0, code[i, k], score[i, k]] += rates[k]
+                out[1, code[i, k], score[i, k]] += reward[i, k] != 0
 
 
 def _by_score(items: Floats) -> Floats:

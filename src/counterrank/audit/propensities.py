@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import (
+    HEAD_ROWS,
     SAMPLED_ROWS,
     Check,
     Subject,
@@ -91,21 +92,23 @@ TARGETS = Check("target-differs", _count_targets, _judge_targets, most=SAMPLED_R
 
 
 def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
-    """Count the logger's numbers on the grid of 1/10,000 and those that are not multiples of 10^-d."""
+    """Count the logger's numbers on the grid of 1/10,000, and say for which d one is no multiple of 10^-d."""
     values = logged_numbers(batch, LOGGING)
     if values is None:
         return Tally()
     inside = of_items(batch, values, subject)
-    off = np.array(
-        [
-            (np.abs(inside * 10**d - np.rint(inside * 10**d)) > 1e-7).sum()
-            for d in range(DECIMALS + 1)
-        ]
-    )
+    # One number that is no multiple settles it: mostly among the first ones.
+    off = [_off(inside[:HEAD_ROWS], d) or _off(inside, d) for d in range(DECIMALS + 1)]
     grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
     return Tally(
-        sums={"off": off.astype(float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
+        sums={"off": np.array(off, float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
     )
+
+
+def _off(values: Floats, decimals: int) -> bool:
+    """Return whether a number is no multiple of 10^-decimals."""
+    scaled = values * 10**decimals
+    return bool((np.abs(scaled - np.rint(scaled)) > 1e-7).any())
 
 
 def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
@@ -136,16 +139,8 @@ ROUNDING = Check("rounding", _count_rounding, _judge_rounding, most=SAMPLED_ROWS
 
 def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
     """Count propensities of 1 and items by position."""
-    values = logged_numbers(batch, LOGGING)
-    if values is None:
-        return Tally()
-    cells = subject.items(batch) if values.shape[1] == batch.K else np.array([batch.n])
-    if values.max(initial=0.0) < 1.0:
-        return Tally(sums={"one": np.zeros_like(cells), "cells": cells})
-    certain = values >= 1.0
-    if values.shape[1] == batch.K:
-        certain &= subject.used(batch)
-    return Tally(sums={"one": certain.sum(axis=0), "cells": cells})
+    sums = number_sums(batch, subject)
+    return Tally() if sums is None else Tally(sums={"one": sums[3], "cells": sums[0]})
 
 
 def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
@@ -183,6 +178,35 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
 EXPLORATION = Check("exploration", _count_exploration, _judge_exploration)
 
 
+def number_sums(batch: RankingLog, subject: Subject) -> Floats | None:
+    """Return how many numbers p the logger has at each position, sums of 1/p and 1/p^2, and how many are 1 (4, K)."""
+    values = logged_numbers(batch, LOGGING)
+    if values is None:
+        return None
+
+    def summed() -> Floats:
+        out = np.zeros((4, values.shape[1]))
+        out[0] = subject.items(batch)[: values.shape[1]]
+        lengths = np.minimum(batch.lengths, values.shape[1])
+        inverse_sums(np.ascontiguousarray(values), lengths, out[1:])
+        return out
+
+    return subject.once("numbers", batch, summed)
+
+
+@jit
+def inverse_sums(values: Floats, lengths: Ints, out: Floats) -> None:
+    """Add 1/p, 1/p^2 and how many are 1 to out (3, K), by position, for numbers p (n, K) from 0 to 1."""
+    for i in range(values.shape[0]):
+        for k in range(lengths[i]):
+            value = values[i, k]
+            inverse = 1.0 / value
+            out[0, k] += inverse
+            out[1, k] += inverse * inverse
+            # A comparison would not vectorise.
+            out[2, k] += np.floor(value)
+
+
 @jit
 def steps(values: Floats, lengths: Ints, counts: Ints, span: Floats) -> None:
     """Add to counts (3,) the full rankings, those of equal numbers, and those whose numbers only fall.
@@ -216,12 +240,15 @@ def _count_meaning(batch: RankingLog, subject: Subject) -> Tally:
         counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
         steps(values[:rows], batch.lengths[:rows], counts, span)
         # One ranking that is neither settles it for the whole log.
-        if counts[0] >= FULL and counts[0] > counts[1] + counts[2]:
+        settled = counts[0] >= FULL and counts[0] > counts[1] + counts[2]
+        if settled:
             break
     return Tally(
         sums=dict(zip(("full", "same", "falling"), counts[:, None], strict=True)),
         peaks={"span": span * (1, -1)},
-        examples={"same": examples_at(batch.lengths == batch.K, values, batch.start)},
+        examples={}
+        if settled
+        else {"same": examples_at(batch.lengths == batch.K, values, batch.start)},
     )
 
 

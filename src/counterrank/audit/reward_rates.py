@@ -9,26 +9,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.audit.conditions import option, without, without_both
 from counterrank.audit.findings import (
     SAMPLED_ROWS,
     Check,
     Subject,
     Tally,
-    complete,
     design_effect,
     listed,
     stretch_names,
-    sums_by,
     unit_sums,
-    whole,
 )
 from counterrank.audit.groups import BLOCK, row_groups
 from counterrank.audit.groups import DAY as TIME
-from counterrank.audit.item_rates import EXPECTED, TWICE, early, one_per_page, outlier
+from counterrank.audit.item_rates import EXPECTED, TWICE, one_per_page, outlier
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.kernels.jit import jit
 from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED = (
@@ -64,31 +62,50 @@ COUNTS = 5
 def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum, for each group of each column on each day: rows, rewarded items, their squares, and more.
 
-    These are `COUNTS`, then items and rewarded items at each position. The column "" has all rows.
+    These are `COUNTS` (the last two: rewards of 1, and even ones), then items and rewarded items at each
+    position. The column "" has all rows.
     """
-    # Position by position (K, n): sums over short rows take NumPy several times as long.
-    cells = (subject.used(batch), subject.rewarded(batch))
-    used, hit = (np.ascontiguousarray(part.T) for part in cells)
-    reward = np.ascontiguousarray(batch.reward.T)
-    hits = hit.sum(axis=0).astype(float)
-    ones, even = (hit & (reward == 1)).sum(axis=0), (hit & whole(reward / 2)).sum(axis=0)
-    rows = np.concatenate([[np.ones(batch.n), hits, hits**2, ones, even], used, hit])
-    groups = {"": ([""], np.zeros(batch.n, np.int64)), **row_groups(batch, subject)}
-    days, day = groups.pop(TIME, groups[""])
+    groups = {**row_groups(batch, subject)}
+    days, day = groups.pop(TIME, ([""], np.zeros(batch.n, np.int64)))
+    reward = np.ascontiguousarray(batch.reward)
     parts: dict[tuple[str, ...], Floats] = {}
     for column, (labels, codes) in groups.items():
-        both = _summed(rows, codes * len(days) + day, len(labels) * len(days))
-        for at in np.flatnonzero(both[0]):
-            level, on = divmod(int(at), len(days))
-            parts[column, labels[level], days[on]] = both[:, at]
-    full = hit if complete(batch) else hit[:, batch.lengths == batch.K]
+        table = np.zeros((len(labels) * len(days), COUNTS + 2 * batch.K))
+        reward_sums(reward, batch.lengths, codes * len(days) + day, table)
+        cube = table.reshape(len(labels), len(days), -1)
+        if column == BLOCK:
+            parts |= {
+                ("", "", name): sums for name, sums in zip(days, cube.sum(axis=0), strict=True)
+            }
+        for level, on in np.argwhere(cube[:, :, 0]).tolist():
+            parts[column, labels[level], days[on]] = cube[level, on]
+    counts = subject.page_counts(batch)
     sums = {
-        "units": unit_sums(batch, hits),
-        "early": early(batch, subject),
-        "pages": np.bincount(full.sum(axis=0), minlength=batch.K + 1).astype(float),
-        "beside": beside(full),
+        "units": unit_sums(batch, counts.hits.astype(float)),
+        "early": counts.early,
+        "pages": counts.pages,
+        "beside": counts.beside,
     }
     return Tally(sums=sums, parts=parts)
+
+
+@jit
+def reward_sums(reward: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
+    """Add the numbers of each row of rewards (n, K) to those of its group, out (G, COUNTS + 2 K)."""
+    width = reward.shape[1]
+    for i in range(reward.shape[0]):
+        sums, hits = out[code[i]], 0
+        for k in range(lengths[i]):
+            value = reward[i, k]
+            sums[COUNTS + k] += 1
+            if value != 0:
+                hits += 1
+                sums[3] += value == 1
+                sums[4] += np.floor(value / 2) == value / 2
+                sums[COUNTS + width + k] += 1
+        sums[0] += 1
+        sums[1] += hits
+        sums[2] += hits * hits
 
 
 def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
@@ -120,13 +137,6 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
 REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=SAMPLED_ROWS)
-
-
-def _summed(rows: Floats, codes: Ints, size: int) -> Floats:
-    if size == 1:
-        total: Floats = rows.sum(axis=1, keepdims=True)
-        return total
-    return sums_by(codes, size, rows)
 
 
 def _columns(
@@ -231,15 +241,6 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
                 cause=f"rewards of {cause}",
             )  # fmt: skip
             return
-
-
-def beside(rewarded: Bools) -> Floats:
-    """Return, of pages (K, n) with a reward above a position and below it: pages, and rewards there (4, K)."""
-    above, below = np.zeros_like(rewarded), np.zeros_like(rewarded)
-    np.logical_or.accumulate(rewarded[:-1], axis=0, out=above[1:])
-    np.logical_or.accumulate(rewarded[:0:-1], axis=0, out=below[-2::-1])
-    parts = [above, above & rewarded, below, below & rewarded]
-    return np.stack([part.sum(axis=1) for part in parts]).astype(float)
 
 
 def stops(sums: Floats) -> float:

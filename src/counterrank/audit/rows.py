@@ -137,18 +137,19 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
     # A quotient by one number vectorises, a remainder does not.
     rows = np.flatnonzero(page // thin * thin == page)
-    some = batch.take(rows)
+    some = batch.changed(targets={}).take(rows)
     hashes = hashing.RowHashes(len(rows))
     identified = _absorb_identity(hashes, some, subject.time)
     key = hashes.values
-    hashes.absorb(some.lengths, some.action, some.reward)
-    found = RowHashes.of(some)
+    if identified:
+        hashes.absorb(some.lengths, some.action, some.reward)
+    found = RowHashes.of(some, page[rows])
     lists = {f"without {name}": words for name, words in found.keys.items()}
     return Tally(
         sums={"identified": np.array([int(identified)])},
         lists={
-            "whole": hashes.values, "key": key, "row": rows + batch.start, "shown": found.shown,
-            "owner": found.owner, "chance": found.chance, **lists,
+            "whole": hashes.values if identified else found.shown, "key": key, "row": rows + batch.start,
+            "shown": found.shown, "owner": found.owner, "chance": found.chance, **lists,
         },
     )  # fmt: skip
 
@@ -235,13 +236,12 @@ def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | N
 def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
     """Sum absolute rewards and non-zero ones; keep extremes."""
     earned = batch.reward @ batch.position_weights
-    used = subject.used(batch)
-    inside = batch.reward[used]
+    inside = batch.reward.reshape(-1) if complete(batch) else batch.reward[subject.used(batch)]
     largest = np.abs(earned) == np.abs(earned).max()
     return Tally(
         sums={
             "total": np.array([np.abs(earned).sum(), float(batch.n)]),
-            "nonzero": ((batch.reward != 0) & used).sum(axis=0),
+            "nonzero": subject.rewarded(batch).sum(axis=0),
             "negative": np.array([(inside < 0).sum()]),
             "binary": np.array([((inside != 0) & (inside != 1)).sum()]),
             "zeros": np.array([(inside == 0).sum(), inside.size]),
@@ -380,15 +380,11 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
         sums["context"] = np.bincount(
             (hashes.values % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS)
         )
-    full = batch.reward if complete(batch) else batch.reward[batch.lengths == batch.K]
-    # Position by position: sums over short rows take NumPy ten times as long.
-    rewarded = np.zeros(len(full), np.int64)
-    for k in range(batch.K):
-        rewarded += full[:, k] != 0
-    sums["rewarded"] = np.bincount(rewarded, minlength=batch.K + 1)
-    if batch.unit is not None and len(full) == batch.n:
+    counts = subject.page_counts(batch)
+    sums["rewarded"] = counts.pages
+    if batch.unit is not None and complete(batch):
         unit = np.unique(batch.unit, return_inverse=True)[1]
-        pages, clicked = np.bincount(unit), np.bincount(unit, rewarded)
+        pages, clicked = np.bincount(unit), np.bincount(unit, counts.hits)
         share = clicked[pages >= PAGES_EACH] / (batch.K * pages[pages >= PAGES_EACH])
         sums["greedy"] = np.array([(share == 1.0).sum(), ((share > 0.7) & (share < 1.0)).sum()])
     return Tally(sums=sums)

@@ -6,12 +6,12 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, neighbours, sums_by
-from counterrank.audit.item_rates import early, one_per_page
+from counterrank.audit.item_rates import one_per_page
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Rows
 from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.kernels.jit import jit
 from counterrank.texts import in_percent
 
 #: Standard errors of the part that another page explains (1e-4 on one side), and the least part that
@@ -35,16 +35,14 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     if batch.K < 2:
         return Tally()
     used, hit = subject.used(batch), subject.rewarded(batch)
-    off = (hit - hit.sum(axis=0) / np.maximum(used.sum(axis=0), 1)) * used
+    shown, hits = subject.items(batch), hit.sum(axis=0)
+    off = (hit - hits / np.maximum(shown, 1)) * used
     # Effects of items are of the other half of the visitors, or of every second pair of rows.
     side = np.arange(batch.n) // 2 % 2
-    every, above, below = slice(None), slice(0, batch.n - 1), slice(1, batch.n)
-    pairs: list[tuple[str, Rows, Rows, int]] = [
-        (f"item {where} it", every, every, shift) for where, shift in SLOTS.items()
-    ]
-    pairs += [("row below", above, below, 0), ("row above", below, above, 0)]
-    earlier: Rows = above
-    later: Rows = below
+    every = np.arange(batch.n)
+    earlier, later = every[:-1], every[1:]
+    pairs = [(f"item {where} it", every, every, shift) for where, shift in SLOTS.items()]
+    pairs += [("row below", earlier, later, 0), ("row above", later, earlier, 0)]
     if batch.unit is not None:
         unit = np.unique(batch.unit, return_inverse=True)[1]
         side = unit % 2
@@ -53,16 +51,18 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     # Each item in a bin of its side.
     at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
     means = _effects(at, off, used)
-    parts: dict[tuple[str, ...], Floats] = {
-        (name,): _sums(at, off, used, means, rows, others, shift)
-        for name, rows, others, shift in pairs
-    }
-    counts = np.stack([used.sum(axis=0), hit.sum(axis=0), hit.sum(axis=0)]).astype(float)
+    parts: dict[tuple[str, ...], Floats] = {}
+    for name, rows, others, shift in pairs:
+        parts[name,] = np.array(page_sums(at, off, used, means, rows, others, shift))
     page = off.sum(axis=1)
-    with_visitors = page[earlier] * page[later]
-    going = _going_with(batch, subject, off, used)
-    going |= {"items": _moments(means[at] * off), "visitors": _moments(with_visitors)}
-    return Tally(sums={**going, "positions": counts, "early": early(batch, subject)}, parts=parts)
+    going = {
+        **_going_with(batch, subject, off, page, used),
+        "items": _moments(means[at] * off),
+        "visitors": _moments(page[earlier] * page[later]),
+        "positions": np.stack([shown, hits, hits]).astype(float),
+        "early": subject.page_counts(batch).early,
+    }
+    return Tally(sums=going, parts=parts)
 
 
 def _moments(values: Floats) -> Floats:
@@ -78,34 +78,58 @@ def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
     return np.roll(total / (count + 5.0), BINS)
 
 
-def _sums(
-    at: Ints, off: Floats, used: Bools, means: Floats, rows: Rows, others: Rows, shift: int
-) -> Floats:
-    """Return the sums of both regressions for rows and their other pages, or the slot above or below."""
-    mine, y = at[rows], off[rows]
-    # The other page's items, on the side of the row.
-    theirs, shown = at[others] & (BINS - 1), used[others]
-    if shift:
-        theirs, shown = np.roll(theirs, shift, axis=1), np.roll(shown, shift, axis=1)
-        shown[:, 0 if shift > 0 else -1] = False
-    theirs = theirs + (mine & ~(BINS - 1))
-    both = used[rows] & shown & (mine != theirs)
-    other = means[theirs]
-    rest = (other.sum(axis=1, keepdims=True) - other) / max(at.shape[1] - 1, 1)
-    # Where all rewards stand at another page, none tells of its own items: effects are those
-    # of the other page's items then.
-    alone = _effects(theirs, y, both)[theirs]
-    x = np.stack([(one * both).reshape(-1) for one in (means[mine], other, rest, alone)])
-    y = (y * both).reshape(-1)
-    gram, moments = x @ x.T, x @ y
-    return np.concatenate(
-        [gram[:3, :3].reshape(-1), moments[:3], [y @ y, both.sum(), gram[3, 3], moments[3], len(mine)]]
-    )  # fmt: skip
+@jit
+def page_sums(
+    at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints, shift: int
+) -> tuple[float, ...]:
+    """Return the sums of both regressions for rows and their other pages, or the slot above or below.
+
+    What may explain a reward y: the effect of its own item (a), that of the other page's item (b), the mean
+    of that page's other positions (c), and the other page's where all rewards stand there (d).
+    """
+    width, size = at.shape[1], means.shape[0]
+    count, alone = np.zeros(size), np.zeros(size)
+    cells, aa, ab, ac, bb, bc, cc, dd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    ay, by, cy, dy, yy = 0.0, 0.0, 0.0, 0.0, 0.0
+    # Where all rewards stand at another page, none tells of its own items: effects are those of the other
+    # page's items then, which the first turn sums.
+    for turn in range(2):
+        for i in range(rows.shape[0]):
+            row, other = rows[i], others[i]
+            # The other page's items, on the side of the row.
+            side = at[row, 0] & ~(BINS - 1)
+            page = 0.0
+            for k in range(width if turn else 0):
+                page += means[(at[other, k] & (BINS - 1)) + side]
+            for k in range(max(shift, 0), width + min(shift, 0)):
+                item = (at[other, k - shift] & (BINS - 1)) + side
+                # A factor of 0 or 1, because branches that cannot be foreseen cost more.
+                both = 1.0 * ((item != at[row, k]) & used[row, k] & used[other, k - shift])
+                y = off[row, k] * both
+                if not turn:
+                    count[item] += both
+                    alone[item] += y
+                    continue
+                a, b, d = (
+                    both * means[at[row, k]],
+                    both * means[item],
+                    both * alone[(item + BINS) % size],
+                )
+                c = (both * page - b) / max(width - 1, 1)
+                aa, ab, ac, ay = aa + a * a, ab + a * b, ac + a * c, ay + a * y
+                bb, bc, by = bb + b * b, bc + b * c, by + b * y
+                cc, cy, dd, dy = cc + c * c, cy + c * y, dd + d * d, dy + d * y
+                yy, cells = yy + y * y, cells + both
+        for item in range(size):
+            alone[item] /= count[item] + 5.0
+    return aa, ab, ac, ab, bb, bc, ac, bc, cc, ay, by, cy, yy, cells, dd, dy, rows.shape[0]
 
 
-def _going_with(batch: RankingLog, subject: Subject, off: Floats, used: Bools) -> dict[str, Floats]:
+def _going_with(
+    batch: RankingLog, subject: Subject, off: Floats, page: Floats, used: Bools
+) -> dict[str, Floats]:
     """Return sums of what may go with rewards: of products with scores, and of pages by groups."""
-    page, found = off.sum(axis=1), {}
+    found = {}
     numbers = logged_numbers(batch, LOGGING)
     known = shown_scores(batch) if numbers is None else numbers
     if known.shape == off.shape:

@@ -49,14 +49,14 @@ class RowHashes:
     keys: dict[str, Words]
 
     @classmethod
-    def of(cls, log: RankingLog) -> "RowHashes":
-        """Return the hashes of a log, or of a batch of it."""
+    def of(cls, log: RankingLog, shown: Words) -> "RowHashes":
+        """Return the hashes of a log, or of a batch of it, given those of its pages (n,)."""
         unit: NDArray[np.generic] = np.arange(log.start, log.start + log.n)
         if log.unit is not None:
             unit = as_numbers(log.unit)
         owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
         keys = {column or "": key for column, key in _keys(log)}
-        return cls(page_hashes(log), owner, _chances(log), keys)
+        return cls(shown, owner, _chances(log), keys)
 
     def worst(self, least: float = _SHARE) -> Copies | None:
         """Return the worst case of copies, None where rows repeat no more than chance lets them.
@@ -74,7 +74,7 @@ class RowHashes:
 
 def copies_of(log: RankingLog) -> Copies | None:
     """Return the worst case of copies in a log, None where rows repeat no more than chance lets them."""
-    return RowHashes.of(log).worst()
+    return RowHashes.of(log, page_hashes(log)).worst()
 
 
 def page_hashes(log: RankingLog) -> Words:
@@ -174,12 +174,13 @@ def _chances(log: RankingLog) -> Floats:
         if logger.kind == "joint":
             return np.asarray(logger.values, dtype=np.float64)
         if logger.kind in ("factored", "prefix"):
-            shown = np.arange(log.K) < log.lengths[:, None]
-            chance: Floats = np.prod(np.where(shown, logger.values, 1.0), axis=1)
+            chance = np.ones(log.n)
+            for k in range(log.K):
+                chance *= np.where(k < log.lengths, logger.values[:, k], 1.0)
             return chance
     elif "prefix" in logger.capabilities and (log.lengths == log.K).all():
-        chance = np.exp(logger.prefix_log_prob(log.action)[:, -1])
-        return chance
+        found: Floats = np.exp(logger.prefix_log_prob(log.action)[:, -1])
+        return found
     return np.ones(log.n)
 
 
