@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.estimators.behavior import growing
-from counterrank.estimators.behavior.growing import Grower, TreeRows, bin_order
+from counterrank.estimators.behavior.growing import Group, Grower, TreeRows, bin_order
 from counterrank.estimators.behavior.objective import Objective, least_score
 from counterrank.estimators.behavior.settings import TreeLimits
 
@@ -37,15 +37,16 @@ def data(seed: int, n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     return y, codes
 
 
-def grown(y: np.ndarray, codes: np.ndarray, goal: Objective, **limits: float) -> Grower:
+def grown(
+    y: np.ndarray, codes: np.ndarray, goal: Objective, **limits: float
+) -> tuple[Grower, Group]:
     grower = Grower(
         goal,
         TreeLimits(**{"max_depth": 1, "min_leaf": 10, "min_gain": 0.0, **limits}),
-        np.array([6] * codes.shape[1], dtype=np.int64),
+        6,
         np.zeros(codes.shape[1], dtype=bool),
     )
-    grower.grow(TreeRows.of(goal, y, codes.T))
-    return grower
+    return grower, grower.grow(TreeRows.of(goal, y, codes.T))
 
 
 def every_split(codes: np.ndarray, least: int):
@@ -75,10 +76,10 @@ def test_best_split_is_the_best_of_all(score_of_naive, seed, kappa):
         for a in range(3):
             for b in range(3):
                 best = min(best, score(np.where(left, a, b)))
-    grower = grown(y, codes, goal)
-    assert grower.scores[0] == pytest.approx(best, rel=1e-9)
+    grower, tree = grown(y, codes, goal)
+    assert tree.score == pytest.approx(best, rel=1e-9)
     assert goal.score(grower.totals) == pytest.approx(best, rel=1e-9)
-    if grower.count == 1:
+    if grower.leaves == 1:
         assert best == pytest.approx(root, rel=1e-9)
 
 
@@ -98,7 +99,7 @@ def score_of_naive():
 def test_deeper_trees_never_score_worse(seed):
     y, codes = data(seed, n=400)
     goal = objective(400)
-    scores = [goal.score(grown(y, codes, goal, max_depth=depth).totals) for depth in range(4)]
+    scores = [goal.score(grown(y, codes, goal, max_depth=depth)[0].totals) for depth in range(4)]
     assert all(
         after <= before * (1 + 1e-9) for before, after in zip(scores, scores[1:], strict=False)
     )
@@ -106,31 +107,28 @@ def test_deeper_trees_never_score_worse(seed):
 
 def test_node_sums_add_up_and_leaves_are_large_enough():
     y, codes = data(5, n=600)
-    grower = grown(y, codes, objective(600), max_depth=4, min_leaf=30)
-    feature, left, right, _ = grower.tree
-    assert grower.count > 3
-    for at in range(grower.count):
-        if feature[at] >= 0:
-            np.testing.assert_allclose(
-                grower.stats[at],
-                grower.stats[left[at]] + grower.stats[right[at]],
-                rtol=1e-12,
-                atol=1e-9,
-            )
-        assert grower.stats[at, 0] >= 30
+    grower, tree = grown(y, codes, objective(600), max_depth=4, min_leaf=30)
+    assert grower.leaves > 2
+    groups = [tree]
+    for group in groups:
+        assert group.sums[0] >= 30
+        if group.sides:
+            both = group.sides[0].sums + group.sides[1].sums
+            np.testing.assert_allclose(group.sums, both, rtol=1e-12, atol=1e-9)
+            groups += group.sides
 
 
 def test_limits_on_leaves_and_gain_are_kept():
     y, codes = data(6, n=600)
-    assert (grown(y, codes, objective(600), max_depth=5, max_leaves=3).count + 1) // 2 <= 3
-    assert grown(y, codes, objective(600), max_depth=5, min_gain=1.0).count == 1
+    assert grown(y, codes, objective(600), max_depth=5, max_leaves=3)[0].leaves <= 3
+    assert grown(y, codes, objective(600), max_depth=5, min_gain=1.0)[0].leaves == 1
 
 
 def test_sibling_histogram_by_subtraction_equals_the_direct_sum(monkeypatch):
     """Every histogram that was searched is that of a node, summed row by row."""
     y, codes = data(7, n=500)
     goal = objective(500)
-    fast = grown(y, codes, goal, max_depth=3)
+    _, tree = grown(y, codes, goal, max_depth=3)
     stats = np.column_stack([np.ones(500), y, y**2])
 
     seen, cuts_of = [], growing.cuts_of
@@ -138,21 +136,16 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum(monkeypatch):
         growing, "cuts_of", lambda hist, *rest: seen.append(hist) or cuts_of(hist, *rest)
     )
     grown(y, codes, goal, max_depth=3)
-    reached = {0: np.ones(500, dtype=bool)}
-    order = [0]
-    for at in order:
-        feature, left, right, _ = fast.tree[:, at]
-        if feature >= 0:
-            goes = fast.goes_left[at][codes[:, feature]]
-            reached[left], reached[right] = reached[at] & goes, reached[at] & ~goes
-            order += [left, right]
-    expected = []
-    for at in order:
+    waiting, expected = [(tree, np.ones(500, dtype=bool))], []
+    for group, reached in waiting:
         hist = np.zeros((2, 6, goal.width))
-        for i in np.flatnonzero(reached[at]):
+        for i in np.flatnonzero(reached):
             for f in range(2):
                 hist[f, codes[i, f]] += stats[i]
         expected.append(hist)
+        if group.sides:
+            goes = group.goes_left[codes[:, group.feature]]
+            waiting += zip(group.sides, (reached & goes, reached & ~goes), strict=True)
     assert 1 < len(seen) <= len(expected)
     for found in seen:
         assert any(np.allclose(found, hist, rtol=1e-9, atol=1e-9) for hist in expected)
@@ -208,10 +201,8 @@ def test_categories_are_split_by_set():
     goal = Objective(
         models=2, n_grow=n, n_apply=n, tails=np.ones(2), value=5.0 * special.mean(), contrast=(0, 1)
     )
-    grower = Grower(goal, TreeLimits(max_depth=1, min_leaf=50), np.array([6]), np.array([True]))
-    grower.grow(TreeRows.of(goal, y, codes.T))
-    assert grower.tree[0, 0] == 0
-    model = np.where(
-        grower.goes_left[0], grower.tree[3, grower.tree[1, 0]], grower.tree[3, grower.tree[2, 0]]
-    )
+    grower = Grower(goal, TreeLimits(max_depth=1, min_leaf=50), 6, np.array([True]))
+    tree = grower.grow(TreeRows.of(goal, y, codes.T))
+    assert tree.feature == 0
+    model = np.where(tree.goes_left, tree.sides[0].model, tree.sides[1].model)
     assert model[1:].tolist() == [1, 0, 1, 1, 0]

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators.behavior import growing
 from counterrank.estimators.behavior.forest import SCHEMA, Forest, Node, StoredModel
-from counterrank.estimators.behavior.objective import Objective
-from counterrank.estimators.behavior.settings import TreeLimits
+from counterrank.estimators.behavior.growing import Group
 from counterrank.estimators.weights.ratios import ratios_of
 
 seeds = pytest.mark.parametrize("seed", range(40))
@@ -39,20 +37,21 @@ def naive_leaves(tree: np.ndarray, at: int = 0) -> list[int]:
 def test_merge_equal_keeps_the_assignment_and_leaves_no_twins(seed):
     rng = np.random.default_rng(seed)
     tree = random_tree(rng, models=2)
-    expected, gains = tree.copy(), np.ones(tree.shape[1])
+    expected = tree.copy()
     for at in range(
         tree.shape[1] - 1, -1, -1
     ):  # a node is one leaf when all leaves below it have one model
         models = {int(expected[3, leaf]) for leaf in naive_leaves(expected, at)}
         if tree[0, at] >= 0 and len(models) == 1:
             expected[:3, at], expected[3, at] = -1, models.pop()
-    before = tree.copy()
-    goal = Objective(models=2, n_grow=1, n_apply=1, tails=np.ones(2))
-    grower = growing.Grower(goal, TreeLimits(), np.array([2]), np.zeros(1, dtype=bool))
-    grower.tree, grower.gains = tree, gains
-    grower.merge_equal()
-    np.testing.assert_array_equal(tree, expected)
-    np.testing.assert_array_equal(gains, np.where(before[0] != tree[0], 0.0, 1.0))
+    groups = [Group(np.zeros(0), int(model), gain=1.0) for model in tree[3]]
+    for group, (feature, left, right, _) in zip(groups, tree.T, strict=True):
+        group.sides = (groups[left], groups[right]) if feature >= 0 else ()
+    groups[0].merge_equal()
+    np.testing.assert_array_equal([group.model for group in groups], expected[3])
+    np.testing.assert_array_equal([bool(group.sides) for group in groups], expected[0] >= 0)
+    undone = tree[0] != expected[0]
+    np.testing.assert_array_equal([group.gain for group in groups], np.where(undone, 0.0, 1.0))
 
 
 @seeds

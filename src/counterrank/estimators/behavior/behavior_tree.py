@@ -90,13 +90,12 @@ class BehaviorTree:
         self, data: TrainingSet, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
     ) -> Forest:
         """Return the forest grown on a training set."""
-        estimate, growers = mse_estimate(self.mse), []
+        estimate, trees = mse_estimate(self.mse), []
         for k, y in enumerate(data.y):
             objective = estimate.objective(Position.of(data, k, n_apply=n_apply, seed=seed))
-            grower = Grower(objective, self.limits, data.bins.counts, data.bins.categorical)
-            grower.grow(TreeRows.of(objective, y, data.codes))
-            growers.append(grower)
-        return assemble(growers, data, mse=estimate.name, notes=notes)
+            grower = Grower(objective, self.limits, data.bins.most, data.bins.categorical)
+            trees.append(grower.grow(TreeRows.of(objective, y, data.codes)))
+        return assemble(trees, data, mse=estimate.name, n_apply=n_apply, notes=notes)
 
     @property
     def fitted(self) -> Forest:

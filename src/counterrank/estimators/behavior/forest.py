@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import BehaviorError, ConfigError
 from counterrank.estimators.behavior.blending import Blend, share_of
-from counterrank.estimators.behavior.growing import Grower
+from counterrank.estimators.behavior.growing import Group
 from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
-from counterrank.estimators.behavior.training import TrainingSet
+from counterrank.estimators.behavior.training import Bins, TrainingSet
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.records import Record
 
@@ -261,25 +261,26 @@ class Forest(Record):
 
 
 def assemble(
-    growers: Sequence[Grower],
+    trees: Sequence[Group],
     data: TrainingSet,
     *,
     mse: str,
+    n_apply: int,
     notes: tuple[str, ...] = (),
 ) -> Forest:
     """Return the forest of the trees grown for each position."""
     nodes: list[Node] = []
     labels: list[int] = []
     roots = []
-    for grower, models in zip(growers, data.models, strict=True):
+    for tree, models in zip(trees, data.models, strict=True):
         roots.append(len(nodes))
-        for at, node in _nodes_of(grower, data, models.candidates.tolist(), roots[-1]):
+        for group, node in _nodes_of(tree, data.bins, models.candidates.tolist(), roots[-1]):
             nodes.append(node)
-            labels.append(int(grower.tree[3, at]))
+            labels.append(group.model)
     forest = Forest(
         schema=SCHEMA,
         mse=mse,
-        rows=growers[0].objective.n_grow,
+        rows=data.log.n,
         context=data.log.context_names,
         candidates=tuple(map(StoredModel.of, data.candidates)),
         roots=tuple(roots),
@@ -292,49 +293,45 @@ def assemble(
     chosen = forest.assigned(data.log.context, labels, data.log.n)
     own = np.column_stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)])
     share = share_of(
-        own,
-        data.all_pairs - own,
-        data.stretched - own,
-        data.log.position_weights,
-        growers[0].objective.n_apply,
+        own, data.all_pairs - own, data.stretched - own, data.log.position_weights, n_apply
     )
     blend = Blend(share, data.triples, tuple(data.pairs.centre.tolist()))
     return replace(forest, doubt=doubt_of(own, data), blend=blend)
 
 
 def _nodes_of(
-    grower: Grower, data: TrainingSet, models: list[int], first: int
-) -> Iterator[tuple[int, Node]]:
-    """Yield the nodes that can be reached with their places in the grower, parents before children.
+    tree: Group, bins: Bins, models: list[int], first: int
+) -> Iterator[tuple[Group, Node]]:
+    """Yield the groups of a tree and their nodes, numbered from `first` on, parents before children.
 
-    They are numbered from `first` on. Estimate and error are of the rows' own value in the group:
-    mean of w r and its standard error.
+    Estimate and error are of the rows' own value in the group: mean of w r and its standard error.
     """
-    bins, M = data.bins, grower.objective.models
-    kept = [0]
-    for at in kept:  # grows on the way
-        feature, left, right, model = grower.tree[:, at].tolist()
-        rows, total, square = grower.stats[at][[0, 1 + model, 1 + M + model]].tolist()
+    kept = [tree]
+    for group in kept:  # grows on the way
+        rows, total, square = group.sums[
+            [0, 1 + group.model, 1 + len(models) + group.model]
+        ].tolist()
         mean = total / max(rows, 1)
         # n / (n - 1) of a sample's variance and 1 / n of its mean's, in one.
         error = math.sqrt(max(square / max(rows, 1) - mean**2, 0.0) / max(rows - 1, 1))
-        share, score, gain = rows / grower.stats[0, 0], grower.scores[at], grower.gains[at]
-        node = Node(models[model], float(share), float(score), mean, error, float(gain))
-        if feature >= 0:
-            edges, taken = bins.edges[feature], np.flatnonzero(grower.goes_left[at, 1:])
-            split: dict[str, Any] = {
-                "missing_left": bool(grower.goes_left[at, 0]),
-                "chance": float(grower.chances[at]),
-            }
-            if bins.categorical[feature]:
+        node = Node(
+            models[group.model], float(rows / tree.sums[0]), group.score, mean, error, group.gain
+        )
+        if group.sides:
+            edges, taken = bins.edges[group.feature], np.flatnonzero(group.goes_left[1:])
+            split: dict[str, Any] = {}
+            if bins.categorical[group.feature]:
                 split["left_categories"] = tuple(edges[taken].astype(int).tolist())
             elif 0 < len(taken) <= len(edges):
                 # Bins 1..b go left: values up to edge b.
                 split["threshold"] = float(edges[len(taken) - 1])
             a = first + len(kept)
-            node = replace(node, feature=feature, left=a, right=a + 1, **split)
-            kept += [left, right]
-        yield at, node
+            node = replace(
+                node, feature=group.feature, left=a, right=a + 1, chance=group.chance,
+                missing_left=bool(group.goes_left[0]), **split,
+            )  # fmt: skip
+            kept += group.sides
+        yield group, node
 
 
 def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:

@@ -6,12 +6,13 @@ of one leaf only, so its score needs the histogram of that leaf and the totals.
 
 import math
 from collections import deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.estimators.behavior.objective import TIE, Objective
+from counterrank.estimators.behavior.objective import Objective, lower
 from counterrank.estimators.behavior.settings import TreeLimits
 from counterrank.estimators.behavior.training import Codes
 from counterrank.kernels.jit import jit
@@ -121,132 +122,132 @@ def bin_order(hist: Floats, categorical: Bools, contrast: tuple[int, int]) -> In
     return order
 
 
-class Grower:
-    """A growing tree: nodes in flat arrays, and the channels of the whole assignment.
+@dataclass(slots=True, eq=False)
+class Group:
+    """The rows of a node: the sums (L,) of their statistics, their model, and its split where it has one.
 
-    `tree` (4, nodes) holds feature (-1: leaf), left, right, model; `goes_left` (nodes, bins);
-    `stats` (nodes, L) the sums of each node; `scores` (nodes,) the objective of the whole
-    assignment once the node was decided, `gains` (nodes,) what its split took off, `chances` (nodes,)
-    how probable its split is by chance, `totals` (C,) the channels of the whole assignment.
+    `score` is the objective of the whole assignment once the group was decided, `gain` what its split
+    took off, and `chance` how probable the split is by chance. `goes_left` (bins,) are the bins of the
+    feature on the first of the two `sides`.
     """
 
-    def __init__(
-        self, objective: Objective, limits: TreeLimits, bins: Ints, categorical: Bools
-    ) -> None:
-        # A full tree of that depth, or of so many leaves.
-        most = min(2 ** (limits.max_depth + 1) - 1, 2 * limits.max_leaves - 1)
-        self.objective, self.limits, self.categorical = objective, limits, categorical
-        self.tree = np.full((4, most), -1, dtype=np.int64)
-        self.stats = np.zeros((most, objective.width))
-        self.scores, self.gains = np.full(most, np.nan), np.zeros(most)
-        self.chances = np.full(most, np.nan)
-        self.goes_left = np.zeros((most, int(bins.max(initial=1))), dtype=bool)
-        self.totals = np.zeros(2 + len(objective.replicates))
-        self.count = 1
+    sums: Floats
+    model: int
+    score: float = math.nan
+    gain: float = 0.0
+    chance: float = math.nan
+    feature: int = -1
+    goes_left: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    sides: tuple["Group", ...] = ()
 
-    def grow(self, rows: TreeRows) -> None:
-        """Choose the root's model, then split node by node, each given all leaves so far."""
-        bins = self.goes_left.shape[1]
-        hist = rows.histogram(bins)
-        self.stats[0] = hist[0].sum(axis=0)
-        here = self.objective.channels(self.stats[0])
-        self.scores[0], self.tree[3, 0] = self.objective.best_model(np.zeros_like(here[0]), here)
-        self.totals = here[self.tree[3, 0]]
+    def merge_equal(self) -> None:
+        """Undo splits between leaves of one model: the assignment stays the same."""
+        for side in self.sides:
+            side.merge_equal()
+        if self.sides and not any(side.sides for side in self.sides):
+            one, two = self.sides
+            if one.model == two.model:
+                self.model, self.gain, self.sides = one.model, 0.0, ()
+
+
+class Grower:
+    """A growing tree: `totals` (C,) are the channels of the whole assignment, which has so many `leaves`."""
+
+    def __init__(
+        self, objective: Objective, limits: TreeLimits, bins: int, categorical: Bools
+    ) -> None:
+        self.objective, self.limits, self.categorical = objective, limits, categorical
+        self.bins, self.leaves = bins, 1
+        self.totals = np.zeros(2 + len(objective.replicates))
+
+    def grow(self, rows: TreeRows) -> Group:
+        """Choose the root's model, then split group by group, each given all leaves so far."""
+        hist = rows.histogram(self.bins)
+        root = Group(hist[0].sum(axis=0), 0)
+        here = self.objective.channels(root.sums)
+        root.score, root.model = self.objective.best_model(np.zeros_like(here[0]), here)
+        self.totals = here[root.model]
         # A share of the root's score: MSEs have the rewards' unit squared.
-        root = abs(float(self.scores[0]))
-        least_gain = self.limits.min_gain * root if np.isfinite(root) else 0.0
+        least_gain = self.limits.min_gain * abs(root.score) if np.isfinite(root.score) else 0.0
         least = self.limits.leaf_rows(self.objective.n_grow)
-        waiting: deque[tuple[int, int, TreeRows, Floats]] = deque()
+        waiting: deque[tuple[Group, int, TreeRows, Floats]] = deque()
         if len(self.categorical) and self.limits.max_depth:
-            waiting.append((0, 1, rows, hist))
+            waiting.append((root, 1, rows, hist))
         while waiting:
-            node, depth, some, hist = waiting.popleft()
-            around = self._settle(node)
-            # A binary tree of c nodes has (c + 1) / 2 leaves.
-            room = (self.count + 1) // 2 < self.limits.max_leaves
-            if not (room and self.stats[node, 0] >= 2 * least):
+            group, depth, some, hist = waiting.popleft()
+            around = self._settle(group)
+            if self.leaves >= self.limits.max_leaves or group.sums[0] < 2 * least:
                 continue
             cuts = cuts_of(hist, self.categorical, self.objective.contrast, least)
-            if not self._divide(node, cuts, hist, around, least_gain):
+            if not self._divide(group, cuts, hist, around, least_gain):
                 continue
-            sides = some.divided(int(self.tree[0, node]), self.goes_left[node])
-            self.chances[node] = self._chance(node, sides, len(cuts[0]))
+            sides = some.divided(group.feature, group.goes_left)
+            group.chance = _chance(group, sides, len(cuts[0]))
             if depth < self.limits.max_depth:
                 # Parent = left + right for sums: only the smaller child is read (as LightGBM and
                 # scikit-learn do).
                 small = int(len(sides[0].chosen) > len(sides[1].chosen))
-                summed = sides[small].histogram(bins)
+                summed = sides[small].histogram(self.bins)
                 sums = (hist - summed, summed) if small else (summed, hist - summed)
-                for child, side, own in zip(
-                    self.tree[1:3, node].tolist(), sides, sums, strict=True
-                ):
+                for child, side, own in zip(group.sides, sides, sums, strict=True):
                     waiting.append((child, depth + 1, side, own))
-        self.merge_equal()
+        root.merge_equal()
+        return root
 
-    def _settle(self, node: int) -> Floats:
+    def _settle(self, group: Group) -> Floats:
         """Give a leaf the best model, given all other leaves; its own wins a tie.
 
         Return its channels under each model on top of the other leaves' totals (M, C).
         """
-        here, own = self.objective.channels(self.stats[node]), self.tree[3, node]
+        here = self.objective.channels(group.sums)
         # Squared bias is of the whole assignment: which model suits a leaf depends on what the
         # others have become since its parent was split.
-        others = self.totals - here[own]
-        now = self.objective.score(others + here[own])
+        others = self.totals - here[group.model]
+        group.score = self.objective.score(others + here[group.model])
         value, model = self.objective.best_model(others, here)
-        if value < (now if np.isinf(now) else now - TIE * abs(now)):
-            own, now = model, value
-        self.tree[3, node], self.scores[node] = own, now
+        if lower(value, group.score):
+            group.model, group.score = model, value
         around: Floats = here + others
-        self.totals = around[own]
+        self.totals = around[group.model]
         return around
 
     def _divide(
-        self, node: int, cuts: Cuts, hist: Floats, around: Floats, least_gain: float
+        self, group: Group, cuts: Cuts, hist: Floats, around: Floats, least_gain: float
     ) -> bool:
-        """Split a node by the cut and the two models that lower the score most, if any does."""
-        (below, where, order), now = cuts, float(self.scores[node])
+        """Split a group by the cut and the two models that lower the score most, if any does."""
+        below, where, order = cuts
         left = self.objective.channels(below)
         right = around - left
-        # Sides of one model are the node undivided: any other model for it was tried by `_settle`.
+        # Sides of one model are the group undivided: any other model for it was tried by `_settle`.
         score, at, first, second = self.objective.best(
-            left, right, below=now - least_gain, different=True
+            left, right, below=group.score - least_gain, different=True
         )
         if at < 0:
             return False
-        feature, missing_left, taken = (int(v) for v in where[:, at])
-        sums, rows = below[at], self.stats[node, 0]
-        self.goes_left[node, order[feature, :taken]] = True
+        group.feature, missing_left, taken = (int(v) for v in where[:, at])
+        sums = below[at]
+        group.goes_left = np.zeros(self.bins, dtype=bool)
+        group.goes_left[order[group.feature, :taken]] = True
         # Where no value was missing, those to come follow the larger side.
-        known = hist[feature, 0, 0] > 0
-        self.goes_left[node, 0] = missing_left > 0 if known else 2 * sums[0] > rows
-        a, b = self.count, self.count + 1
-        self.tree[:3, node] = feature, a, b
-        self.tree[3, a], self.tree[3, b] = first, second
-        self.stats[a], self.stats[b] = sums, self.stats[node] - sums
+        known = hist[group.feature, 0, 0] > 0
+        group.goes_left[0] = missing_left > 0 if known else 2 * sums[0] > group.sums[0]
+        group.sides = Group(sums, first), Group(group.sums - sums, second)
+        group.score, group.gain = score, group.score - score
         self.totals = left[at, first] + right[at, second]
-        self.scores[node], self.gains[node] = score, now - score
-        self.count += 2
+        self.leaves += 1
         return True
 
-    def _chance(self, node: int, sides: tuple[TreeRows, TreeRows], tried: int) -> float:
-        """Return how probable it is that sides differ so much where the context tells nothing about behaviour.
 
-        The difference of the two models' estimates is the bias of one against the other. Its mean is
-        the same on both sides then; a test of two means, times the number of cuts tried (Bonferroni).
-        """
-        left, right = self.tree[3, self.tree[1:3, node]].tolist()
-        with np.errstate(all="ignore"):
-            one, two = (side.y[left, side.chosen] - side.y[right, side.chosen] for side in sides)
-            noise = np.sqrt(one.var() / len(one) + two.var() / len(two))
-            z = abs(float((two.mean() - one.mean()) / noise))
-        # Numbers too large to compare show nothing.
-        return 1.0 if math.isnan(z) else min(1.0, tried * math.erfc(z / math.sqrt(2)))
+def _chance(group: Group, sides: tuple[TreeRows, TreeRows], tried: int) -> float:
+    """Return how probable it is that sides differ so much where the context tells nothing about behaviour.
 
-    def merge_equal(self) -> None:
-        """Undo splits between leaves of one model: the assignment stays the same."""
-        feature, left, right, model = self.tree
-        for at in np.flatnonzero(feature >= 0)[::-1]:
-            a, b = left[at], right[at]
-            if feature[a] < 0 and feature[b] < 0 and model[a] == model[b]:
-                self.tree[:, at], self.gains[at] = (-1, -1, -1, model[a]), 0.0
+    The difference of the two models' estimates is the bias of one against the other. Its mean is
+    the same on both sides then; a test of two means, times the number of cuts tried (Bonferroni).
+    """
+    left, right = (side.model for side in group.sides)
+    with np.errstate(all="ignore"):
+        one, two = (side.y[left, side.chosen] - side.y[right, side.chosen] for side in sides)
+        noise = np.sqrt(one.var() / len(one) + two.var() / len(two))
+        z = abs(float((two.mean() - one.mean()) / noise))
+    # Numbers too large to compare show nothing.
+    return 1.0 if math.isnan(z) else min(1.0, tried * math.erfc(z / math.sqrt(2)))

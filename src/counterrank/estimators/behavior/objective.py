@@ -29,6 +29,12 @@ MOST = 1e290
 
 
 @helper
+def lower(value: float, best: float) -> bool:
+    """Return whether a score is lower than the best by more than a rounding."""
+    return value < (best if np.isinf(best) else best - TIE * abs(best))
+
+
+@helper
 def _score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
     """Return the score of channels base + add; any value >= stop when it is not below `stop`.
 
@@ -68,7 +74,7 @@ def least_score(
                 if different and a == b:
                     continue
                 value = _score(left[i, a], right[i, b], rule, targets, best)
-                if value < (best if np.isinf(best) else best - TIE * abs(best)):
+                if lower(value, best):
                     best, at, first, second = value, i, a, b
     return best, at, first, second
 

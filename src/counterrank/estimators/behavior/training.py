@@ -31,12 +31,10 @@ class Bins:
     categorical: Bools  # (d,)
 
     @property
-    def counts(self) -> Ints:
-        """Number of bins of each feature (d,), the one for missing values included."""
-        sizes = [
-            len(e) + (1 if cat else 2) for e, cat in zip(self.edges, self.categorical, strict=True)
-        ]
-        return np.array(sizes, dtype=np.int64)
+    def most(self) -> int:
+        """The largest number of bins of a feature, the one for missing values included."""
+        pairs = zip(self.edges, self.categorical, strict=True)
+        return max((len(e) + (1 if cat else 2) for e, cat in pairs), default=1)
 
     def codes(self, context: Floats) -> Codes:
         """Return bin numbers (d, n): 0 missing, then 1, 2, ... in rising order."""
