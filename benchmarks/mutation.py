@@ -48,7 +48,6 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/weights/test_kernels.py",
         "tests/estimators/exact/test_order.py",
         "tests/estimators/test_order_moments.py",
-        "tests/models/test_linear_kernels.py",
     ),
     "estimators/weights/kernels/accumulate.py": (
         MOMENTS,
@@ -224,9 +223,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("estimators/auto/members.py", "True", "strict=True"),  # as many squares as orders
-    # No member has the first order, nor that of all positions: what is found for them is not read.
-    ("estimators/auto/members.py", "1", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
-    ("estimators/auto/members.py", "Lt", "orders = np.array([m for m in (1, *ORDERS) if m < K]"),
     ("estimators/auto/members.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
     ("estimators/auto/members.py", "700.0", "700.0"),  # a limit short of overflow
     # Settings: a test that pins them would say nothing.
@@ -266,17 +262,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "True",
         "hermitian=True",
     ),  # a covariance is symmetric: both ways give its inverse
-    (
-        "estimators/weights/kernels/weights.py",
-        "1",
-        "poly = np.zeros(orders[J - 1] if J else 1)",
-    ),  # nothing reads it
-    (
-        "estimators/weights/kernels/weights.py",
-        "1",
-        "alike = logging.shape[1] == 1",
-    ),  # the general way gives the same
-    ("estimators/weights/kernels/weights.py", "Eq", "alike = logging.shape[1] == 1"),
     # Ties: a computed number that meets a line to the last digit.
     ("evaluation/judging.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
     ("evaluation/judging.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),

@@ -179,7 +179,7 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     log = weighed(4, lengths)
     view = View(log, "new")
     assert view.position_sums is None
-    view.standard({"position"})
+    view.standard({"position": False})
     plain = Subject(log, targets=("new",))
     lent = replace(plain, lent={"new": view})
     mine, theirs = (WEIGHTS.partial(log, subject).parts["all", "new"] for subject in (plain, lent))

@@ -77,18 +77,20 @@ def test_plans_on_one_workspace_are_summed_in_one_pass():
     def wanted(*estimators):
         workspace = Workspace(MemorySource(LOG, threads=1), "new")
         plans = [estimator.plan(workspace) for estimator in estimators]
-        return workspace.memo.get("standard weights", set()), [plan.fused for plan in plans]
+        return workspace.memo.get("standard weights", {}), [plan.fused for plan in plans]
 
     assert wanted(cr.IPS(), cr.RIPS(), cr.IIPS()) == (
-        {"joint", "prefix", "position"},
+        {"joint": False, "prefix": False, "position": False},
         ["joint", "prefix", "position"],
     )
-    assert wanted(cr.IPS(aggregate="ratio")) == ({"joint", "gram"}, ["joint"])
-    # Only the joint weight has its Gram matrix from that pass.
-    assert wanted(cr.RIPS(aggregate="ratio")) == (set(), ["prefix"])
-    assert wanted(cr.OrderIPS(order=2), cr.OrderIPS(order=K)) == ({"order-2"}, ["order-2", None])
-    assert wanted(cr.OrderIPS(order=2, behavior="C")) == (set(), [None])
-    assert wanted(Neighbours()) == (set(), [None])
+    # Ratios need the Gram matrix, and means of the same weights then have it too.
+    ratio = cr.RIPS(aggregate="ratio")
+    assert wanted(ratio, cr.RIPS()) == ({"prefix": True}, ["prefix"] * 2)
+    assert wanted(cr.RIPS(), ratio) == ({"prefix": True}, ["prefix"] * 2)
+    orders = cr.OrderIPS(order=2), cr.OrderIPS(order=K)
+    assert wanted(*orders) == ({"order-2": False}, ["order-2", None])
+    assert wanted(cr.OrderIPS(order=2, behavior="C")) == ({}, [None])
+    assert wanted(Neighbours()) == ({}, [None])
     same(Neighbours().estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
     same(AIPS(behavior="N1").estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
 

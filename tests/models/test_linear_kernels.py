@@ -1,12 +1,9 @@
 """Naive twins of the kernels."""
 
-from itertools import combinations, product
-
 import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
-from counterrank.estimators.weights.kernels.weights import exact_squares, others_polynomial
 from counterrank.models.columns import Layout, count_slots, pair_slots, whole_distribution
 from counterrank.models.draws import draw_rankings
 from counterrank.models.ridge import grams_of
@@ -79,38 +76,6 @@ def test_grams_add_over_any_chunking(log):
         np.testing.assert_allclose(
             getattr(added, name), getattr(whole, name), rtol=1e-10, atol=1e-10
         )
-
-
-def naive_order(rho, k, m):
-    others = [rho[j] - 1 for j in range(len(rho)) if j != k]
-    return rho[k] * sum(np.prod(t) for size in range(m) for t in combinations(others, size))
-
-
-@pytest.mark.parametrize("alike", [False, True])
-def test_exact_second_moments_equal_enumeration(alike):
-    rng = np.random.default_rng(6)
-    K, A, orders = 3, 3, np.array([1, 2])
-    rows = 1 if alike else K
-    p0, p1 = (
-        rng.dirichlet(np.ones(A) * 3, size=(1, rows)),
-        rng.dirichlet(np.ones(A), size=(1, rows)),
-    )
-    out = np.zeros(3)
-    assert exact_squares(p0, p1, np.array([K]), orders, out) == 0
-    p0, p1 = np.broadcast_to(p0, (1, K, A)), np.broadcast_to(p1, (1, K, A))
-    expected = np.zeros(3)
-    for a in product(range(A), repeat=K):
-        rho = np.array([p1[0, k, a[k]] / p0[0, k, a[k]] for k in range(K)])
-        chance = np.prod([p0[0, k, a[k]] for k in range(K)])
-        for j, m in enumerate((1, 2, 3)):
-            expected[j] += chance * sum(naive_order(rho, k, m) ** 2 for k in range(K))
-    np.testing.assert_allclose(out, expected, rtol=1e-12)
-
-
-def test_polynomials_do_not_overflow_at_sixty_positions():
-    poly = np.zeros(6)
-    others_polynomial(np.full(60, 9.0), 3, poly)
-    assert np.isfinite(poly).all() and poly[1] == pytest.approx(59 * 9)
 
 
 def test_draws_follow_the_distribution_and_ignore_chunks():

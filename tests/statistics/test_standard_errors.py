@@ -79,7 +79,7 @@ def test_row_totals_and_combination_carry_the_error(log, kind, prefix):
     """What pairs two estimates: the variance of totals @ combination is that of the estimate."""
     plan = registry.get(prefix + kind).plan(Workspace(MemorySource(log), "new"))
     part = plan.partial(View(log, "new"))
-    rows = part.totals @ plan.combination(part.state)
+    rows = plan.combination(part.state) @ np.stack(part.columns())
     stderr = rows.std(ddof=1) / np.sqrt(N)
     assert stderr == pytest.approx(plan.finish(part.state).stderr, rel=1e-8)
 

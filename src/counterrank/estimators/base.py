@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -24,11 +24,7 @@ from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.names import parse
 from counterrank.estimators.weights.diagnostics import ONE_UNIT
-from counterrank.estimators.weights.moments import (
-    Moments,
-    StandardMoments,
-    moments_of_ratios,
-)
+from counterrank.estimators.weights.moments import KindMoments, Moments, moments_of_ratios
 from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
 from counterrank.messages import Message, code_of, say
 from counterrank.models import Memo
@@ -309,7 +305,7 @@ class View(Memo):
         self.batch = batch
         self.target = target
         self.like = like
-        self._standard: StandardMoments | None = None
+        self._standard: dict[str, KindMoments] = {}
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
         same = like is not None and like.batch.page_reward == batch.page_reward
@@ -344,26 +340,23 @@ class View(Memo):
         """Rewards (n, K) in Fortran order, the layout in which sums over rows are fast."""
         return np.asfortranarray(self.batch.reward)
 
-    def standard(self, kinds: Collection[str], *, full: bool = False) -> StandardMoments:
-        """Return moments and row totals of standard weights (`kernels.accumulate.KINDS`), made in one pass.
-
-        `full` adds the Gram matrix of the joint weight. The result is kept.
-        """
+    def standard(self, kinds: Mapping[str, bool]) -> dict[str, KindMoments]:
+        """Return moments and rows of standard weights, made in one pass and kept; see `moments_of_ratios`."""
         found = self._standard
-        if found is None or not found.has(kinds, full=full):
+        if any(k not in found or (full and found[k][0].gram is None) for k, full in kinds.items()):
             batch = self.batch
             _, logging, target = self.numbers
             found = self._standard = moments_of_ratios(
-                target, logging, batch.lengths, batch.reward, alpha=batch.position_weights, kinds=kinds, full=full
+                target, logging, batch.lengths, batch.reward, alpha=batch.position_weights, kinds=kinds
             )  # fmt: skip
         return found
 
     @property
     def position_sums(self) -> Floats | None:
         """Sums of w and w^2 (2, K) of each item's own weight, padding as ones, where they were made."""
-        if self._standard is None or "position" not in self._standard.by_kind:
+        if "position" not in self._standard:
             return None
-        moments, _ = self._standard.by_kind["position"]
+        moments, _ = self._standard["position"]
         return moments.n * np.stack([moments.mean("w"), moments.mean("ww")])
 
 
@@ -397,10 +390,11 @@ class Workspace(Memo):
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[State]):
-    """What a plan makes of a batch: a state that adds, and per-row totals (n, c) for paired comparisons."""
+    """What a plan makes of a batch: a state that adds, and what gives columns of its rows for paired comparisons."""
 
     state: State
-    totals: Floats
+    #: Columns (n,), made where they are asked for; `combination` makes the estimate of them.
+    columns: Callable[[], list[Floats]]
 
 
 class Plan(ABC, Generic[State]):

@@ -44,9 +44,9 @@ def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:
 #: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
 #: milliseconds and cost a first run on a machine seconds of compiling.
 _FUSED_ROWS = 50_000
-#: Where a workspace keeps the kinds of standard weights that its plans need, and whether one of them
-#: needs the Gram matrix.
-_FUSED, _GRAM = "standard weights", "gram"
+#: Where a workspace keeps the kinds of standard weights that its plans need, each with whether one of
+#: them needs the Gram matrix.
+_FUSED = "standard weights"
 
 Weigh = Callable[[View], Floats]
 #: Contributions y and weights w of a batch, both (n, K), Fortran order preferred.
@@ -82,14 +82,16 @@ class ContributionPlan(Plan[Moments]):
         # Plans with one key share the state of the most detailed among them.
         self.detail = int(self.aggregate != "mean")
         self.one_pass = (
-            self.fused is not None and (self.workspace.source.n or _FUSED_ROWS) >= _FUSED_ROWS
+            self.fused is not None
+            and not self.workspace.by_unit
+            and (self.workspace.source.n or _FUSED_ROWS) >= _FUSED_ROWS
         )
         # All positions have one weight, so one column of it stands for all.
-        self.one_weight = self.one_pass and self.fused == "joint" and not self.workspace.by_unit
-        if self.fused is not None and (not self.detail or self.fused == "joint"):
+        self.one_weight = self.one_pass and self.fused == "joint"
+        if self.fused is not None:
             # Estimators that plan on the same workspace are summed in one pass.
-            together: set[str] = self.workspace.once(_FUSED, set)
-            together |= {self.fused, _GRAM} if self.detail else {self.fused}
+            together: dict[str, bool] = self.workspace.once(_FUSED, dict)
+            together[self.fused] = together.get(self.fused, False) or self.detail > 0
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights of a batch."""
@@ -97,12 +99,12 @@ class ContributionPlan(Plan[Moments]):
 
     def partial(self, view: View) -> Part[Moments]:
         """Sum contributions, weights and what the logger earned."""
-        if not self.one_pass or self.workspace.by_unit or (self.detail and not self.one_weight):
+        if not self.one_pass:
             return self.stored(view)
-        together: set[str] = self.workspace.once(_FUSED, set)
-        found = view.standard(together - {_GRAM}, full=_GRAM in together)
-        state, totals = found.by_kind[str(self.fused)]
-        return Part(state, found.joint if self.detail else totals[:, None])
+        state, own = view.standard(self.workspace.once(_FUSED, dict))[str(self.fused)]
+        if state.gram is None or self.one_weight:
+            return Part(state, lambda: own if state.gram is not None else own[:1])
+        return Part(state, lambda: _columns(own[0], *self.contributions(view)))
 
     def stored(self, view: View) -> Part[Moments]:
         """Return the sums with the Gram matrix or the sums by unit where they are wanted."""
@@ -117,15 +119,12 @@ class ContributionPlan(Plan[Moments]):
             y, w, reward, batch.position_weights,
             full=self.detail > 0, bucket=bucket, weight=batch.weight,
         )  # fmt: skip
-        # A ratio of means varies with y and w by position; a mean needs only the total.
-        return Part(
-            state, np.concatenate([totals[None], y.T, w.T]).T if self.detail else totals[:, None]
-        )
+        return Part(state, lambda: _columns(totals, y, w) if self.detail else [totals])
 
     def combination(self, state: Moments) -> Floats:
         """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,).
 
-        Where all positions have one weight: that weight and the total (2,).
+        Where all positions have one weight: the total and that weight (2,).
         """
         if state.gram is None:
             return np.ones(1)
@@ -135,7 +134,7 @@ class ContributionPlan(Plan[Moments]):
         if not self.one_weight:
             return np.concatenate([[total], on_y * self.detail, on_w])
         # One weight has one slope in all y_k, up to alpha_k: that of the total.
-        return np.array([on_w.sum(), total + self.detail * (on_y @ alpha) / (alpha @ alpha)])
+        return np.array([total + self.detail * (on_y @ alpha) / (alpha @ alpha), on_w.sum()])
 
     def quantity(self, state: Moments) -> Quantity:
         """Return the estimate over the columns of the state's sums."""
@@ -185,6 +184,11 @@ class ContributionPlan(Plan[Moments]):
             f"the target gives every logged ranking probability 0{where}: what it would show was "
             "never logged"
         )
+
+
+def _columns(totals: Floats, y: Floats, w: Floats) -> list[Floats]:
+    """Return the total with y and w by position: a ratio of means varies with them; a mean needs the total alone."""
+    return [totals, *y.T, *w.T]
 
 
 def weighted_plan(

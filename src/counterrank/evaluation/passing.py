@@ -81,11 +81,12 @@ class Pass:
         for group in one.groups:
             part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
-            columns.extend(part.totals.T)
+            own = part.columns()
+            columns.extend(own)
             if id(group) in main:
-                chosen.extend(part.totals.T)
-            kept = one.tops and part.totals.shape[1] == 1
-            tops.append(top_rows_of(batch.rows, part.totals[:, 0]) if kept else None)
+                chosen.extend(own)
+            kept = one.tops and len(own) == 1
+            tops.append(top_rows_of(batch.rows, own[0]) if kept else None)
         segments, paired = {}, {}
         for cut in self.cuts:
             for label, rows in cut.groups(batch):

@@ -127,7 +127,7 @@ def test_chunks_do_not_matter(reward):
 
 def test_totals_and_combination_give_the_centre_of_the_interval(log):
     plan, state = run(MemorySource(log, threads=1))
-    totals = plan.partial(View(log, "new")).totals
+    totals = np.stack(plan.partial(View(log, "new")).columns(), axis=1)
     combined = totals.mean(axis=0) @ plan.combination(state)
     assert sum(plan.finish(state).interval()) / 2 == pytest.approx(combined, rel=1e-9)
 

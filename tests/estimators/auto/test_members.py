@@ -13,8 +13,8 @@ from counterrank.data.source import MemorySource
 from counterrank.estimators import DR, View, Workspace
 from counterrank.estimators.auto.auto import AutoPlan
 from counterrank.estimators.auto.members import (
-    independent_squares,
     members_of,
+    squares_of,
     tails_of,
     weights_of,
 )
@@ -150,10 +150,10 @@ def test_squares_of_weights_are_their_mean_under_the_target():
 
 def test_squares_of_independent_positions_follow_from_single_ratios():
     v = np.array([0.5, 1.0, 0.2, 0.3])
-    found = independent_squares(("iips", "order-2", "ips"), 1 + v)
+    found = squares_of(("iips", "order-2", "ips"), v[None], np.ones((1, 4), dtype=bool))
     pairs = sum((1 + v[k]) * (1 + np.delete(v, k).sum()) for k in range(4))
     np.testing.assert_allclose(found, [0.0, pairs, 4 * (1 + v).prod()], rtol=1e-12)
-    assert not independent_squares(("rips",), np.zeros(0)).any()
+    assert not squares_of(("rips",), np.zeros((1, 0)), np.ones((1, 0), dtype=bool)).any()
 
 
 def test_the_error_of_the_fits_is_in_the_covariance():

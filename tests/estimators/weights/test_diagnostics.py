@@ -170,7 +170,7 @@ def test_top_rows_of_an_estimator_point_into_the_log():
     source = MemorySource(log)
     plan = cr.IPS().plan(Workspace(source, "new"))
     top = source.reduce(
-        lambda batch: top_rows_of(batch.rows, plan.partial(View(batch, "new")).totals[:, 0])
+        lambda batch: top_rows_of(batch.rows, plan.partial(View(batch, "new")).columns()[0])
     )
     totals = (log.targets["new"].values / log.propensity.values).prod(1) * log.reward.sum(1)
     assert top.rows.tolist() == np.argsort(-totals)[:KEPT].tolist()

@@ -2,6 +2,7 @@
 
 import itertools
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.estimators.weights.kernels import weights
+from counterrank.estimators.weights.ratios import Ratios
 
 SHAPES = st.tuples(st.integers(1, 7), st.integers(1, 300), st.integers(0, 2**32 - 1))
 
@@ -16,6 +18,12 @@ SHAPES = st.tuples(st.integers(1, 7), st.integers(1, 300), st.integers(0, 2**32 
 def ratios_like(length, n, rng):
     """Ratios (K, n) with many exact zeros, as targets without exploration give."""
     return np.where(rng.random((length, n)) < 0.15, 0.0, rng.lognormal(0, 1, (length, n)))
+
+
+def of_ratios(rho):
+    """The ratios (K, n) of a log with independent positions."""
+    batch = SimpleNamespace(page_reward=False)
+    return Ratios("factored", np.asfortranarray(rho.T), batch, None)
 
 
 def by_loops(rho, mask):
@@ -32,8 +40,7 @@ def test_ratios_are_quotients_with_ones_in_the_padding(shape):
     lengths = rng.integers(1, length + 1, n)
     padding = np.arange(length) >= lengths[:, None]
     target[padding], logging[padding] = np.nan, 0.0  # whatever stands there must not matter
-    out = np.full((length, n), np.nan)
-    weights.ratios(target, logging, lengths, out)
+    out = weights.ratios(target, logging, lengths)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(
             out, np.where(padding, 1.0, target / np.where(padding, 1.0, logging)).T
@@ -47,12 +54,11 @@ def test_prefix_full_and_one_mask(shape):
     rng = np.random.default_rng(seed)
     rho = ratios_like(length, n, rng)
     mask = rng.random((length, length)) < 0.5
-    out = np.empty_like(rho)
-    weights.prefix(rho, out)
-    np.testing.assert_allclose(out, np.cumprod(rho, axis=0), rtol=1e-13)
-    weights.full(rho, out)
-    np.testing.assert_allclose(out, np.broadcast_to(rho.prod(axis=0), rho.shape), rtol=1e-13)
-    weights.ordered(rho, mask, length, out)
+    ratios = of_ratios(rho)
+    np.testing.assert_allclose(ratios.prefix().T, np.cumprod(rho, axis=0), rtol=1e-13)
+    whole = np.broadcast_to(rho.prod(axis=0), rho.shape)
+    np.testing.assert_allclose(ratios.full().T, whole, rtol=1e-13)
+    out = weights.ordered(rho, mask, length)
     np.testing.assert_allclose(out, by_loops(rho, mask), rtol=1e-13)
 
 
@@ -64,8 +70,7 @@ def test_a_mask_for_each_row_and_position(shape):
     rho = ratios_like(length, n, rng)
     masks = rng.random((4, length, length)) < 0.5
     choice = rng.integers(0, 4, (n, length))
-    out = np.empty_like(rho)
-    weights.masked(rho, masks, choice, out)
+    out = weights.masked(rho, masks, choice)
     each = np.stack([by_loops(rho, mask) for mask in masks])  # (M, K, n)
     expected = each[choice.T, np.arange(length)[:, None], np.arange(n)]
     np.testing.assert_allclose(out, expected, rtol=1e-13)
@@ -91,8 +96,7 @@ def test_order_weights_match_exact_fractions(length, order, seed):
     rho = ratios_like(length, 3, rng)
     mask = rng.random((length, length)) < 0.7
     np.fill_diagonal(mask, True)
-    out = np.empty_like(rho)
-    weights.ordered(rho, mask, order, out)
+    out = weights.ordered(rho, mask, order)
     for k, i in itertools.product(range(length), range(3)):
         exact = float(order_weight(rho[:, i].tolist(), mask, order, k))
         size = max(1.0, float(np.prod(1 + np.abs(rho[:, i] - 1))))
@@ -101,21 +105,18 @@ def test_order_weights_match_exact_fractions(length, order, seed):
 
 @pytest.mark.parametrize("length", [1, 60, 200])
 def test_equal_policies_weigh_exactly_one(length):
-    rho, out = np.ones((length, 5)), np.empty((length, 5))
-    for fill in (
-        lambda: weights.prefix(rho, out),
-        lambda: weights.full(rho, out),
-        lambda: weights.ordered(rho, np.tri(length, dtype=bool), length, out),
-        lambda: weights.ordered(rho, np.ones((length, length), dtype=bool), min(3, length), out),
+    rho = np.ones((length, 5))
+    for out in (
+        of_ratios(rho).prefix(),
+        of_ratios(rho).full(),
+        weights.ordered(rho, np.tri(length, dtype=bool), length),
+        weights.ordered(rho, np.ones((length, length), dtype=bool), min(3, length)),
     ):
-        out[:] = np.nan
-        fill()
         assert (out == 1.0).all()
 
 
 def test_full_order_keeps_its_digits_in_long_rankings():
     # The alternating sum of 60 items would lose everything; the plain product must be used.
     rho = np.random.default_rng(0).lognormal(0, 1, (60, 4))
-    out = np.empty_like(rho)
-    weights.ordered(rho, np.ones((60, 60), dtype=bool), 60, out)
+    out = weights.ordered(rho, np.ones((60, 60), dtype=bool), 60)
     np.testing.assert_allclose(out, np.broadcast_to(rho.prod(axis=0), rho.shape), rtol=1e-12)

@@ -98,8 +98,8 @@ def products(rho):
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.sets(st.sampled_from(kernels.KINDS), min_size=1), st.booleans())
-def test_standard_weights_in_one_pass(shape, kinds, full):
+@given(SHAPES, st.dictionaries(st.sampled_from(kernels.KINDS), st.booleans(), min_size=1))
+def test_standard_weights_in_one_pass(shape, kinds):
     n, length, seed = shape
     target, r, alpha, rng = batch(n, length, seed)
     logging = rng.uniform(0.2, 1, (n, length))
@@ -107,29 +107,35 @@ def test_standard_weights_in_one_pass(shape, kinds, full):
     padding = np.arange(length) >= lengths[:, None]
     r[padding], target[padding], logging[padding] = 0.0, np.nan, 0.0
     rho = np.where(padding, 1.0, target / np.where(padding, 1.0, logging))
-    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds, full=full)
-    assert set(found.by_kind) == (kinds | {"joint"} if full else kinds)
-    for kind, (moments, totals) in found.by_kind.items():
-        assert_same_but_for_edges(moments, totals, products(rho)[kind], r, alpha)
-        assert (moments.gram is not None) == (full and kind == "joint")
-    if full:
-        w = products(rho)["joint"]
-        columns = np.column_stack([w * r, w, r @ alpha])
-        scale = float(np.abs(columns).max() ** 2) * n
-        moments, totals = found.by_kind["joint"]
-        np.testing.assert_allclose(
-            moments.gram, columns.T @ columns, rtol=1e-10, atol=1e-12 * scale
-        )
-        np.testing.assert_allclose(found.joint, np.column_stack([w[:, 0], totals]), rtol=1e-12)
+    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds)
+    assert found.keys() == kinds.keys()
+    for kind, (moments, (totals, *weight)) in found.items():
+        w = products(rho)[kind]
+        assert_same_but_for_edges(moments, totals, w, r, alpha)
+        assert (moments.gram is not None) == kinds[kind]
+        if kinds[kind]:
+            columns = np.column_stack([w * r, w, r @ alpha])
+            scale = float(np.abs(columns).max() ** 2) * n
+            np.testing.assert_allclose(
+                moments.gram, columns.T @ columns, rtol=1e-10, atol=1e-12 * scale
+            )
+        assert len(weight) == (kind == "joint")
+        for one in weight:
+            np.testing.assert_allclose(one, w[:, 0], rtol=1e-12)
 
 
 def test_an_order_keeps_its_digits_beside_a_large_ratio():
     # Taking 1e12 out of the sum of all again would leave four digits of the others.
     rho = np.array([[1e12, 1.25, 0.5]])
     found = moments_of_ratios(
-        rho, np.ones((1, 3)), np.array([3]), np.ones((1, 3)), alpha=np.ones(3), kinds=["order-2"]
+        rho,
+        np.ones((1, 3)),
+        np.array([3]),
+        np.ones((1, 3)),
+        alpha=np.ones(3),
+        kinds={"order-2": False},
     )
-    assert found.by_kind["order-2"][0].mean("w")[0] == 1e12 * 0.75
+    assert found["order-2"][0].mean("w")[0] == 1e12 * 0.75
 
 
 @settings(max_examples=25, deadline=None)

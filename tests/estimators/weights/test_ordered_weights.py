@@ -15,8 +15,7 @@ def test_ordered_weights_with_and_without_the_own_item(order, own):
     rho = rng.uniform(0.3, 2.5, (4, 6))
     mask = rng.random((4, 4)) < 0.7
     np.fill_diagonal(mask, own)
-    out = np.empty_like(rho)
-    weights.ordered(rho, mask, order, out)
+    out = weights.ordered(rho, mask, order)
     for k in range(4):
         others = [m for m in range(4) if m != k and mask[k, m]]
         subsets = [s for size in range(order) for s in itertools.combinations(others, size)]

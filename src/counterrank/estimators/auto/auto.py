@@ -116,7 +116,7 @@ class AutoPlan(Plan[AutoState]):
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
             volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
-        return Part(state, np.concatenate([totals[1 : 1 + len(self.members)], aims]).T)
+        return Part(state, lambda: [*totals[1 : 1 + len(self.members)], *aims])
 
     def _cheap_phase(self, view: View) -> tuple[Floats, Floats, dict[str, float]]:
         """Return the members on all rows, with the mean reward of a position as the model.

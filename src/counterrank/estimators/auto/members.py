@@ -21,7 +21,7 @@ rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second t
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.base import View
 from counterrank.estimators.weights.kernels import weights as kernels
@@ -109,33 +109,31 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> tuple[
     return np.zeros((2, len(members))), 0
 
 
-def independent_squares(members: tuple[str, ...], ratio: Floats) -> Floats:
-    """Return the members' mean squares of weights (J,) from the mean rho_k^2 (K,) of independent positions.
+def squares_of(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats:
+    """Return the members' sums of E[w_k^2 | x] over rows and shown positions (J,), zero where it is not known.
 
-    A log rarely shows the tails of products of many ratios, but it does show those of single ratios.
-    Without ratios the result is zero: nothing is known.
+    With v_k = E[rho_k^2 | x] - 1 (n, K), the `excess` of independent positions, it is
+    (1 + v_k) sum_{j<m} e_j(v without k) for order m, because the terms of the expansion are
+    uncorrelated, and prod_l (1 + v_l) for whole rankings. A log rarely shows the tails of products of
+    many ratios, but it does show those of single ratios.
     """
-    K = len(ratio)
-    if not K:
-        return np.zeros(len(members))
-    orders = np.array([m for m in (1, *ORDERS) if m < K], dtype=np.int64)
-    square = np.zeros(len(orders) + 1)
-    kernels.order_squares(np.maximum(ratio - 1.0, 0.0)[None], np.array([K]), orders, square)
-    return _by_member(members, orders, square)
-
-
-def _by_member(members: tuple[str, ...], orders: Ints, square: Floats) -> Floats:
-    names = [*(f"order-{m}" for m in orders), "ips"]
-    return np.array([square[names.index(name)] if name in names else 0.0 for name in members])
+    v = np.where(shown, excess, 0.0)
+    one, two = kernels.of_others(v)
+    with np.errstate(over="ignore"):
+        known = {
+            "order-2": (1.0 + v) * (1.0 + one),
+            "order-3": (1.0 + v) * (1.0 + one + two),
+            "ips": (1.0 + v).prod(axis=1, keepdims=True),
+        }
+        sums = {name: float(np.where(shown, each, 0.0).sum()) for name, each in known.items()}
+    return np.array([sums.get(name, 0.0) for name in members])
 
 
 def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Floats:
-    orders = np.array([m for m in (1, *ORDERS) if m < batch.K], dtype=np.int64)
-    square = np.zeros(len(orders) + 1)
-    kernels.exact_squares(logging, wanted, batch.lengths, orders, square)
+    square = squares_of(members, kernels.excess_squares(logging, wanted), batch.action >= 0)
     # Target mass on items that the logger never shows there: no member's weights reach it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
-    return np.stack([_by_member(members, orders, square), np.full(len(members), missing)])
+    return np.stack([square, np.full(len(members), missing)])
 
 
 def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Floats:

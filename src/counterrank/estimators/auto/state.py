@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
-from counterrank.estimators.auto.members import AIMED, independent_squares
+from counterrank.estimators.auto.members import AIMED, squares_of
 from counterrank.estimators.auto.nuisances import correction
 from counterrank.statistics import Sums, jackknife, spread
 
@@ -137,7 +137,8 @@ def summarise(
     seen = state.square > 0
     known, unsupported = state.tails / max(state.tail_rows, 1)
     if not state.tail_rows:
-        known = independent_squares(members, state.ratio / n)
+        excess = np.maximum(state.ratio / n - 1.0, 0.0)[None]
+        known = squares_of(members, excess, np.ones(excess.shape, dtype=bool))
     # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
     # dominate the variance have not occurred. The factor is cut at 1e100, so that products stay finite.
     known = np.minimum(known, 1e300)

@@ -37,10 +37,7 @@ def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:
         return np.maximum(plain, 0.0)
     rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
     # A mean over contexts: a sample of the rows gives it.
-    few, many = p0[rows], p1[rows]
-    safe = np.where(few > 0, few, 1.0)
-    # Where the logger never goes, no logged row tells: the moment is over its support.
-    moment = np.where(few > 0, many**2 / safe, 0.0).sum(axis=-1) - 1.0
+    moment = weights.excess_squares(p0[rows], p1[rows])
     if (moment == moment[:1]).all():  # policies without context
         moment = moment[:1]
     table: Floats = (
@@ -58,20 +55,15 @@ def inflation(v: Floats | None, candidates: tuple[Candidate, ...], seen: Floats)
         return np.ones_like(seen)
     # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
     moment = np.ascontiguousarray(1.0 + v.T)
-    given, expected = np.empty_like(moment), np.empty_like(seen)
-    for m, c in enumerate(candidates):
-        weights.ordered(moment, c.mask, len(moment), given)
-        expected[:, m] = given.mean(axis=1)
-    return _upwards(expected, seen)
+    each = [weights.ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
+    return _upwards(np.column_stack(each), seen)
 
 
 def effect_inflation(v: Floats | None, seen: Floats) -> Floats:
     """Return the same for the weights of effects of pairs and of triples (2, K), whose means of squares are `seen`."""
     if v is None:
         return np.ones_like(seen)
-    one = v.sum(axis=1, keepdims=True) - v
-    square = (v**2).sum(axis=1, keepdims=True) - v**2
-    expected = np.stack([(1.0 + v) * one, (1.0 + v) * (one**2 - square) / 2.0]).mean(axis=1)
+    expected = ((1.0 + v) * np.stack(weights.of_others(v))).mean(axis=1)
     return _upwards(expected, seen)
 
 

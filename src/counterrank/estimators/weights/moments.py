@@ -1,6 +1,6 @@
 """Moments: all an estimate, its interval and its diagnostics need, in arrays that add."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -161,22 +161,8 @@ def _largest(values: Floats) -> Floats:
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StandardMoments:
-    """Lean moments and row totals (n,) by kind of weight.
-
-    For the joint one, where it is among them, also its weight and row total (n, 2), and in its
-    moments the Gram matrix if that was wanted.
-    """
-
-    by_kind: dict[str, tuple[Moments, Floats]]
-    joint: Floats
-
-    def has(self, kinds: Iterable[str], *, full: bool) -> bool:
-        """Whether moments of all these kinds are here, with the Gram matrix where it is wanted."""
-        if full and ("joint" not in self.by_kind or self.by_kind["joint"][0].gram is None):
-            return False
-        return all(kind in self.by_kind for kind in kinds)
+#: Moments of a kind of standard weight, and columns of its rows (n,): the total, of the joint one also the weight.
+KindMoments = tuple[Moments, list[Floats]]
 
 
 def moments_of_ratios(
@@ -186,45 +172,44 @@ def moments_of_ratios(
     reward: Floats,
     *,
     alpha: Floats,
-    kinds: Iterable[str],
-    full: bool = False,
-) -> StandardMoments:
-    """Return the lean moments and row totals for weights that are products of target / logging, in one pass.
+    kinds: Mapping[str, bool],
+) -> dict[str, KindMoments]:
+    """Return the moments of weights that are products of target / logging by kind, made in one pass.
 
     `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
-    interaction orders "order-2" and "order-3". `full` adds the Gram matrix of the joint weight.
+    interaction orders "order-2" and "order-3"; each with whether the Gram matrix is wanted too.
     Arrays (n, K), C order.
 
     >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
-    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
-    >>> found.by_kind["prefix"][0].mean("w").round(9).tolist()
+    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds={"prefix": False})
+    >>> found["prefix"][0].mean("w").round(9).tolist()
     [2.0, 6.0]
     """
     n, length = reward.shape
-    wanted = np.array([kind in kinds or full and kind == "joint" for kind in KINDS])
+    wanted = np.array([kind in kinds for kind in KINDS])
+    full = np.array([kinds.get(kind, False) for kind in KINDS])
     sums = np.zeros((len(KINDS), length, len(POSITION_SUMS)))
     rows = np.zeros((len(KINDS), len(ROW_SUMS)))
     top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
     counts = np.zeros((len(KINDS), kernels.BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
-    half = np.zeros((length + 2, length + 2) if full else (0, 0))
+    half = np.zeros((len(KINDS), 2 * length + 1, 2 * length + 1))
     one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
     kernels.standard(
-        one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals, half
+        one, two, lengths, rewards, alpha, wanted, full, sums, rows, top, counts, totals, half
     )
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
-    found = {
-        kind: (Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T), totals[2 + i])
-        for i, kind in enumerate(KINDS)
-        if wanted[i]
-    }
-    if full:
-        # One weight stands for those of all positions.
-        places = np.r_[:length, [length] * length, length + 1]
-        gram = (half + np.tril(half, -1).T)[np.ix_(places, places)]
-        found["joint"] = replace(found["joint"][0], gram=gram), found["joint"][1]
-    return StandardMoments(found, totals[1:3].T)
+    found: dict[str, KindMoments] = {}
+    for i in np.flatnonzero(wanted):
+        # One joint weight stands for those of all positions.
+        places = (
+            np.r_[:length, [length] * length, length + 1] if i == 0 else np.arange(len(half[i]))
+        )
+        gram = (half[i] + np.tril(half[i], -1).T)[np.ix_(places, places)] if full[i] else None
+        own = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T, gram)
+        found[KINDS[i]] = own, [totals[2 + i], totals[1]][: 1 + (i == 0)]
+    return found
 
 
 def _gram(y: Floats, w: Floats, base: Floats) -> Floats:

@@ -1,6 +1,5 @@
 """From two policies to importance weights for any behaviour mask, or a refusal that says why."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,12 +39,19 @@ class Ratios:
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
         self.need("joint")
-        return self._filled(weights.full)
+        # Weights beyond all numbers are found by the estimate that rests on them, which says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = self.rho.prod(axis=1)
+        return np.broadcast_to(whole[:, None], self.rho.shape)
 
     def prefix(self) -> Floats:
         """Return w_k = prod_{l<=k} rho_l (n, K)."""
         self.need("prefix")
-        return self._filled(weights.prefix)
+        out = self.rho.T.copy()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(1, len(out)):
+                out[k] *= out[k - 1]
+        return out.T
 
     def position(self) -> Floats:
         """Return w_k = rho_k, the ratio of the marginals at position k (n, K)."""
@@ -67,10 +73,9 @@ class Ratios:
         if self.kind == "policy":
             return self._subsets(masks, choice)
         if len(masks) == 1:
-            one, full = np.ascontiguousarray(masks[0]), len(masks[0])
-            return self._filled(lambda rho, out: weights.ordered(rho, one, full, out))
+            return weights.ordered(self.rho.T, masks[0], len(masks[0])).T
         models, chosen = np.ascontiguousarray(masks), np.ascontiguousarray(choice)
-        return self._filled(lambda rho, out: weights.masked(rho, models, chosen, out))
+        return weights.masked(self.rho.T, models, chosen).T
 
     def ordered(self, mask: Bools, order: int) -> Floats:
         """Return interaction-order weights inside a mask; positions must be independent given the context."""
@@ -81,9 +86,7 @@ class Ratios:
                 "interaction-order weights need independent positions ('factored' propensities); "
                 f"these are '{self.kind}'. Without replacement the truncated product is biased"
             )
-        return self._filled(
-            lambda rho, out: weights.ordered(rho, np.ascontiguousarray(mask), order, out)
-        )
+        return weights.ordered(self.rho.T, mask, order).T
 
     def need(self, capability: str) -> None:
         """Raise unless these ratios can give `capability` probabilities."""
@@ -109,12 +112,6 @@ class Ratios:
         # A note is seen under a traceback, not on the command line, which has no such option.
         problem.add_note("or widen the mask to what the log supports: on_missing='superset'")
         raise problem
-
-    def _filled(self, kernel: Callable[[Floats, Floats], None]) -> Floats:
-        tall = self.rho.T  # (K, n), contiguous
-        out = np.empty_like(tall)
-        kernel(tall, out)
-        return out.T
 
     @property
     def sampling_error(self) -> float:
@@ -145,9 +142,8 @@ def ratios_of(
     be costly.
     """
     kind, logging, wanted = common_numbers(batch, target) if known is None else known
-    rho = np.empty(batch.action.shape[::-1])  # (K, n)
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
-    weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths, rho)
+    rho = weights.ratios(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths)
     return Ratios(kind, rho.T, batch, batch.target(target))
 
 

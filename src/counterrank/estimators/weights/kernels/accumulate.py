@@ -194,14 +194,6 @@ def _dot(one: Floats, other: Floats) -> float:
 
 
 @helper
-def _products(columns: Floats, first: int, stop: int, gram: Floats) -> None:
-    """Add the products of every two columns from `first` to `stop` to the lower half of gram."""
-    for a in range(gram.shape[0]):
-        for b in range(a + 1):
-            gram[a, b] += _dot(columns[a, first:stop], columns[b, first:stop])
-
-
-@helper
 def _joint(
     rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
 ) -> None:
@@ -218,16 +210,26 @@ def _joint(
 
 
 @helper
-def _joint_gram(reward: Floats, w: Floats, base: Floats, columns: Floats, gram: Floats) -> None:
-    """Add the products of w r_k, w and what the logger earned to the lower half of gram (K+2, K+2)."""
-    length, used = reward.shape[0], w.shape[0]
+def _add_products(
+    weights: Floats, reward: Floats, base: Floats, columns: Floats, gram: Floats
+) -> None:
+    """Add the products of the columns w_k r_k, w_k and what the logger earned to the lower half of gram.
+
+    `weights` (1 or K, BLOCK): one weight of all positions is one column.
+    """
+    length, count, used = reward.shape[0], weights.shape[0], base.shape[0]
     for k in range(length):
-        y, r = columns[k], reward[k]
+        y, w, r = columns[k], weights[min(k, count - 1)], reward[k]
         for i in range(used):
             y[i] = w[i] * r[i]
+    for k in range(count):
+        for i in range(used):
+            columns[length + k, i] = weights[k, i]
     for i in range(used):
-        columns[length, i], columns[length + 1, i] = w[i], base[i]
-    _products(columns, 0, used, gram)
+        columns[length + count, i] = base[i]
+    for a in range(length + count + 1):
+        for b in range(a + 1):
+            gram[a, b] += _dot(columns[a, :used], columns[b, :used])
 
 
 @helper
@@ -276,21 +278,25 @@ def _orders(rho: Floats, used: int, room: Floats, out: Floats) -> None:
 
 
 @helper
+def _prefixes(rho: Floats, out: Floats) -> None:
+    """Fill out (K, BLOCK) with the products of ratios down to each position."""
+    for k in range(rho.shape[0]):
+        fill(out[k], 1.0)
+        if k > 0:
+            multiply(out[k - 1], out[k])
+        multiply(rho[k], out[k])
+
+
+@helper
 def _by_position(
-    rho: Floats, cumulative: bool, reward: Floats, alpha: Floats, product: Floats, weight: Floats, total: Floats,
-    sums: Floats, top: Ints,
+    weights: Floats, reward: Floats, alpha: Floats, weight: Floats, total: Floats, sums: Floats, top: Ints
 ) -> None:  # fmt: skip
-    length, used = rho.shape[0], product.shape[0]
+    length, used = weights.shape[0], weight.shape[0]
     scale = 1.0 / alpha.sum()
     fill(total, 0.0)
     fill(weight, 0.0)
-    fill(product, 1.0)
-    w = product
     for k in range(length):
-        if cumulative:
-            multiply(rho[k, :used], w)
-        else:
-            w = rho[k, :used]
+        w = weights[k, :used]
         weighted_sums(w, reward[k, :used], alpha[k], alpha[k] * scale, total, weight, sums[k])
         top[k] = largest(w, top[k])
     top[length] = largest(total, top[length])
@@ -298,18 +304,19 @@ def _by_position(
 
 @jit
 def standard(
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, sums: Floats,
-    rows: Floats, top: Ints, histogram: Floats, totals: Floats, gram: Floats,
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, full: Bools,
+    sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats, gram: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
-    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted (5,) in the order of KINDS.
+    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted and full (5,) in the order of
+        KINDS: whether moments, and whether products of columns are asked for.
     OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position; rows (5, 7): ROW_SUMS of the
         row total sum_k alpha_k y_k, what the logger earned and the mean weight; histogram (5, BINS, 2):
         count and sum of the mean |weights|; top (5, K+1): the largest |w_k|, last the largest |row
         total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
-        kind; gram (K+2, K+2), the lower half of the products of y_1..y_K, w and what the logger earned,
-        for the joint weight, or (0, 0).
+        kind; gram (5, 2K+1, 2K+1): the lower half of the products of y_1..y_K, w_1..w_K and what the
+        logger earned, of the joint weight (K+2, K+2) with one w.
     """
     n, length = target.shape
     flat_target, flat_logging, flat_reward = (
@@ -321,33 +328,37 @@ def standard(
     rho, tall = np.empty((length, BLOCK)), np.empty((length, BLOCK))
     quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
     of_rewards = np.zeros((length, 2))
-    columns = np.empty((gram.shape[0], BLOCK))
-    ordered = np.empty((2, length if wanted[3] or wanted[4] else 0, BLOCK))
+    columns, whole = np.empty((2 * length + 1, BLOCK)), np.empty((1, BLOCK))
+    # Weights of prefixes and of both orders.
+    tables = np.empty((3, length, BLOCK))
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
         used = stop - first
-        base, w, weight = totals[0, first:stop], room[0, :used], room[1, :used]
+        base, weight = totals[0, first:stop], room[0, :used]
         _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
         _turn(flat_reward, first, used, tall)
         fill(base, 0.0)
         for k in range(length):
             reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
-        if ordered.shape[1]:
-            _orders(rho, used, room, ordered)
+        if wanted[1]:
+            _prefixes(rho, tables[0])
+        if wanted[3] or wanted[4]:
+            _orders(rho, used, room, tables[1:])
         for kind in range(kinds):
             if not wanted[kind]:
                 continue
             total = totals[2 + kind, first:stop]
+            table = rho if kind == 2 else tables[max(kind - 2, 0)]
             if kind == 0:
                 joint = totals[1, first:stop]
                 _joint(rho, tall, base, joint, total, sums[0], top[0])
-                if columns.shape[0]:
-                    _joint_gram(tall, joint, base, columns, gram)
                 for i in range(used):
-                    weight[i] = joint[i]
+                    weight[i] = whole[0, i] = joint[i]
+                table = whole
             else:
-                table = rho if kind < 3 else ordered[kind - 3]
-                _by_position(table, kind == 1, tall, alpha, w, weight, total, sums[kind], top[kind])
+                _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
+            if full[kind]:
+                _add_products(table, tall, base, columns, gram[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])
     for kind in range(kinds):
         # The joint weight is the same at every position: its sums and its peak were made once.

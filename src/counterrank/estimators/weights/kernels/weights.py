@@ -1,4 +1,4 @@
-"""Importance weights from per-position ratios, and the exact second moments of interaction orders.
+"""Importance weights from per-position ratios, and what their exact second moments are made of.
 
 A weight is a product over the positions that matter.
 
@@ -17,9 +17,10 @@ _ORDER_BLOCK = 512
 _TURNED = 4096
 
 
-def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
-    """Fill out (K, n) with rho_k = pi(a_k) / pi0(a_k) of (n, K) inputs; one in the padding: products skip it."""
+def ratios(target: Floats, logging: Floats, lengths: Ints) -> Floats:
+    """Return rho_k = pi(a_k) / pi0(a_k) (K, n) of (n, K) inputs; one in the padding: products skip it."""
     n, length = target.shape
+    out = np.empty((length, n))
     quotient = np.empty((min(_TURNED, n), length))
     # In parts that stay in the cache while they are turned.
     for first in range(0, n, _TURNED):
@@ -32,27 +33,14 @@ def ratios(target: Floats, logging: Floats, lengths: Ints, out: Floats) -> None:
             out[k, rows] = part[:, k]
     if lengths.min(initial=length) < length:
         out[np.arange(length)[:, None] >= lengths] = 1.0
-
-
-def prefix(rho: Floats, out: Floats) -> None:
-    """Fill w_k = prod_{l<=k} rho_l (RIPS)."""
-    out[0] = rho[0]
-    # Weights beyond all numbers are found by the estimate that rests on them, which says so.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for k in range(1, len(rho)):
-            np.multiply(out[k - 1], rho[k], out=out[k])
-
-
-def full(rho: Floats, out: Floats) -> None:
-    """Fill w_k = prod_l rho_l at every position (IPS)."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        out[:] = rho.prod(axis=0)
+    return out
 
 
 @jit
-def masked(rho: Floats, masks: Bools, choice: Ints, out: Floats) -> None:
-    """Fill w_k = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n, K)."""
+def masked(rho: Floats, masks: Bools, choice: Ints) -> Floats:
+    """Return w_k (K, n) = prod over l with masks[choice[i, k], k, l] of rho_l; masks (M, K, K), choice (n, K)."""
     length, n = rho.shape
+    out = np.empty((length, n))
     for k in range(length):
         for i in range(n):
             mask = masks[choice[i, k], k]
@@ -61,6 +49,7 @@ def masked(rho: Floats, masks: Bools, choice: Ints, out: Floats) -> None:
                 if mask[m]:
                     product *= rho[m, i]
             out[k, i] = product
+    return out
 
 
 @helper
@@ -118,91 +107,34 @@ def at_position(rho: Floats, k: int, relevant: Bools, order: int, out: Floats) -
             _multiply(rho[k, first:end], row)
 
 
-def ordered(rho: Floats, mask: Bools, order: int, out: Floats) -> None:
-    """Fill out (K, n) with the weights of one mask (K, K) for every ranking, as `at_position`."""
-    for k in range(len(rho)):
-        at_position(rho, k, mask[k], order, out[k])
+def ordered(rho: Floats, mask: Bools, order: int) -> Floats:
+    """Return the weights (K, n) of one mask (K, K) for every ranking, as `at_position`."""
+    out = np.empty_like(rho)
+    for k, relevant in enumerate(np.ascontiguousarray(mask)):
+        at_position(rho, k, relevant, order, out[k])
+    return out
 
 
-@jit
-def others_polynomial(value: Floats, k: int, poly: Floats) -> None:
-    """Fill poly (J,) with the elementary symmetric polynomials e_0..e_{J-1} of value (K,) without entry k."""
-    fill(poly, 0.0)
-    poly[0] = 1.0
-    for other in range(value.shape[0]):
-        if other != k:
-            for j in range(poly.shape[0] - 1, 0, -1):
-                poly[j] += value[other] * poly[j - 1]
+def excess_squares(logging: Floats, target: Floats) -> Floats:
+    """Return v = E[rho^2 | x] - 1 = sum_b pi(b)^2 / pi0(b) - 1 of distributions (..., A), over the logger's support."""
+    shown = logging > 0
+    found: Floats = np.where(shown, target**2 / np.where(shown, logging, 1.0), 0.0).sum(axis=-1)
+    return found - 1.0
 
 
-@helper
-def excess_squares(logging: Floats, target: Floats, lengths: Ints, out: Floats) -> int:
-    """Fill out (n, 1 or K) with v_k = sum_b pi(b)^2 / pi0(b) - 1 = E[rho_k^2 | x] - 1; return rows without support.
+def of_others(values: Floats) -> tuple[Floats, Floats]:
+    """Return the elementary symmetric polynomials e_1 and e_2 of the other positions' values (n, K).
 
-    Distributions are (n, 1 or K, A); one column is enough where both have one for all positions.
+    They are made of the positions before and after: sums alone, so that no digit is lost by taking a
+    large value out again.
     """
-    bad = 0
-    for i in range(lengths.shape[0]):
-        supported = True
-        for k in range(min(out.shape[1], lengths[i])):
-            p, t = (
-                logging[i, 0 if logging.shape[1] == 1 else k],
-                target[i, 0 if target.shape[1] == 1 else k],
-            )
-            total = 0.0
-            for b in range(p.shape[0]):
-                if t[b] > 0.0:
-                    if p[b] <= 0.0:
-                        supported = False
-                    else:
-                        total += t[b] * t[b] / p[b]
-            out[i, k] = total - 1.0
-        bad += not supported
-    return bad
+    above, below = _before(values), _before(values[:, ::-1])[:, ::-1]
+    pairs = _before(values * above) + _before((values * below)[:, ::-1])[:, ::-1]
+    return above + below, pairs + above * below
 
 
-@jit
-def order_squares(excess: Floats, lengths: Ints, orders: Ints, out: Floats) -> None:
-    """Add sum_k E[w_k^2 | x] of each order to out (J+1,), the full product last, from excess (n, 1 or K).
-
-    E[w_k(m)^2 | x] = (1 + v_k) sum_{j<m} e_j(v without k): the terms of the expansion are
-    uncorrelated.
-    """
-    J = orders.shape[0]
-    poly = np.zeros(orders[J - 1] if J else 1)
-    alike = excess.shape[1] == 1
-    for i in range(lengths.shape[0]):
-        used = lengths[i]
-        v = excess[i, :used]
-        product = (1.0 + v[0]) ** used
-        if not alike:
-            product = 1.0
-            for k in range(used):
-                product *= 1.0 + v[k]
-        # Positions that are alike have the same polynomial: the first one's, with binomial
-        # coefficients.
-        for k in range(1 if alike else used):
-            if alike:
-                poly[0] = 1.0
-                for j in range(1, poly.shape[0]):
-                    poly[j] = poly[j - 1] * v[0] * (used - j) / j
-            elif J:
-                others_polynomial(v, k, poly)
-            total = 0.0
-            done = 0
-            for j in range(J):
-                while done < orders[j]:
-                    total += poly[done]
-                    done += 1
-                out[j] += (used if alike else 1) * (1.0 + v[k]) * total
-        out[J] += used * product
-
-
-@jit
-def exact_squares(logging: Floats, target: Floats, lengths: Ints, orders: Ints, out: Floats) -> int:
-    """Add `order_squares` of the distributions to out (J+1,); return rows without support."""
-    alike = logging.shape[1] == 1 and target.shape[1] == 1
-    excess = np.zeros((lengths.shape[0], 1 if alike else max(logging.shape[1], target.shape[1])))
-    bad = excess_squares(logging, target, lengths, excess)
-    order_squares(excess, lengths, orders, out)
-    return bad
+def _before(values: Floats) -> Floats:
+    """Return the sums over the positions above each position (n, K)."""
+    out = np.zeros_like(values)
+    np.cumsum(values[:, :-1], axis=1, out=out[:, 1:])
+    return out
