@@ -5,8 +5,7 @@ Run: python -m benchmarks.abtest [--tests 200] [--rows 2000] [--cells TEXT] [--d
 Simulated tests of two arms: `alike` rankers differ in a fifth of what tells the old scorer from a new
 one, `far` ones in all of it. At `no lift` a coin of each request, unseen, says which scorer is
 called which: both arms earn the same, though their pages differ. `wrong models` puts noise in the
-place of what reward models say of a page; `top-down declared` says that what stands below a place does
-not change its reward, true or not. News pages (--data, the folder with news_pages.csv.gz) were
+place of what reward models say of a page. News pages (--data, the folder with news_pages.csv.gz) were
 shown in random order, so that rejection makes a test of any two rankers of them, with real readers,
 and arms by reader; their lift is known from other pages, with an error that is counted.
 
@@ -56,20 +55,13 @@ class Setting:
     visits: int = 1
     no_lift: bool = False
     wrong: bool = False
-    #: Whether it is declared that what stands below a place does not change its reward.
-    top_down: bool = False
 
     @property
     def name(self) -> str:
         """The cell's name."""
         words = [self.behavior, self.kind, "alike" if self.far == ALIKE else "far", f"K {self.K}"]
         words += ["revenue"] * self.revenue + [f"{self.visits} visits"] * (self.visits > 1)
-        return ", ".join(
-            words
-            + ["no lift"] * self.no_lift
-            + ["wrong models"] * self.wrong
-            + ["top-down declared"] * self.top_down
-        )
+        return ", ".join(words + ["no lift"] * self.no_lift + ["wrong models"] * self.wrong)
 
     @property
     def world(self) -> World:
@@ -90,7 +82,6 @@ SETTINGS = [
     *(replace(one, no_lift=True) for one in LIKE),
     *(replace(one, wrong=True) for one in LIKE[:2]),
     replace(LIKE[0], no_lift=True, wrong=True),
-    *(replace(one, top_down=True, no_lift=zero) for one in LIKE[1:5] for zero in (False, True)),
     Setting("dbn", "plackett-luce", FAR),
     Setting("attention", "top", FAR),
     Setting("dbn", "plackett-luce", FAR, no_lift=True),
@@ -324,11 +315,9 @@ def judged(
     seed: int,
     truth: float,
     error: float = 0.0,
-    *,
-    top_down: bool = False,
 ) -> dict[str, Any]:
     """Return what the test says, beside the truth."""
-    found = cr.abtest(log, "arm", top_down=top_down).lifts[0]
+    found = cr.abtest(log, "arm").lifts[0]
     shown = found.lift
     reach = math.hypot((shown.high - shown.low) / 2, 1.96 * error)
     wide = math.hypot((found.plain.high - found.plain.low) / 2, 1.96 * error)
@@ -358,8 +347,7 @@ def tests_of(given: argparse.Namespace) -> Iterator[tuple[str, int, Callable[[],
                 with mock.patch.object(
                     ModelAverage, "mean", noise if one.wrong else ModelAverage.mean
                 ):
-                    alike = replace(one, wrong=False, top_down=False)
-                    return judged(log, one.name, seed, true_lift(alike), top_down=one.top_down)
+                    return judged(log, one.name, seed, true_lift(replace(one, wrong=False)))
 
             yield one.name, seed, work
     if given.data is None or not (given.data / FILE).exists():

@@ -234,7 +234,7 @@ WAYS: dict[str, Way] = {
     "learn, assumed": Way(lambda case: learned(case, grade="assumed", segments=["device"]), _LEARNABLE),
     "validate": Way(validated, _LONG),
     "abtest": Way(compared, _LONG),
-    "abtest, at any time": Way(lambda case: compared(case, sequential=True, baseline="b", top_down=True), _LONG),
+    "abtest, at any time": Way(lambda case: compared(case, sequential=True, baseline="b"), _LONG),
     "$ evaluate": Way(lambda case: command(case, "evaluate", "--target=new", "--segment=device", *case.files())),
     "$ evaluate, jsonl": Way(lambda case: command(case, "evaluate", "--target=new", "--json=-", kind="jsonl")),
     "$ check": Way(lambda case: command(case, "check", "--target=new", "--time=day", "--segment=device")),

@@ -288,6 +288,5 @@ TITLES: dict[str, str] = {
     "units-in-several-arms": "Each unit is in one arm",
     "visits-differ": "Units of all arms return equally often",
     "weights-only": "Pages of the arms can be drawn",
-    "not-top-down": "Items further down do not change a reward",
     "no-common-pages": "The arms have pages in common",
 }

@@ -242,12 +242,6 @@ _TABLE = (
         metavar="FILE",
     ),
     Option(
-        "top_down",
-        "Declare that items further down do not change a reward; ignored if the log contradicts it.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
         "detect",
         "The relative lift to detect: 0.01 is 1 %.",
         Kind.NUMBER,
@@ -586,7 +580,7 @@ COMMANDS: Final = {
     ),
     "abtest": Command(
         "arm baseline level sequential columns unit policies config json html quiet",
-        keys="top_down seed",
+        keys="seed",
         required=("arm",),
         words={
             "arm": "Column that says which arm served a row; COLUMN:a=60,b=40 adds the planned shares.",

@@ -14,7 +14,6 @@ from counterrank.estimators import (
     model_control,
     page_log_probs,
     pooled,
-    prefix_log_probs,
 )
 
 ITEMS, K = 4, 2
@@ -47,8 +46,8 @@ def test_weighted_means_over_the_mixture_are_those_of_each_arm():
     log = every_page(a=plackett_luce("a"), b=plackett_luce("b"))
     log_prob = page_log_probs(log, ["a", "b"])
     chances = np.array([[by_hand(name, page) for name in "ab"] for page in PAGES])
-    assert np.allclose(np.exp(log_prob[..., 0]), chances, atol=1e-14)
-    w = balance_weights(log_prob, SHARES)[..., 0]
+    assert np.allclose(np.exp(log_prob), chances, atol=1e-14)
+    w = balance_weights(log_prob, SHARES)
     mixed = chances @ SHARES
     f = np.random.default_rng(0).normal(size=len(PAGES))
     assert (w * (mixed * f)[:, None]).sum(axis=0) == pytest.approx(f @ chances, abs=1e-12)
@@ -64,7 +63,7 @@ def test_probabilities_of_every_kind_are_those_of_the_page():
         "joint": Propensity("joint", joint),
     }
     log = every_page(**given)
-    found = page_log_probs(log, list(given))[..., 0]
+    found = page_log_probs(log, list(given))
     assert np.exp(found) == pytest.approx(np.column_stack([joint] * 3), rel=1e-12)
     with pytest.raises(PropensityError, match="arm 'p' has marginal probabilities"):
         page_log_probs(every_page(p=Propensity("position", factors)), ["p"])
@@ -77,12 +76,12 @@ def test_padding_counts_for_nothing():
         propensity=np.ones((2, 2)),
         targets={"a": np.array([[0.5, np.nan], [0.5, 0.5]])},
     )
-    assert np.exp(page_log_probs(log, ["a"]))[:, 0, 0] == pytest.approx([0.5, 0.25])
+    assert np.exp(page_log_probs(log, ["a"]))[:, 0] == pytest.approx([0.5, 0.25])
 
 
 def test_pages_that_no_arm_shows_weigh_nothing():
-    never = np.array([[-np.inf, -np.inf], [0.0, -np.inf]])[..., None]
-    assert balance_weights(never, SHARES)[..., 0].tolist() == [[0.0, 0.0], [1 / 0.3, 0.0]]
+    never = np.array([[-np.inf, -np.inf], [0.0, -np.inf]])
+    assert balance_weights(never, SHARES).tolist() == [[0.0, 0.0], [1 / 0.3, 0.0]]
 
 
 class Stub:
@@ -92,25 +91,8 @@ class Stub:
         return (rankings.item * np.arange(1, rankings.K + 1)).astype(float)
 
 
-def test_weights_of_upper_places_are_right_for_rewards_that_look_up_only():
-    log = every_page(a=plackett_luce("a"), b=plackett_luce("b"))
-    chances = np.exp(page_log_probs(log, ["a", "b"])[..., 0])
-    w = balance_weights(prefix_log_probs(log, ["a", "b"]), SHARES)
-    mixed = chances @ SHARES
-    rng = np.random.default_rng(4)
-    own, both = rng.normal(size=ITEMS)[PAGES[:, 0]], rng.normal(size=len(PAGES))
-    for k, f in enumerate((own, both)):
-        assert (w[..., k] * (mixed * f)[:, None]).sum(axis=0) == pytest.approx(f @ chances, abs=1e-12)  # fmt: skip
-    # Pages that begin alike weigh alike at the first place, whatever stands below.
-    for item in range(ITEMS):
-        assert np.ptp(w[PAGES[:, 0] == item, 0, 0]) < 1e-12 < np.ptp(w[PAGES[:, 0] == item, 0, 1])
-    with pytest.raises(PropensityError, match="arm 'j' has one probability a page"):
-        prefix_log_probs(every_page(j=Propensity("joint", chances[:, 0])), ["j"])
-
-
-@pytest.mark.parametrize("top_down", [False, True])
 @pytest.mark.parametrize("pair", [(1, 0), (0, 1)])
-def test_a_models_control_has_mean_zero_whatever_the_model(monkeypatch, pair, top_down):
+def test_a_models_control_has_mean_zero_whatever_the_model(monkeypatch, pair):
     """Fixed orders are drawn exactly: over the arms, with their shares, the control is zero."""
     monkeypatch.setattr(pooled, "fit_pages", lambda *given, **options: Stub())
     rng = np.random.default_rng(2)
@@ -126,7 +108,7 @@ def test_a_models_control_has_mean_zero_whatever_the_model(monkeypatch, pair, to
             action=shown, reward=np.zeros((n, K)), propensity=np.ones((n, K)), targets=policies
         )
         assert can_model(log, ["a", "b"])
-        controls.append(model_control(log, ["a", "b"], pair, SHARES, seed=0, top_down=top_down))
+        controls.append(model_control(log, ["a", "b"], pair, SHARES, seed=0))
     assert SHARES @ np.array(controls) == pytest.approx(np.zeros(n), abs=1e-12)
     assert np.abs(controls[0][15:]).max() > 0.1 and np.abs(controls[0][:15]).max() < 1e-12
 

@@ -143,53 +143,6 @@ def test_context_that_tells_rewards_makes_the_lift_sharper():
     assert short < 0.9 * wide
 
 
-def fixed_orders(seed, n=2000, below=0.0):
-    """Two orders of five that differ from the fourth place on; with `below` a good item at the end
-    takes clicks from the first place.
-    """
-    rng = np.random.default_rng(seed)
-    order = rng.permuted(np.tile(np.arange(8), (n, 1)), axis=1)[:, :5]
-    other = order[:, [0, 1, 2, 4, 3]]
-    arm = rng.integers(2, size=n)
-    action = np.where(arm[:, None] == 1, other, order)
-    chance = np.full((n, 5), 0.3)
-    chance[:, 0] -= below * (arm == 1)
-    return cr.RankingLog(
-        action=action,
-        reward=(rng.random((n, 5)) < chance).astype(float),
-        propensity=np.ones((n, 5)),
-        columns={"arm": np.array(["a", "b"])[arm]},
-        targets={"a": cr.Deterministic(order, 8), "b": cr.Deterministic(other, 8)},
-    )
-
-
-def test_pages_that_begin_alike_share_their_upper_places_when_that_is_declared():
-    log = fixed_orders(20)
-    whole, upper = (cr.abtest(log, "arm", top_down=yes).lift("b") for yes in (False, True))
-    assert whole.shared == 0.0
-    # Two of five places tell the arms apart.
-    assert upper.pooled.stderr == pytest.approx(math.sqrt(2 / 5) * whole.plain.stderr, rel=0.1)
-    assert upper.headline == "pooled" and upper.saved > 0.5
-    y, arm = log.reward[:, 3:].sum(axis=1), log.columns["arm"]
-    assert upper.pooled.value == pytest.approx(
-        y[arm == "b"].mean() - y[arm == "a"].mean(), abs=0.01
-    )
-    assert "As declared" in cr.abtest(log, "arm", top_down=True).to_html()
-
-
-def test_a_declaration_that_the_log_contradicts_is_dropped():
-    found = cr.abtest(fixed_orders(21, 4000, below=0.2), "arm", top_down=True).lift("b")
-    assert "not-top-down" in [note.code for note in found.notes]
-    assert found.pooled.value == pytest.approx(found.plain.value, abs=0.05)
-    page = cr.RankingLog(
-        action=[[0, 1], [1, 0]] * 150, reward=np.arange(300.0), propensity=np.full((300, 2), 0.5),
-        targets={"a": np.full((300, 2), 0.5), "b": np.full((300, 2), 0.5)},
-        columns={"arm": np.repeat(["a", "b"], 150)},
-    )  # fmt: skip
-    with pytest.raises(ConfigError, match="one reward per ranking, which has no places"):
-        cr.abtest(page, "arm", top_down=True)
-
-
 def test_three_arms_tell_of_each_other_and_the_baseline_is_asked_for():
     policies = {**POLICIES, "c": np.array([0.45, 0.3, 0.25])}
     log = test_of(7, 1500, policies)

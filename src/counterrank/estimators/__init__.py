@@ -35,7 +35,6 @@ from counterrank.estimators.pooled import (
     can_model,
     model_control,
     page_log_probs,
-    prefix_log_probs,
     refuse_unserved,
 )
 from counterrank.estimators.registry import get as get_estimator
@@ -78,7 +77,6 @@ __all__ = [
     "order_path",
     "page_log_probs",
     "parse",
-    "prefix_log_probs",
     "read_position_curve",
     "refuse_unserved",
     "ModelAverage",

@@ -10,9 +10,6 @@ w_a is the mean of 1{arm = a} / p_a given the page, so averaging over the coin r
 adds no assumption about users (Rao & Blackwell). Given the counts of rows the mean is right for any
 shares, so that counted shares do as well as known ones.
 
-If the reward of a place does not depend on the items below it, the weight of a place is that of the
-page cut off there, and arms that differ only further down share it. That is an assumption.
-
 For any function q of row and page, E_mix[(w_a - w_b) q | x] - (w_a - w_b) q has mean zero. A reward
 model makes such a control variate. A wrong model does no harm, because the covariance with the
 estimate decides how much of the control is subtracted.
@@ -24,7 +21,6 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
 from counterrank.errors import PropensityError
 from counterrank.estimators.crossfit import (
     DEFAULTS,
@@ -40,36 +36,18 @@ from counterrank.policies import Policy
 
 
 def page_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
-    """Return log P_a(page | x) of every arm's policy for every row (n, A, 1).
+    """Return log P_a(page | x) of every arm's policy for every row (n, A).
 
     Raises
     ------
     PropensityError
         An arm does not say how likely a whole page is.
     """
-    return np.stack([_log_prob(log, name)[:, -1:] for name in arms], axis=1)
-
-
-def prefix_log_probs(log: RankingLog, arms: Sequence[str]) -> Floats:
-    """Return log P_a(a_1..a_k | x) of every arm's policy, row and place (n, A, K).
-
-    Raises
-    ------
-    PropensityError
-        An arm does not say how likely the upper part of a page is.
-    """
-    for name in arms:
-        policy = log.target(name)
-        if isinstance(policy, Propensity) and policy.kind == "joint" and log.K > 1:
-            raise PropensityError(
-                f"arm '{name}' has one probability a page, which does not say how likely its upper "
-                "part is; give its scores, or propensities of the kinds factored or prefix"
-            )
     return np.stack([_log_prob(log, name) for name in arms], axis=1)
 
 
 def _log_prob(log: RankingLog, name: str) -> Floats:
-    """Return log P(a_1..a_k | x) of logged pages (n, K); of a joint probability the last is right."""
+    """Return log P(page | x) of logged pages (n,)."""
     policy = log.target(name)
     if isinstance(policy, Policy):
         if "prefix" not in policy.capabilities:
@@ -77,7 +55,7 @@ def _log_prob(log: RankingLog, name: str) -> Floats:
                 f"arm '{name}': {type(policy).__name__} does not say how likely a whole page is; "
                 f"give its probabilities as a column '{name}' (kind 'joint')"
             )
-        return policy.prefix_log_prob(log.action)
+        return policy.prefix_log_prob(log.action)[:, -1]
     if policy.kind == "position" and log.K > 1:
         raise PropensityError(
             f"arm '{name}' has marginal probabilities of single positions, which do not say how "
@@ -87,7 +65,7 @@ def _log_prob(log: RankingLog, name: str) -> Floats:
     with np.errstate(divide="ignore"):
         each = np.log(policy.by_position(log.K))
     used = np.arange(log.K) < (1 if policy.kind == "joint" else log.lengths[:, None])
-    out: Floats = np.where(used, each, 0.0).cumsum(axis=1)
+    out: Floats = np.where(used, each, 0.0).sum(axis=1)
     return out
 
 
@@ -107,15 +85,15 @@ def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) ->
 
 
 def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
-    """Return w (n, A, P) from log P (n, A, P) and shares (A,) of the rows; zeros where no arm shows the page.
+    """Return w (n, A) from log P (n, A) and shares (A,) of the rows; zeros where no arm shows the page.
 
-    >>> chances = np.array([[[0.5], [0.5]], [[0.9], [0.1]]])
-    >>> balance_weights(np.log(chances), np.array([0.5, 0.5]))[..., 0].round(1).tolist()
+    >>> chances = np.array([[0.5, 0.5], [0.9, 0.1]])
+    >>> balance_weights(np.log(chances), np.array([0.5, 0.5])).round(1).tolist()
     [[1.0, 1.0], [1.8, 0.2]]
     """
     top = log_prob.max(axis=1, keepdims=True)
     each = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
-    mixed = np.broadcast_to(np.einsum("nap,a->np", each, shares)[:, None, :], each.shape)
+    mixed = np.broadcast_to((each @ shares)[:, None], each.shape)
     out: Floats = np.divide(each, mixed, out=np.zeros_like(each), where=mixed > 0.0)
     return out
 
@@ -132,13 +110,12 @@ def model_control(
     shares: Floats,
     *,
     seed: int,
-    top_down: bool = False,
 ) -> Floats:
     """Return E_mix[(w_a - w_b) q | x] - (w_a - w_b) q (n,) for the arms numbered `pair` = (a, b).
 
-    q is the mean of cross-fitted click models, which read both arms' scores; with `top_down` each place
-    has its own weight and its own q. The mean over the mixture is an average over drawn pages of each
-    arm, whose noise has mean zero. The control is zero on rows that the models are not asked about.
+    q is the mean of cross-fitted click models, which read both arms' scores. The mean over the
+    mixture is an average over drawn pages of each arm, whose noise has mean zero. The control is zero on
+    rows that the models are not asked about.
     """
     first, second = (arms[index] for index in pair)
     # The models then read the scores of both rankers, whichever served a row.
@@ -156,22 +133,21 @@ def model_control(
     policies = [policy for name in arms if (policy := page_policy(batch, name)) is not None]
 
     def change(pages: Ints) -> Floats:
-        """Return w_a - w_b of pages (n, K): (n, 1), or (n, K) by place."""
+        """Return w_a - w_b of pages (n, K), (n,)."""
         own = np.ascontiguousarray(pages)
-        found = np.stack([policy.prefix_log_prob(own) for policy in policies], axis=1)
-        w = balance_weights(found if top_down else found[..., -1:], shares)
+        found = np.stack([policy.prefix_log_prob(own)[:, -1] for policy in policies], axis=1)
+        w = balance_weights(found, shares)
         return np.asarray(w[:, pair[0]] - w[:, pair[1]])
 
-    q = fitted.mean(logged, fold) * alpha
-    control = -(change(batch.action) * q).sum(axis=1)
+    control = -change(batch.action) * (fitted.mean(logged, fold) @ alpha)
     for share, policy in zip(shares, policies, strict=True):
         size = 1 if policy.deterministic else draws_for(batch.n)
         # Every arm has the same random numbers: like rankers show like pages, and their noise cancels.
         drawn = policy_draws(batch, policy, size, [seed, Stream.ARM_RANKINGS])
         pages = logged.others(drawn, extra=scores(batch, first, drawn))
-        q = (fitted.mean(pages, np.repeat(fold, size)) * alpha).reshape(-1, size, batch.K)
+        q = (fitted.mean(pages, np.repeat(fold, size)) @ alpha).reshape(-1, size)
         for j in range(size):
-            control += share / size * (change(drawn[:, j]) * q[:, j]).sum(axis=1)
+            control += share / size * change(drawn[:, j]) * q[:, j]
     out = np.zeros(log.n)
     out[asked] = control
     return out

@@ -1,19 +1,17 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
-from counterrank.evaluation.abtesting import abtest
+from counterrank.evaluation.abtesting import ABTest, ArmLift, abtest
 from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.judging import causes_first, meets, remedies, round_up, what_would_help
-from counterrank.evaluation.pooling import ABTest, ArmLift
-from counterrank.evaluation.result import Evaluation
-from counterrank.evaluation.run import evaluate
-from counterrank.evaluation.tables import (
+from counterrank.evaluation.result import (
     LEVELS,
     MORE_ROWS,
     Comparison,
     Diagnostics,
+    Evaluation,
     GuardrailResult,
     LogSummary,
     MetricResult,
@@ -25,6 +23,7 @@ from counterrank.evaluation.tables import (
     ShipDecision,
     Verdict,
 )
+from counterrank.evaluation.run import evaluate
 
 __all__ = [
     "ABTest",

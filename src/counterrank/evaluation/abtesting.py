@@ -5,22 +5,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit import context_cuts
-from counterrank.errors import ConfigError
-from counterrank.estimators import can_model
+from counterrank.data.encoding import context_columns
+from counterrank.data.log import RankingLog
+from counterrank.errors import ConfigError, LogError
+from counterrank.estimators import (
+    balance_weights,
+    can_model,
+    model_control,
+    page_log_probs,
+    refuse_unserved,
+)
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.pooling import ABTest, ArmLift, PooledTest
-from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.findings import FAILED, NOTES, WARNED, Finding
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED
-from counterrank.statistics import Looks, check_level, critical_value, mean_of, two_sided
+from counterrank.records import Json, Record, RecordResult
+from counterrank.statistics import (
+    Looks,
+    Number,
+    Quantity,
+    Strata,
+    adjusted_mean,
+    check_level,
+    critical_value,
+    mean_of,
+    two_sided,
+)
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
@@ -40,6 +59,186 @@ MISMATCH, MISMATCH_BY_GROUP = 9.5e-4, 5e-5
 PLANNED = (1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 10, 1 / 20, 1 / 50, 1 / 100)
 
 
+#: Folds of the prediction from the context.
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Arm(Record):
+    """An arm: its rows, its units, and what it earned per ranking on them."""
+
+    name: str
+    rows: int
+    units: int
+    earned: float
+    stderr: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArmLift(Record):
+    """What an arm earns more than another, per ranking.
+
+    `plain` is the difference of the two means; `pooled` uses every row for both arms; `apart` is
+    plain - pooled with the error of pairs, its interval three standard errors long to either side.
+    `headline` names the one to report, `saved` the share of the traffic that it saves: the plain
+    difference is as sharp with 1 / (1 - saved) times the rows. `shared` is the share of rows whose
+    page both arms could have shown.
+    """
+
+    source: str = field(metadata={"key": "from"})
+    to: str
+    plain: Number
+    pooled: Number
+    apart: Number
+    headline: Literal["plain", "pooled"]
+    saved: float
+    shared: float
+    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
+
+    @property
+    def lift(self) -> Number:
+        """The headline's difference."""
+        return self.plain if self.headline == "plain" else self.pooled
+
+    @property
+    def agree(self) -> bool:
+        """Whether plain and pooled agree within three standard errors of their difference."""
+        return self.apart.low <= 0.0 <= self.apart.high
+
+    def to_dict(self) -> Json:
+        """Return the JSON form."""
+        return {**Record.to_dict(self), "agree": self.agree}
+
+
+@dataclass(frozen=True, slots=True)
+class ABTest(RecordResult):
+    """The arms of a test, the lift of each over the baseline, and what has to be said of both."""
+
+    SCHEMA, NAME, ROWS = "counterrank/abtest/1", "A/B test", "lifts"
+    REPORT = "counterrank.report.abtesting"
+
+    arms: tuple[Arm, ...]
+    lifts: tuple[ArmLift, ...]
+    baseline: str
+    level: float
+    #: Intervals hold at every look, and are shortest at about so many rows; None: one look.
+    sequential: int | None = None
+    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
+
+    @property
+    def valid(self) -> bool:
+        """Whether no check says that the arms cannot be compared."""
+        return not any(one.status is FAILED for one in self.notes)
+
+    def lift(self, to: str) -> ArmLift:
+        """Return the lift of an arm over the baseline."""
+        for one in self.lifts:
+            if one.to == to:
+                return one
+        known = ", ".join(one.to for one in self.lifts)
+        raise ConfigError(f"there is no lift of '{to}' over '{self.baseline}'; known: {known}")
+
+    def __repr__(self) -> str:
+        """Return the lifts in a line."""
+        lifts = ", ".join(
+            f"{one.to}: {one.lift.value:+.4g} ({one.lift.low:+.4g} to {one.lift.high:+.4g})"
+            for one in self.lifts
+        )
+        return f"ABTest(baseline={self.baseline!r}, {lifts})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledTest:
+    """A test made ready: the reward of each row, its arm and unit, and each arm's weight."""
+
+    log: RankingLog
+    names: Sequence[str]
+    strata: Strata
+    #: (n,) reward of each ranking; (A,) shares of the rows; (n, A) weights of the pages.
+    y: Floats
+    shares: Floats
+    weights: Floats
+    #: (n,) reward expected from the context alone, by rows that do not hold it; None without any.
+    context: Floats | None
+    seed: int
+
+    @classmethod
+    def of(
+        cls, log: RankingLog, labels: NDArray[np.str_], names: Sequence[str], seed: int
+    ) -> PooledTest:
+        """Return the test of a log; pages that their own arm never shows are refused."""
+        strata = Strata.of(labels, log.unit)
+        few = np.flatnonzero(strata.units_by_arm < 2)
+        if len(few):
+            raise LogError(
+                f"arm '{names[few[0]]}' has one unit: how much units differ cannot be seen; a test "
+                "needs several users in each arm"
+            )
+        log_prob = page_log_probs(log, names)
+        for index, name in enumerate(names):
+            rows = np.flatnonzero(strata.arm == index)
+            refuse_unserved(log, name, rows, log_prob[rows, index])
+        y: Floats = log.reward @ log.position_weights
+        if float(np.ptp(y)) == 0.0:
+            raise LogError(
+                f"every ranking earned {y[0]:g}: a test without any difference in rewards says "
+                "nothing of its rankers"
+            )
+        shares = np.bincount(strata.arm) / log.n
+        weights = balance_weights(log_prob, shares)
+        return cls(log, names, strata, y, shares, weights, _by_context(log, y), seed)
+
+    def earned(self) -> tuple[Arm, ...]:
+        """Return what each arm earned on its own rows."""
+        units, found = self.strata.units_by_arm, []
+        for index, name in enumerate(self.names):
+            own = self.strata.arm == index
+            alone = Strata.of(self.strata.arm[own], self.strata.unit[own])
+            mean = mean_of(self.y[own], alone)
+            found.append(Arm(name, int(own.sum()), int(units[index]), mean.value, mean.stderr))
+        return tuple(found)
+
+    def plain(self, source: int, to: int) -> Quantity:
+        """Return the difference of the two arms' means."""
+        coin = (self.strata.arm == to) / self.shares[to]
+        other = (self.strata.arm == source) / self.shares[source]
+        return mean_of((coin - other) * self.y, self.strata)
+
+    def pooled(self, source: int, to: int) -> Quantity:
+        """Return the difference of weighted means of all rows, less what controls of mean zero explain."""
+        new, old = self.weights[:, to], self.weights[:, source]
+        change = new - old
+        # Constants, what the context says, and what a model says of the page.
+        controls = [new - 1.0, old - 1.0]
+        if self.context is not None:
+            controls.append(change * self.context)
+        if can_model(self.log, self.names):
+            pair = (to, source)
+            controls.append(model_control(self.log, self.names, pair, self.shares, seed=self.seed))
+        return adjusted_mean(change * self.y, np.column_stack(controls), self.strata)
+
+
+def _by_context(log: RankingLog, y: Floats) -> Floats | None:
+    """Return the rewards (n,) that a ridge on the context expects, fitted without a row's fold."""
+    x = context_columns(log)
+    if x.shape[1] == 0 or log.n < 2 * x.shape[1]:
+        return None
+    known = ~np.isnan(x)
+    mean = np.where(known, x, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    centred = np.where(known, x - mean, 0.0)
+    spread = np.sqrt((centred**2).mean(axis=0))
+    centred = centred[:, spread > 0] / spread[spread > 0]
+    fold = log.bucket % _FOLDS
+    out = np.full(log.n, y.mean())
+    for f in range(_FOLDS):
+        rest, own = fold != f, fold == f
+        if own.any() and rest.any():
+            level, away = y[rest].mean(), centred[rest]
+            gram = away.T @ away + np.eye(away.shape[1])
+            out[own] = level + centred[own] @ np.linalg.solve(gram, away.T @ (y[rest] - level))
+    return out
+
+
 def abtest(
     log: LogLike,
     arm: str,
@@ -47,7 +246,6 @@ def abtest(
     baseline: str | None = None,
     level: float = LEVEL,
     sequential: int | bool | None = None,
-    top_down: bool = False,
     seed: int = SEED,
     **reading: Unpack[OpenOptions],
 ) -> ABTest:
@@ -69,10 +267,6 @@ def abtest(
     sequential
         True, or a number of rows: the intervals hold at every look at a growing test, and are
         shortest at about that many rows (10,000).
-    top_down
-        You declare that what stands below a place does not change its reward. Pages that begin alike
-        then share their upper places, which helps rankers of fixed orders most. The declaration is
-        held against the log, and dropped where the log contradicts it.
     seed
         Every random stream follows it.
     **reading
@@ -118,32 +312,14 @@ def abtest(
     base = names[0] if baseline is None else baseline
     if base not in names:
         raise ConfigError(f"there is no arm '{base}' to compare with; arms are {listed(names)}")
-    if top_down and whole.page_reward:
-        raise ConfigError(
-            "there is one reward per ranking, which has no places: what is below a place cannot be "
-            f"left out; do without {say('--top-down', python='top_down=True')}"
-        )
     source, notes = names.index(base), tuple(checks_of(test, planned))
-    lifts = tuple(
-        _lift(test, source, to, level, looks, top_down=top_down)
-        for to in range(len(names))
-        if to != source
-    )
-    return ABTest(test.earned(), lifts, base, level, looks.rows, top_down, notes)
+    lifts = tuple(_lift(test, source, to, level, looks) for to in range(len(names)) if to != source)
+    return ABTest(test.earned(), lifts, base, level, looks.rows, notes)
 
 
-def _lift(
-    test: PooledTest, source: int, to: int, level: float, looks: Looks, *, top_down: bool
-) -> ArmLift:
+def _lift(test: PooledTest, source: int, to: int, level: float, looks: Looks) -> ArmLift:
     plain, pooled = test.plain(source, to), test.pooled(source, to)
     doubts, notes = list(wrong_weights(test, (source, to), looks)), []
-    if top_down:
-        upper = test.pooled(source, to, top_down=True)
-        away = pooled - upper
-        if abs(away.value) > away.half(CHECK, looks) + _ROUNDING * pooled.stderr:
-            notes.append(Finding("not-top-down", WARNED, _NOT_TOP_DOWN))
-        else:
-            pooled = upper
     one, other = (mean.number(level, looks) for mean in (plain, pooled))
     found, rounding = (plain - pooled).number(CHECK, looks), _ROUNDING * one.width
     apart = replace(found, low=found.low - rounding, high=found.high + rounding)
@@ -171,10 +347,6 @@ _CONTRADICT = (
     "the plain difference and the pooled lift are further apart than three standard errors of their "
     "difference: the arms' probabilities are not those that served the pages, or the arms differ in "
     "more than the ranking"
-)
-_NOT_TOP_DOWN = (
-    "items further down do change a reward: the top-down lift is more than three standard errors from "
-    "that of whole pages, which is used instead"
 )
 _ALONE = (
     "both rankers could have shown the page in only {share} of the rows, so rows of one ranker say "

@@ -15,9 +15,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
-from counterrank.evaluation.result import Evaluation
+from counterrank.evaluation.result import Evaluation, MetricResult
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
-from counterrank.evaluation.tables import MetricResult
 from counterrank.metrics import Metric, PageFunction, measured
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Record, RecordResult, optional

@@ -16,7 +16,7 @@ from counterrank.estimators import Estimate, PositionValue, nothing_known, order
 from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.tables import Comparison, OrderPoint
+from counterrank.evaluation.result import Comparison, OrderPoint
 from counterrank.statistics import (
     ONCE,
     Contrast,

@@ -16,7 +16,7 @@ from counterrank.estimators import parse
 from counterrank.estimators.weights.diagnostics import ItemShare, Support
 from counterrank.estimators.weights.ratios import conditionals
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.tables import Detectable, RowsNeeded, SamplePlan
+from counterrank.evaluation.result import Detectable, RowsNeeded, SamplePlan
 from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half

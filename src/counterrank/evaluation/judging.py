@@ -27,7 +27,7 @@ from counterrank.estimators.weights.thresholds import (
     THRESHOLDS,
 )
 from counterrank.evaluation.comparing import Rival
-from counterrank.evaluation.tables import LEVELS, MORE_ROWS, Level, Verdict, weakest
+from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import say
 from counterrank.statistics import holm, two_sided

@@ -52,14 +52,14 @@ from counterrank.evaluation.judging import (
 )
 from counterrank.evaluation.passing import Group, PassState, RewardPass
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.segments import segment_table
-from counterrank.evaluation.sensitivity import curve
-from counterrank.evaluation.tables import (
+from counterrank.evaluation.result import (
     Comparison,
     Segment,
     Sensitivity,
     Verdict,
 )
+from counterrank.evaluation.segments import segment_table
+from counterrank.evaluation.sensitivity import curve
 from counterrank.messages import ESTIMATED, has
 from counterrank.metrics import Measure, constant, measured
 from counterrank.statistics import Quantity, mean

@@ -38,7 +38,7 @@ from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import Job, named
 from counterrank.evaluation.passing import JointState, Pass
 from counterrank.evaluation.provenance import Options, manifest
-from counterrank.evaluation.result import LOGGER, Evaluation
+from counterrank.evaluation.result import LOGGER, Diagnostics, Evaluation, LogSummary, SamplePlan
 from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, judge
 from counterrank.evaluation.segments import SegmentContext
 from counterrank.evaluation.several import (
@@ -47,7 +47,6 @@ from counterrank.evaluation.several import (
     guardrail_results,
     metric_results,
 )
-from counterrank.evaluation.tables import Diagnostics, LogSummary, SamplePlan
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (

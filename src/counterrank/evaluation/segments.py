@@ -11,7 +11,7 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.passing import Group
-from counterrank.evaluation.tables import Level, Segment, SegmentLift
+from counterrank.evaluation.result import Level, Segment, SegmentLift
 from counterrank.findings import FAILED, PASSED
 
 #: Labels of a segment that the models tell apart; a column with more is an id.

@@ -10,9 +10,7 @@ from counterrank.arrays import Floats
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation.judging import verdict
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.rewards import JudgedReward
-from counterrank.evaluation.segments import enough_rows
-from counterrank.evaluation.tables import (
+from counterrank.evaluation.result import (
     LEVELS,
     MORE_ROWS,
     GuardrailResult,
@@ -21,6 +19,8 @@ from counterrank.evaluation.tables import (
     Verdict,
     weakest,
 )
+from counterrank.evaluation.rewards import JudgedReward
+from counterrank.evaluation.segments import enough_rows
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics

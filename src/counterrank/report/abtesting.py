@@ -34,8 +34,6 @@ def sentences(test: ABTest) -> list[str]:
     lines = [sentence(f"this test is not valid: {note.text}") for note in test.notes if note.fatal]
     for one in test.lifts:
         lines += [_answer(test, one), *([_saving(one)] if test.valid else [])]
-    if test.top_down:
-        lines.append("As declared, items further down do not change a reward.")
     if test.sequential:
         lines.append("The intervals are valid at every look at the growing test.")
     notes = [note for one in test.lifts for note in one.notes]
