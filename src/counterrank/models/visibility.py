@@ -11,6 +11,7 @@ positions, A actions, p context columns (the first is 1), F folds. Padding is ac
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,29 +19,27 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import vector_helper, vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
-from counterrank.models.columns import Layout, blocks_of, expected, indicators, whole_distribution
+from counterrank.models.columns import Layout, whole_distribution
 from counterrank.models.rankings import Rankings
-from counterrank.models.ridge import by_action, others
+from counterrank.models.ridge import others
 from counterrank.records import Json
 
-#: Rows whose pair effects are held at once.
-_ROWS = 4096
+_LARGEST = settings.LARGEST_EXPONENT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisibilityModel(RewardModel):
-    """Effects by fold left out (own (F, A, p), shift (F, K), pair (F, A, A)) and visibility (K, K) of all rows.
+    """Effects by fold left out (own and pair (F, A, p + A), shift (F, K)) and visibility (K, K) of all rows.
 
     With independent positions the mean under a target is exact; otherwise it is an average over drawn
     rankings.
     """
 
-    own: Floats
+    effect: Floats
     shift: Floats
-    pair: Floats
     visible: Floats
     scale: ContextMoments
     product: bool
@@ -51,18 +50,13 @@ class VisibilityModel(RewardModel):
     @property
     def folds(self) -> int:
         """Number of folds."""
-        return len(self.own)
+        return len(self.effect)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K), zero in the padding."""
-        x = self.scale.standardised(rankings.x)
-        out = np.zeros(rankings.item.shape)
-        for f, rows in blocks_of(by_row(fold, self.folds, rankings.m)):
-            action = rankings.item[rows]
-            own = own_part(action, x[rankings.row[rows]], self.own[f], self.shift[f])
-            out[rows] = linked(own, pair_part(action, self.pair[f], self.visible), self.product)
-        out[rankings.item < 0] = 0.0
-        return out
+        x, own = self.scale.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
+        effects = Effects(self.effect, self.shift, self.visible, self.product)
+        return rewards_of(rankings.item, x, rankings.row, own, effects)[0]
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
@@ -71,91 +65,135 @@ class VisibilityModel(RewardModel):
         if wanted is None:
             return super(VisibilityModel, self).mean_under(batch, target, fold)
         x, out = self.scale.standardised(context_columns(batch)), np.zeros(batch.action.shape)
-        mean = self._product_mean if self.product else self._sum_mean
-        for f, rows in blocks_of(by_row(fold, self.folds, batch.n)):
-            chance = expected(wanted[rows], batch.lengths[rows], batch.K)
-            out[rows] = mean(f, x[rows].T, chance, batch.lengths[rows]).T
-        out[batch.action < 0] = 0.0
-        return out
-
-    def _sum_mean(self, f: int, x: Floats, chance: Floats, lengths: Ints) -> Floats:
-        """Return E q_k (K, n) under distributions (1 or K, A, n), zero in the padding."""
-        plain, pair = self.own[f] @ x, self.pair[f]
-        if len(chance) == 1:
-            # One distribution at all positions has one mean pair effect.
-            both = (chance[0] * (pair @ chance[0])).sum(axis=0)
-            beside = self.visible.sum(axis=1)[:, None] * both
-        else:
-            seen = np.tensordot(self.visible, chance, axes=1)
-            beside = (chance * (pair @ seen)).sum(axis=1)
-        own = (chance * plain).sum(axis=1) + self.shift[f][:, None]
-        return np.asarray(own + beside)
-
-    def _product_mean(self, f: int, x: Floats, chance: Floats, lengths: Ints) -> Floats:
-        """Return the same of a product.
-
-        The exponential of a sum over independent positions is a product, so its mean is the product of
-        the positions' means.
-        """
-        K, plain = len(self.visible), self.own[f] @ x
-        chance = np.broadcast_to(chance, (K, *chance.shape[1:]))
-        out = np.empty((K, chance.shape[2]))
-        for k in range(K):
-            factor = np.ones(plain.shape)
-            for other in range(K):
-                if other != k:
-                    mean = np.exp(_bounded(self.visible[k, other] * self.pair[f])) @ chance[other]
-                    factor *= np.where(lengths > other, mean, 1.0)
-            out[k] = (chance[k] * (plain + self.shift[f, k]) * factor).sum(axis=0)
+        own, lengths = by_row(fold, self.folds, batch.n), batch.lengths
+        if not self.product:
+            effects = Effects(self.effect, self.shift, self.visible, self.product)
+            fill_sums(wanted, lengths, x, own, effects, out)
+            return out
+        for f in range(self.folds):
+            # The exponential of a sum over independent positions is a product, so its mean is the
+            # product of the positions' means.
+            pair = self.effect[f, :, x.shape[1] :]
+            factor = np.exp(bounded(self.visible[:, :, None, None] * pair))
+            rows = np.flatnonzero(own == f)
+            fill_products(wanted, lengths, x, rows, self.effect[f], self.shift[f], factor, out)
         return out
 
 
-def own_part(action: Ints, x: Floats, own: Floats, shift: Floats) -> Floats:
-    """Return x' own[a_k] + shift_k (n, K); the padding has any numbers."""
-    every = x @ own.T
-    out: Floats = np.take_along_axis(every, np.maximum(action, 0), axis=1) + shift
-    return out
-
-
-def neighbours(action: Ints, pair: Floats, k: int) -> Floats:
-    """Return pair[a_k, a_l] (K, n), zero at k itself and in the padding."""
-    effect = np.pad(pair, (0, 1))  # Padding is one action more, without effects.
-    out: Floats = effect[action[:, k], action.T]
-    out[k] = 0.0
-    return out
-
-
-def pair_part(action: Ints, pair: Floats, visible: Floats) -> Floats:
-    """Return sum_l visible_kl pair[a_k, a_l] (n, K)."""
-    out = np.empty(action.shape)
-    fill_pairs(np.ascontiguousarray(action), np.ascontiguousarray(pair), visible, out)
-    return out
-
-
-@jit
-def fill_pairs(action: Ints, pair: Floats, visible: Floats, out: Floats) -> None:
-    """Fill out (n, K) with the sums over shown neighbours l of visible_kl pair[a_k, a_l]."""
-    K = action.shape[1]
-    for i in range(action.shape[0]):
-        for k in range(K):
-            total = 0.0
-            own = action[i, k]
-            if own >= 0:
-                for other in range(K):
-                    item = action[i, other]
-                    if item >= 0 and other != k:
-                        total += visible[k, other] * pair[own, item]
-            out[i, k] = total
-
-
-def _bounded(part: Floats) -> Floats:
+def bounded(part: Floats) -> Floats:
     """Return exponents that stay finite where there are few rows."""
     return np.clip(part, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT)
 
 
-def linked(own: Floats, part: Floats, product: bool) -> Floats:
-    """Return rewards from own parts and pair parts."""
-    return np.asarray(own * np.exp(_bounded(part)) if product else own + part)
+class Effects(NamedTuple):
+    """What kernels read: effect (F, A, p + A), shift (F, K), visible (K, K)."""
+
+    effect: Floats
+    shift: Floats
+    visible: Floats
+    product: bool
+
+
+def rewards_of(
+    action: Ints, x: Floats, row: Ints, fold: Ints, effects: Effects
+) -> tuple[Floats, Floats]:
+    """Return the rewards (m, K) of rankings of the requests `row` (m,), and their slopes in the own effect."""
+    q, slope = np.empty(action.shape), np.empty(action.shape)
+    fill_rewards(action, x, row, fold, effects, q, slope)
+    return q, slope
+
+
+@vector_jit
+def fill_rewards(
+    action: Ints, x: Floats, row: Ints, fold: Ints, effects: Effects, q: Floats, slope: Floats
+) -> None:
+    """Fill q (m, K) with rewards, and `slope` with their derivatives in the own effect; zero in the padding."""
+    effect, shift, visible, product = effects
+    K, p = action.shape[1], x.shape[1]
+    for i in range(action.shape[0]):
+        f, r = fold[i], row[i]
+        for k in range(K):
+            u = action[i, k]
+            own, part = 0.0, 0.0
+            if u >= 0:
+                own = shift[f, k]
+                for j in range(p):
+                    own += x[r, j] * effect[f, u, j]
+                for other in range(K):
+                    item = action[i, other]
+                    if item >= 0 and other != k:
+                        part += visible[k, other] * effect[f, u, p + item]
+            lift = np.exp(min(max(part, -_LARGEST), _LARGEST)) if product else 1.0
+            q[i, k] = own * lift if product else own + part
+            slope[i, k] = lift if u >= 0 else 0.0
+
+
+@vector_jit
+def fill_sums(
+    wanted: Floats, lengths: Ints, x: Floats, fold: Ints, effects: Effects, out: Floats
+) -> None:
+    """Fill out (n, K) with the mean of a sum under distributions `wanted` (n, 1 or K, A) of independent positions."""
+    effect, shift, visible, _ = effects
+    n, places, A = wanted.shape
+    p, plain, seen = x.shape[1], np.empty(A), np.empty(A)
+    for i in range(n):
+        f = fold[i]
+        for u in range(A):
+            plain[u] = 0.0
+            for j in range(p):
+                plain[u] += x[i, j] * effect[f, u, j]
+        for k in range(lengths[i]):
+            see(visible[k, : lengths[i]], wanted[i], seen)
+            mean = shift[f, k]
+            for u in range(A):
+                value = plain[u]
+                for b in range(A):
+                    value += effect[f, u, p + b] * seen[b]
+                mean += wanted[i, min(k, places - 1), u] * value
+            out[i, k] = mean
+
+
+@vector_helper
+def see(visible: Floats, wanted: Floats, out: Floats) -> None:
+    """Fill out (A,) with the chances of actions at positions (1 or K, A), summed by their visibility."""
+    for b in range(len(out)):
+        out[b] = 0.0
+    if len(wanted) > 1:
+        for other in range(len(visible)):
+            for b in range(len(out)):
+                out[b] += visible[other] * wanted[other, b]
+        return
+    # All positions have one distribution.
+    total = 0.0
+    for other in range(len(visible)):
+        total += visible[other]
+    for b in range(len(out)):
+        out[b] = total * wanted[0, b]
+
+
+@vector_jit
+def fill_products(
+    wanted: Floats, lengths: Ints, x: Floats, rows: Ints, effect: Floats, shift: Floats,
+    factor: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Fill some rows of out (n, K) with the mean of a product; `factor` (K, K, A, A) are exp(s_kl W(u, b))."""
+    A = wanted.shape[2]
+    last, p = wanted.shape[1] - 1, x.shape[1]
+    for i in rows:
+        for k in range(lengths[i]):
+            total = 0.0
+            for u in range(A):
+                own = shift[k]
+                for j in range(p):
+                    own += x[i, j] * effect[u, j]
+                for other in range(lengths[i]):
+                    if other != k:
+                        mean = 0.0
+                        for b in range(A):
+                            mean += factor[k, other, u, b] * wanted[i, min(other, last), b]
+                        own *= mean
+                total += wanted[i, min(k, last), u] * own
+            out[i, k] = total
 
 
 class Rows(NamedTuple):
@@ -188,7 +226,11 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Parameters, and the prior's centres and penalties: effect (A, p + A) are own, then pair effects."""
+    """Parameters, what they predict of `rows`, and the prior's centres and penalties.
+
+    effect (A, p + A) are own, then pair effects; q (n, K) are the predicted rewards and `slope` their
+    derivatives in the own effect.
+    """
 
     product: bool
     effect: Floats
@@ -199,24 +241,44 @@ class Fit:
     penalty: Floats
     visible_centre: Floats
     visible_penalty: Floats
+    rows: Rows
+    q: Floats = field(default_factory=lambda: np.empty(0))
+    slope: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def p(self) -> int:
         """Number of context columns."""
         return int(self.effect.shape[1]) - len(self.effect)
 
-    def predicted(self, rows: Rows) -> tuple[Floats, Floats]:
-        """Return q and the pair part (n, K)."""
-        own = own_part(rows.action, rows.x, self.effect[:, : self.p], self.shift)
-        part = pair_part(rows.action, self.effect[:, self.p :], self.visible)
-        return linked(own, part, self.product) * rows.present, part
+    def predicting(self, rows: Rows) -> "Fit":
+        """Return the fit with what it predicts of some rows."""
+        effects = Effects(self.effect[None], self.shift[None], self.visible, self.product)
+        row, fold = np.arange(rows.n), np.zeros(rows.n, dtype=np.int64)
+        q, slope = rewards_of(rows.action, rows.x, row, fold, effects)
+        return replace(self, rows=rows, q=q, slope=slope)
 
-    def loss(self, rows: Rows) -> float:
-        """Return squared errors with the prior's penalties."""
-        error = rows.reward - self.predicted(rows)[0]
+    @property
+    def error(self) -> Floats:
+        """What it does not explain of the rewards (n, K)."""
+        return self.rows.reward - self.q
+
+    @property
+    def weight(self) -> Floats:
+        """The derivatives of rewards in pair parts (n, K)."""
+        # d(own exp(part)) = exp(part) d own + q d part.
+        return self.q if self.product else self.slope
+
+    @property
+    def squared_error(self) -> float:
+        """The mean squared error."""
+        return float((self.error**2).sum() / max(self.rows.present.sum(), 1.0))
+
+    @property
+    def loss(self) -> float:
+        """Squared errors with the prior's penalties."""
         pulls = (self.penalty * (self.effect - self.centre) ** 2).sum()
         pulls += (self.visible_penalty * (self.visible - self.visible_centre) ** 2).sum()
-        return float((error**2).sum() + pulls + settings.SHIFT * (self.shift**2).sum())
+        return float((self.error**2).sum() + pulls + settings.SHIFT * (self.shift**2).sum())
 
 
 def start(rows: Rows, actions: int, *, product: bool) -> Fit:
@@ -232,7 +294,10 @@ def start(rows: Rows, actions: int, *, product: bool) -> Fit:
     penalty[:, p:] *= unit if product else 1.0
     visible = 1.0 - np.eye(K)
     held = np.full((K, K), settings.FIRST_VISIBLE * unit)
-    return Fit(product, effect, np.zeros(K), visible, unit, effect.copy(), penalty, visible, held)
+    fit = Fit(
+        product, effect, np.zeros(K), visible, unit, effect.copy(), penalty, visible, held, rows
+    )
+    return fit.predicting(rows)
 
 
 def shrinkage(values: Floats, spread: Floats, noise: float, least: float) -> tuple[float, float]:
@@ -248,29 +313,56 @@ def shrinkage(values: Floats, spread: Floats, noise: float, least: float) -> tup
     return mean, noise / max(tau2, least, 1e-300)
 
 
-def effect_grams(fit: Fit, rows: Rows, fold: Ints, folds: int) -> tuple[Floats, Floats]:
+def effect_grams(fit: Fit, fold: Ints, folds: int) -> tuple[Floats, Floats]:
     """Return curvature (F, S, S) and gradient (F, S) of effects and shifts by fold, without the prior's part."""
-    K, A, width = rows.action.shape[1], *fit.effect.shape
-    size = A * width + K
-    gram, right = np.zeros((folds, size, size)), np.zeros((folds, size))
-    for f, used in blocks_of(fold):
-        part = rows.take(used)
-        q, exponent = fit.predicted(part)
-        # d(own exp(part)) = exp(part) d own + q d part.
-        own = (part.present * np.exp(_bounded(exponent)) if fit.product else part.present).T
-        pair = q.T if fit.product else own
-        rest, x, shown = (part.reward - q).T, part.x.T, indicators(part.action, A)
-        beside = np.tensordot(fit.visible, shown, axes=1)
-        for k in range(K):
-            columns = np.concatenate(
-                [own[k] * x, pair[k] * beside[k], own[k : k + 1], rest[k : k + 1]]
-            )
-            for u, mine in by_action(part.action[:, k], columns):
-                at = np.r_[u * width : (u + 1) * width, A * width + k]
-                product = mine @ mine.T
-                gram[f][np.ix_(at, at)] += product[:-1, :-1]
-                right[f, at] += product[-1, :-1]
+    (n, K), (A, width), rows = fit.q.shape, fit.effect.shape, fit.rows
+    columns, slots = (fit.slope, fit.weight, fit.error), np.empty((n, width + 2))
+    whole = np.zeros((folds, A, K, width + 2, width + 2))
+    for k in range(K):
+        group = np.where(rows.action[:, k] >= 0, fold * A + rows.action[:, k], folds * A)
+        last = np.cumsum(np.bincount(group, minlength=folds * A + 1))
+        fill_slots(group, last, rows.action, rows.x, k, fit.visible, columns, slots)
+        # `last` now has the first row of each group, which is where the group before it ends.
+        for g, (first, end) in enumerate(pairwise(last.tolist())):
+            mine = slots[first:end]
+            whole[g // A, g % A, k] = mine.T @ mine
+    size = A * width
+    gram, right = np.zeros((folds, size + K, size + K)), np.zeros((folds, size + K))
+    for u in range(A):
+        own = slice(u * width, (u + 1) * width)
+        gram[:, own, own] = whole[:, u, :, :width, :width].sum(axis=1)
+        gram[:, size:, own] = whole[:, u, :, width, :width]
+        right[:, own] = whole[:, u, :, width + 1, :width].sum(axis=1)
+    gram[:, :size, size:] = gram[:, size:, :size].swapaxes(1, 2)
+    at = np.arange(size, size + K)
+    gram[:, at, at], right[:, at] = whole[..., width, width:].sum(axis=1).transpose(2, 0, 1)
     return gram, right
+
+
+@vector_jit
+def fill_slots(
+    group: Ints, last: Ints, action: Ints, x: Floats, k: int, visible: Floats,
+    columns: tuple[Floats, Floats, Floats], out: Floats,
+) -> None:  # fmt: skip
+    """Fill out (n, p + A + 2) with the columns of each row's slot k, groups of rows together.
+
+    The columns are own x, pair x visibility of the actions beside it, own, and the error. `last` (G,)
+    has the end of each group and is moved to its start.
+    """
+    own, pair, error = columns
+    K, p, width = action.shape[1], x.shape[1], out.shape[1] - 2
+    for i in range(group.shape[0]):
+        last[group[i]] -= 1
+        row = out[last[group[i]]]
+        for j in range(p):
+            row[j] = own[i, k] * x[i, j]
+        for j in range(p, width):
+            row[j] = 0.0
+        for other in range(K):
+            if other != k and action[i, other] >= 0:
+                row[p + action[i, other]] += pair[i, k] * visible[k, other]
+        row[width] = own[i, k]
+        row[width + 1] = error[i, k]
 
 
 def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
@@ -279,19 +371,19 @@ def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
     return penalty, np.concatenate([(fit.effect - fit.centre).ravel(), fit.shift])
 
 
-def effects_step(fit: Fit, rows: Rows) -> Fit:
+def effects_step(fit: Fit) -> Fit:
     """Return the fit after a step of own effects, pair effects and shifts, with noise and prior updated."""
-    gram, right = effect_grams(fit, rows, np.zeros(rows.n, dtype=np.int64), 1)
+    rows = fit.rows
+    gram, right = effect_grams(fit, np.zeros(rows.n, dtype=np.int64), 1)
     penalty, away = effect_pull(fit)
     # Empirical Bayes needs the diagonal of the inverse, the posterior variances.
     inverse = np.linalg.inv(gram[0] + np.diag(penalty))
     step, K = inverse @ (right[0] - penalty * away), len(fit.shift)
-    found = _search(fit, rows, effect=step[:-K].reshape(fit.effect.shape), shift=step[-K:])
-    error = rows.reward - found.predicted(rows)[0]
+    found = _search(fit, effect=step[:-K].reshape(fit.effect.shape), shift=step[-K:])
     least = max(
         settings.LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean())
     )
-    noise = max(float((error**2).sum() / max(rows.present.sum(), 1.0)), least, 1e-300)
+    noise = max(found.squared_error, least, 1e-300)
     spread = noise * np.diag(inverse)[:-K].reshape(fit.effect.shape)
     centre, held = fit.centre.copy(), fit.penalty.copy()
     for j in range(fit.p):
@@ -309,22 +401,14 @@ def effects_step(fit: Fit, rows: Rows) -> Fit:
     return replace(found, noise=noise, centre=centre, penalty=held)
 
 
-def visibility_step(fit: Fit, rows: Rows) -> Fit:
+def visibility_step(fit: Fit) -> Fit:
     """Return the fit after a step of visibility, shrunk to its mean above and below, 1 on average."""
-    K, pair = len(fit.visible), fit.effect[:, fit.p :]
-    gram, right = np.zeros((K, K, K)), np.zeros((K, K))
-    for first in range(0, rows.n, _ROWS):
-        part = rows.take(slice(first, first + _ROWS))
-        q, _ = fit.predicted(part)
-        for k in range(K):
-            columns = neighbours(part.action, pair, k) * (q[:, k] if fit.product else 1.0)
-            gram[k] += columns @ columns.T
-            right[k] += columns @ (part.reward[:, k] - q[:, k])
+    (gram, right), K = visibility_grams(fit), len(fit.visible)
     gram[:, np.arange(K), np.arange(K)] += fit.visible_penalty
     inverse, off = np.linalg.inv(gram), 1.0 - np.eye(K)
     pull = fit.visible_penalty * (fit.visible - fit.visible_centre)
     step = (inverse @ (right - pull)[..., None])[..., 0]
-    found = _search(fit, rows, visible=step * off)
+    found = _search(fit, visible=step * off)
     spread = found.noise * np.diagonal(inverse, axis1=1, axis2=2)
     centre, held = fit.visible_centre.copy(), fit.visible_penalty.copy()
     for side in (np.triu(off, 1) > 0, np.tril(off, -1) > 0):
@@ -335,6 +419,32 @@ def visibility_step(fit: Fit, rows: Rows) -> Fit:
                 values, spread[side], found.noise, settings.LEAST_VISIBLE
             )
     return _rescaled(replace(found, visible_centre=centre, visible_penalty=held))
+
+
+def visibility_grams(fit: Fit) -> tuple[Floats, Floats]:
+    """Return curvature (K, K, K) and gradient (K, K) of visibility, without the prior's part."""
+    K, pair = len(fit.visible), np.ascontiguousarray(fit.effect[:, fit.p :])
+    gram, right = np.zeros((K, K, K)), np.zeros((K, K))
+    weight, error, slots = fit.weight, fit.error, np.empty((len(fit.q), K + 1))
+    for k in range(K):
+        fill_neighbours(fit.rows.action, k, pair, weight, error, slots)
+        products = slots.T @ slots
+        gram[k], right[k] = products[:K, :K], products[K, :K]
+    return gram, right
+
+
+@vector_jit
+def fill_neighbours(
+    action: Ints, k: int, pair: Floats, weight: Floats, error: Floats, out: Floats
+) -> None:
+    """Fill out (n, K + 1) with weight x pair[a_k, a_l], zero at k itself and in the padding, and the error."""
+    n, K = action.shape
+    for i in range(n):
+        u = action[i, k]
+        for other in range(K):
+            shown = u >= 0 and other != k and action[i, other] >= 0
+            out[i, other] = weight[i, k] * pair[u, action[i, other]] if shown else 0.0
+        out[i, K] = error[i, k]
 
 
 def _rescaled(fit: Fit) -> Fit:
@@ -355,54 +465,47 @@ def _rescaled(fit: Fit) -> Fit:
     )
 
 
-def _search(fit: Fit, rows: Rows, **steps: Floats) -> Fit:
+def _search(fit: Fit, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
 
     def moved(share: float) -> Fit:
         at = {name: getattr(fit, name) + share * step for name, step in steps.items()}
-        return replace(fit, **at)
+        return replace(fit, **at).predicting(fit.rows)
 
     # A step of a sum ends at the minimum.
     if not fit.product:
         return moved(1.0)
-    before = fit.loss(rows)
+    before = fit.loss
     tried = (moved(0.5**halving) for halving in range(settings.HALVINGS))
-    return next((found for found in tried if found.loss(rows) <= before), fit)
+    return next((found for found in tried if found.loss <= before), fit)
 
 
-def alternate(rows: Rows, fit: Fit, settled: float = settings.SETTLED) -> Fit:
+def alternate(fit: Fit, settled: float = settings.SETTLED) -> Fit:
     """Return the fit after effects and visibility in turn until the squared errors change little."""
     last = np.inf
     for turn in range(settings.ROUNDS):
-        fit = visibility_step(effects_step(fit, rows), rows)
-        loss = squared_error(rows, fit)
+        fit = visibility_step(effects_step(fit))
+        loss = fit.squared_error
         if turn and abs(last - loss) < settled * loss:
             break
         last = loss
     return fit
 
 
-def squared_error(rows: Rows, fit: Fit) -> float:
-    """Return the mean squared error of a fit."""
-    error = rows.reward - fit.predicted(rows)[0]
-    return float((error**2).sum() / max(rows.present.sum(), 1.0))
-
-
-def by_fold(fit: Fit, rows: Rows, folds: int) -> tuple[Floats, Floats]:
+def by_fold(fit: Fit, folds: int) -> tuple[Floats, Floats]:
     """Return effects (F, A, p + A) and shifts (F, K), each fold left out in turn.
 
     Visibility stays that of all rows: it is few numbers, on which no fold has much influence.
     """
     if fit.product:
-        parts = [fit] * folds
+        parts = [fit.predicting(fit.rows.take(fit.rows.fold != f)) for f in range(folds)]
         for f in range(folds):
-            some = rows.take(rows.fold != f)
             # Where one fold holds every row there is nothing to fit without it.
-            for _ in range(settings.FOLD_STEPS if len(some.reward) else 0):
-                parts[f] = effects_step(parts[f], some)
+            for _ in range(settings.FOLD_STEPS if parts[f].rows.n else 0):
+                parts[f] = effects_step(parts[f])
         return np.stack([one.effect for one in parts]), np.stack([one.shift for one in parts])
     # A sum needs one step from the sums of all folds but one.
-    gram, right = effect_grams(fit, rows, rows.fold, folds)
+    gram, right = effect_grams(fit, fit.rows.fold, folds)
     penalty, away = effect_pull(fit)
     side = (others(right) - penalty * away)[..., None]
     step, K = np.linalg.solve(others(gram) + np.diag(penalty), side)[..., 0], len(fit.shift)
@@ -421,17 +524,16 @@ def fit_visibility(
     count = max(settings.ROUGH_ROWS, settings.ROUGH_ROWS_COLUMN * columns(layout))
     few = rows.take(slice(None, None, max(rows.n // count, 1)))
     rough = {
-        name: alternate(few, start(few, layout.A, product=name == "product"), settings.ROUGH)
+        name: alternate(start(few, layout.A, product=name == "product"), settings.ROUGH)
         for name in ("sum", "product")
     }
-    errors = {name: squared_error(few, fit) for name, fit in rough.items()}
+    least = min(fit.squared_error for fit in rough.values())
     found = {}
-    for name, fit in rough.items():
-        if errors[name] > settings.HOPELESS * min(errors.values()):
+    for name, first in rough.items():
+        if first.squared_error > settings.HOPELESS * least:
             continue
-        fit = alternate(rows, fit)
-        effect, shift = by_fold(fit, rows, layout.F)
-        own, pair = np.split(effect, [fit.p], axis=2)
+        fit = alternate(first.predicting(rows))
+        effect, shift = by_fold(fit, layout.F)
         details = {
             "model": f"visibility-{name}",
             "folds": layout.F,
@@ -440,6 +542,6 @@ def fit_visibility(
             "mean_under_target": "closed form",
         }
         found[f"visibility-{name}"] = VisibilityModel(
-            own, shift, pair, fit.visible, layout.scale, fit.product, details, draws=draws, seed=seed
+            effect, shift, fit.visible, layout.scale, fit.product, details, draws=draws, seed=seed
         )  # fmt: skip
     return found
