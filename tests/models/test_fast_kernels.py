@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
-from counterrank.models import settings
 from counterrank.models.clicks.likelihood import sigmoid
-from counterrank.models.columns import Arrays, Layout, count_slots, pair_slots
-from counterrank.models.linear import logged_values, logistic_means, mean_values
+from counterrank.models.columns import (
+    Arrays,
+    Block,
+    Layout,
+    count_slots,
+    indicators,
+    logged_values,
+    pair_slots,
+)
+from counterrank.models.linear import logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300
 
@@ -36,13 +43,20 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("options", LAYOUTS)
-def test_all_positions_at_once_equal_one_by_one(options, padded, monkeypatch):
+@pytest.mark.parametrize("places", [1, K])
+def test_values_equal_columns_times_coefficients(options, padded, places):
+    """The compiled values against the columns that Gram matrices and means are made of."""
     rng = np.random.default_rng(1)
-    layout, given = layout_of(**options), batch(rng, 1, padded=padded)
+    layout, given = layout_of(**options), batch(rng, places, padded=padded)
     coef = rng.standard_normal((F, K, A, layout.width))
-    found = logged_values(layout, given, coef)
-    monkeypatch.setattr(settings, "TABLE_CELLS", 0)
-    np.testing.assert_allclose(found, logged_values(layout, given, coef), atol=1e-11)
+    found, twin = logged_values(layout, given, coef), np.zeros((N, K))
+    block = Block(layout, given, indicators(given.action, A), sure=True)
+    columns = np.empty((layout.width, N))
+    for k in range(K):
+        block.columns(k, columns)
+        own = coef[given.fold, k, given.action[:, k]]
+        twin[:, k] = np.where(given.action[:, k] >= 0, np.einsum("dn,nd->n", columns, own), 0.0)
+    np.testing.assert_allclose(found, twin, atol=1e-11)
     assert (found[given.action < 0] == 0).all() and np.abs(found).max() > 1
 
 

@@ -13,8 +13,14 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.doubly_robust import DR, CascadeDR, model_plan
 from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse, weights_for
 from counterrank.models import RewardModel, rankings_of
-from counterrank.models.columns import Layout, count_slots, pair_slots
-from counterrank.models.linear import LinearModel, logged_values, mean_values, whole_distribution
+from counterrank.models.columns import (
+    Layout,
+    count_slots,
+    logged_values,
+    pair_slots,
+    whole_distribution,
+)
+from counterrank.models.linear import LinearModel, mean_values
 from counterrank.research import simulate
 
 from .worlds import TableModel, world

@@ -99,7 +99,8 @@ class ContextMoments(Summed):
         spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
         sd = np.where(spread > 1e-12, spread, 1.0)
         out = np.ones((len(values), values.shape[1] + 1))
-        out[:, 1:] = np.nan_to_num((values - mean) / sd, nan=0.0)
+        scaled = np.divide(values - mean, sd, out=out[:, 1:])
+        scaled[np.isnan(scaled)] = 0.0
         return out
 
 

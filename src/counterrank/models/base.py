@@ -26,13 +26,12 @@ ALL = -1
 class History:
     """Expected rewards and their surprises along shown rankings.
 
-    q (m, K): expected reward of each slot. ahead (m, K + 1): V_k, the weighted rewards expected
-    from slot k on, given the clicks above. delta (m, K) = alpha_k y_k + V_k+1 - V_k: martingale
-    differences if the model is right, and in any case sum_k delta_k = sum_k alpha_k (y_k - q_k).
+    q (m, K): expected reward of each slot. delta (m, K) = alpha_k y_k + V_k+1 - V_k, with V_k the
+    weighted rewards expected from slot k on, given the clicks above: martingale differences if the model
+    is right, and in any case sum_k delta_k = sum_k alpha_k (y_k - q_k).
     """
 
     q: Floats
-    ahead: Floats
     delta: Floats
 
 
@@ -82,10 +81,8 @@ class RewardModel(ABC):
         Here expectations do not depend on the rewards above, and surprises are plain residuals.
         """
         q = self.expected(rankings, fold)
-        weights = np.ones(rankings.K) if alpha is None else np.asarray(alpha, dtype=float)
-        ahead = np.zeros((rankings.m, rankings.K + 1))
-        ahead[:, :-1] = np.cumsum((weights * q)[:, ::-1], axis=1)[:, ::-1]
-        return History(q, ahead, np.where(rankings.item >= 0, weights * (reward - q), 0.0))
+        residual = np.where(rankings.item >= 0, reward - q, 0.0)
+        return History(q, residual if alpha is None else alpha * residual)
 
 
 class ListModel(RewardModel):

@@ -16,12 +16,14 @@ stored column by column (columns, rows), so that NumPy has long loops and produc
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import LOGGING, RankingLog
+from counterrank.kernels.jit import vector_jit
 from counterrank.policies import Policy
 
 #: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
@@ -30,7 +32,10 @@ _ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
+    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,).
+
+    With `row` (m,) there are m rankings, with their fold and length, of the requests `row`.
+    """
 
     action: Ints
     lengths: Ints
@@ -38,6 +43,7 @@ class Arrays:
     x: Floats
     centre: Floats
     logging: Floats
+    row: Ints | None = None
 
     def take(self, rows: Ints) -> "Arrays":
         """Return some rows."""
@@ -120,10 +126,10 @@ class Layout:
 
 def blocks_of(fold: Ints) -> Iterator[tuple[int, Ints]]:
     """Return blocks of rows of one fold, which share their coefficients, with the fold's number."""
-    for f in np.unique(fold):
+    for f in range(int(fold.max(initial=-1)) + 1):
         mine = np.flatnonzero(fold == f)
         for first in range(0, len(mine), _ROWS):
-            yield int(f), mine[first : first + _ROWS]
+            yield f, mine[first : first + _ROWS]
 
 
 def indicators(action: Ints, A: int) -> Floats:
@@ -198,26 +204,83 @@ def _covariances(layout: Layout, chance: Floats) -> Floats:
     return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
 
 
-def whole_columns(layout: Layout, given: Arrays) -> Floats:
-    """Return the columns of whole rankings (T, n).
-
-    Counts contain all positions, are centred as for a position's others, and each position has
-    indicators of its own. Where there are cross or square columns all positions must have one logging
-    distribution.
-    """
-    shown, (centre, cross, squares, blocks) = indicators(given.action, layout.A), layout.starts
-    out = np.empty((blocks + layout.K * layout.A, len(given.action)))
-    out[:centre], out[centre:cross] = given.x.T, given.centre.T
-    if layout.cross or layout.squares:
-        chance, others = given.logging[:, 0].T, given.lengths - 1
-        count, mean = shown.sum(axis=0), others * chance
-        _cross(layout, out[:centre], count - mean, out[cross:squares])
-    if layout.squares:
-        b, c = layout.products
-        second = mean[b] * mean[c] + others * _covariances(layout, chance[None])[0]
-        np.subtract(count[b] * count[c], second, out=out[squares:blocks])
-    out[blocks:] = shown.reshape(layout.K * layout.A, -1)
+def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
+    """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
+    b, c = layout.products if layout.squares else (np.empty(0, np.int64),) * 2
+    shape, out = Shape(layout.slots, b, c, layout.cross), np.empty(given.action.shape)
+    requests = given.x, given.centre, given.logging
+    row = np.arange(len(out)) if given.row is None else given.row
+    fill_values(shape, given.action, row, given.fold, requests, coef, out)
     return out
+
+
+class Shape(NamedTuple):
+    """What the kernel reads of a layout: slots (K, K), actions whose counts are multiplied, cross columns."""
+
+    slots: Ints
+    b: Ints
+    c: Ints
+    cross: bool
+
+
+@vector_jit
+def fill_values(  # noqa: C901
+    shape: Shape, action: Ints, row: Ints, fold: Ints, given: tuple[Floats, Floats, Floats],
+    coef: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Fill out (m, K) with z' coef[fold, k, a_k] of rankings of the requests `row` (m,), zero in the padding."""
+    (slots, b, c, cross), (x, centre, logging) = shape, given
+    (m, K), A, d, places = action.shape, coef.shape[2], x.shape[1], logging.shape[1]
+    dense = d + A + len(b) + (A * (d - 1) if cross else 0)
+    count, mean, second, made = np.empty(A), np.empty(A), np.empty(len(b)), np.full(A, -1)
+    # Slots with the same action share their columns where all positions have one distribution.
+    z = np.empty((A, dense))
+    for i in range(m):
+        r, f, length = row[i], fold[i], 0
+        for a in range(A):
+            count[a] = 0.0
+        for k in range(K):
+            out[i, k] = 0.0
+            if action[i, k] >= 0:
+                count[action[i, k]] += 1.0
+                length += 1
+        for k in range(length):
+            u = action[i, k]
+            if places > 1 or made[u] != i:
+                made[u] = i
+                count[u] -= 1.0
+                for a in range(A):
+                    mean[a] = 0.0
+                for j in range(len(b)):
+                    second[j] = 0.0
+                for other in range(min(length, places)):
+                    times = length - 1.0 if places == 1 else (0.0 if other == k else 1.0)
+                    for a in range(A):
+                        mean[a] += times * logging[r, other, a]
+                    for j in range(len(b)):
+                        same = 1.0 if b[j] == c[j] else 0.0
+                        own = times * logging[r, other, b[j]]
+                        second[j] += own * (same - logging[r, other, c[j]])
+                for j in range(d):
+                    z[u, j] = x[r, j]
+                for a in range(A):
+                    z[u, d + a] = centre[r, a]
+                at = d + A
+                for j in range(1, d if cross else 0):
+                    for a in range(A):
+                        z[u, at + a] = x[r, j] * (count[a] - mean[a])
+                    at += A
+                for j in range(len(b)):
+                    product = count[b[j]] * count[c[j]] - mean[b[j]] * mean[c[j]]
+                    z[u, at + j] = product - second[j]
+                count[u] += 1.0
+            value = 0.0
+            for j in range(dense):
+                value += z[u, j] * coef[f, k, u, j]
+            for other in range(length):
+                if other != k:
+                    value += coef[f, k, u, dense + slots[k, other] * A + action[i, other]]
+            out[i, k] = value
 
 
 def _all_but(values: Floats, K: int) -> Callable[[int], Floats]:

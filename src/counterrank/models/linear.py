@@ -13,6 +13,7 @@ from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.errors import EstimatorError
+from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import (
@@ -24,8 +25,8 @@ from counterrank.models.columns import (
     count_slots,
     expected,
     indicators,
+    logged_values,
     pair_slots,
-    whole_columns,
     whole_distribution,
 )
 from counterrank.models.draws import Stream, factored_draws, stream
@@ -72,17 +73,17 @@ class LinearModel(RewardModel):
                 "rankings_of(log)"
             )
         given = replace(
-            self.layout.arrays(rankings.log).take(rankings.row),
+            self.layout.arrays(rankings.log),
             action=rankings.item,
             lengths=rankings.lengths,
             fold=by_row(fold, self.folds, rankings.m),
+            row=rankings.row,
         )
         out = logged_values(self.layout, given, self.coef)
         # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
-        curved = self.logistic.astype(bool)
-        if curved.any():
-            out[:, curved] = expit(out[:, curved])
-        return clear(out, given)
+        for k in np.flatnonzero(self.logistic):
+            out[:, k] = np.where(rankings.item[:, k] >= 0, expit(out[:, k]), 0.0)
+        return out
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
@@ -124,69 +125,11 @@ def clear(values: Floats, given: Arrays) -> Floats:
     return values
 
 
-def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
-    """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
-    out = np.zeros(given.action.shape)
-    # The table needs centred counts that are the same at every position, and few columns.
-    alike = not (layout.cross or layout.squares) or given.logging.shape[1] == 1
-    if alike and layout.K * layout.A <= settings.TABLE_CELLS:
-        tables = whole_coefficients(layout, coef, np.arange(layout.K))
-        for f, rows in blocks_of(given.fold):
-            part = given.take(rows)
-            value = (tables[f] @ whole_columns(layout, part)).reshape(layout.K, layout.A, -1)
-            own = np.maximum(part.action.T, 0)[:, None]
-            out[rows] = np.take_along_axis(value, own, axis=1)[:, 0].T
-        return clear(out, given)
-    for f, rows in blocks_of(given.fold):
-        part = given.take(rows)
-        block = Block(layout, part, indicators(part.action, layout.A), sure=True)
-        for k in range(layout.K):
-            out[rows, k] = _at_own(block, k, part.action[:, k], coef[f, k])
-    return clear(out, given)
-
-
 def _at_own(block: Block, k: int, action: Ints, coef: Floats) -> Floats:
     """Return z' coef[a_k] (n,) for coefficients (A, D) of position k."""
     columns = np.empty((block.layout.width, len(action)))
     block.columns(k, columns)
     return np.asarray(np.einsum("dn,nd->n", columns, coef[action]))
-
-
-def whole_coefficients(layout: Layout, coef: Floats, at: Ints) -> Floats:
-    """Return the coefficients (F, Q A, T) on `whole_columns`, for every own action at the positions `at` (Q,).
-
-    `coef` (F, Q, A, D) are those of the positions. With N the counts of the whole ranking, position k
-    with own action u has the counts N - e_u. Cross columns therefore move x_j's coefficient by -c_ju;
-    squares move those of the counts by -s_ub (twice for b = u) and the intercept by s_uu. One product
-    then serves all positions.
-    """
-    F, Q, A, _ = coef.shape
-    dense = coef[..., : layout.starts[3]].copy()
-    by_block = coef[..., layout.starts[3] :].reshape(F, Q, A, layout.blocks, A)
-    shown = by_block[:, np.arange(Q)[:, None], :, layout.slots[at]]  # (Q, K, F, A own, A)
-    # The own item is not its own neighbour.
-    shown[np.arange(Q), at] = 0.0
-    shown += _less_own(layout, coef, dense)
-    others = shown.transpose(2, 0, 3, 1, 4).reshape(F, Q, A, layout.K * A)
-    return np.concatenate([dense, others], axis=-1).reshape(F, Q * A, -1)
-
-
-def _less_own(layout: Layout, coef: Floats, dense: Floats) -> Floats:
-    """Take the own action out of the ranking's counts: change `dense`, return the change of counts (Q, 1, F, A, A)."""
-    F, Q, A, _ = coef.shape
-    _, cross, squares, blocks = layout.starts
-    own = np.arange(A)
-    if layout.cross:
-        by_action = coef[..., cross:squares].reshape(F, Q, A, layout.d, A)
-        dense[..., 1 : layout.d + 1] -= by_action[:, :, own, :, own].transpose(1, 2, 0, 3)
-    if not layout.squares:
-        return np.zeros((Q, 1, F, A, A))
-    products = np.zeros((F, Q, A, A, A))
-    b, c = layout.products
-    products[..., b, c] = coef[..., squares:blocks]
-    moved = (products + products.swapaxes(-1, -2))[:, :, own, own]  # (F, Q, A own, A)
-    dense[..., 0] += moved[..., own, own] / 2
-    return np.asarray(-moved.transpose(1, 0, 2, 3)[:, None])
 
 
 def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
@@ -236,18 +179,35 @@ def logistic_means(
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
-    tables = whole_coefficients(plain, coef[..., used], at)
-    out = np.zeros((len(draws), len(at)))
-    for f, rows in blocks_of(given.fold):
-        part = given.take(rows)
-        chance = np.broadcast_to(wanted[rows], (len(rows), layout.K, layout.A))[:, at]
-        chance = chance.transpose(1, 2, 0)
-        for s in range(draws.shape[1]):
-            shown = replace(part, action=draws[rows, s])
-            value = (tables[f] @ whole_columns(plain, shown)).reshape(chance.shape)
-            out[rows] += (expit(value) * chance).sum(axis=1).T
-    out[given.action[:, at] < 0] = 0.0
-    return np.asarray(out / draws.shape[1])
+    columns, out = np.concatenate([given.x, given.centre], axis=1), np.empty((len(draws), len(at)))
+    own = np.ascontiguousarray(coef[..., used])
+    fill_logistic(plain.slots[at], columns, given.fold, draws, wanted, own, at, out)
+    return out
+
+
+@vector_jit
+def fill_logistic(
+    slots: Ints, columns: Floats, fold: Ints, draws: Ints, wanted: Floats, coef: Floats, at: Ints,
+    out: Floats,
+) -> None:  # fmt: skip
+    """Fill out (n, Q) with the mean over draws and own actions; `columns` (n, D') come before the blocks."""
+    (n, S, K), A, dense = draws.shape, wanted.shape[2], columns.shape[1]
+    for i in range(n):
+        for q in range(len(at)):
+            k, total = at[q], 0.0
+            for u in range(A if draws[i, 0, k] >= 0 else 0):
+                alone = 0.0
+                for j in range(dense):
+                    alone += columns[i, j] * coef[fold[i], q, u, j]
+                chance = wanted[i, min(k, wanted.shape[1] - 1), u]
+                for s in range(S):
+                    value = alone
+                    for other in range(K):
+                        item = draws[i, s, other]
+                        if other != k and item >= 0:
+                            value += coef[fold[i], q, u, dense + slots[q, other] * A + item]
+                    total += chance / (1.0 + np.exp(-value))
+            out[i, q] = total / S
 
 
 def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:

@@ -21,8 +21,6 @@ WIDEST_CROSS = 64
 MOST_SQUARES = 10
 #: Actions up to which context x counts are tried on top of pair indicators.
 FEW_ACTIONS = 4
-#: Positions x actions up to which a table of all own actions is faster than looking each one up.
-TABLE_CELLS = 256
 #: Rankings drawn for a row where a mean under the target has no closed form.
 DRAWS = 8
 #: Rankings drawn in all. Long logs draw fewer for a row.

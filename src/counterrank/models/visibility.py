@@ -19,10 +19,10 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
-from counterrank.kernels.jit import vector_helper, vector_jit
+from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
-from counterrank.models.columns import Layout, whole_distribution
+from counterrank.models.columns import Layout, blocks_of, expected, whole_distribution
 from counterrank.models.rankings import Rankings
 from counterrank.models.ridge import others
 from counterrank.records import Json
@@ -67,8 +67,10 @@ class VisibilityModel(RewardModel):
         x, out = self.scale.standardised(context_columns(batch)), np.zeros(batch.action.shape)
         own, lengths = by_row(fold, self.folds, batch.n), batch.lengths
         if not self.product:
-            effects = Effects(self.effect, self.shift, self.visible, self.product)
-            fill_sums(wanted, lengths, x, own, effects, out)
+            for f, rows in blocks_of(own):
+                chance = expected(wanted[rows], lengths[rows], batch.K)
+                out[rows] = self._sum_mean(f, x[rows].T, chance).T
+            out[batch.action < 0] = 0.0
             return out
         for f in range(self.folds):
             # The exponential of a sum over independent positions is a product, so its mean is the
@@ -78,6 +80,19 @@ class VisibilityModel(RewardModel):
             rows = np.flatnonzero(own == f)
             fill_products(wanted, lengths, x, rows, self.effect[f], self.shift[f], factor, out)
         return out
+
+    def _sum_mean(self, f: int, x: Floats, chance: Floats) -> Floats:
+        """Return E q_k (K, n) of a sum under distributions (1 or K, A, n)."""
+        own, pair = np.split(self.effect[f], [len(x)], axis=1)
+        if len(chance) == 1:
+            # One distribution at all positions has one mean pair effect.
+            both = (chance[0] * (pair @ chance[0])).sum(axis=0)
+            beside = self.visible.sum(axis=1)[:, None] * both
+        else:
+            seen = np.tensordot(self.visible, chance, axes=1)
+            beside = (chance * (pair @ seen)).sum(axis=1)
+        alone = (chance * (own @ x)).sum(axis=1) + self.shift[f][:, None]
+        return np.asarray(alone + beside)
 
 
 def bounded(part: Floats) -> Floats:
@@ -126,49 +141,6 @@ def fill_rewards(
             lift = np.exp(min(max(part, -_LARGEST), _LARGEST)) if product else 1.0
             q[i, k] = own * lift if product else own + part
             slope[i, k] = lift if u >= 0 else 0.0
-
-
-@vector_jit
-def fill_sums(
-    wanted: Floats, lengths: Ints, x: Floats, fold: Ints, effects: Effects, out: Floats
-) -> None:
-    """Fill out (n, K) with the mean of a sum under distributions `wanted` (n, 1 or K, A) of independent positions."""
-    effect, shift, visible, _ = effects
-    n, places, A = wanted.shape
-    p, plain, seen = x.shape[1], np.empty(A), np.empty(A)
-    for i in range(n):
-        f = fold[i]
-        for u in range(A):
-            plain[u] = 0.0
-            for j in range(p):
-                plain[u] += x[i, j] * effect[f, u, j]
-        for k in range(lengths[i]):
-            see(visible[k, : lengths[i]], wanted[i], seen)
-            mean = shift[f, k]
-            for u in range(A):
-                value = plain[u]
-                for b in range(A):
-                    value += effect[f, u, p + b] * seen[b]
-                mean += wanted[i, min(k, places - 1), u] * value
-            out[i, k] = mean
-
-
-@vector_helper
-def see(visible: Floats, wanted: Floats, out: Floats) -> None:
-    """Fill out (A,) with the chances of actions at positions (1 or K, A), summed by their visibility."""
-    for b in range(len(out)):
-        out[b] = 0.0
-    if len(wanted) > 1:
-        for other in range(len(visible)):
-            for b in range(len(out)):
-                out[b] += visible[other] * wanted[other, b]
-        return
-    # All positions have one distribution.
-    total = 0.0
-    for other in range(len(visible)):
-        total += visible[other]
-    for b in range(len(out)):
-        out[b] = total * wanted[0, b]
 
 
 @vector_jit

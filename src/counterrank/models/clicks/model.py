@@ -338,7 +338,7 @@ class ClickModel(PredictorModel):
         q, ahead = self._run(rankings, fold, weights * worth, last)
         # What was earned at the slot, plus what is expected after it, less what was expected before it.
         delta = np.where(rankings.item >= 0, weights * reward + ahead[:, 1:] - ahead[:, :-1], 0.0)
-        return History(q * worth, ahead, delta)
+        return History(q * worth, delta)
 
     def _run(
         self, rankings: Rankings, fold: int | Ints, gain: Floats, last: Ints
