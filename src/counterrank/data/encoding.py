@@ -56,7 +56,7 @@ def encoded_context(
 ) -> Floats:
     """Return a context (n, d) of named columns as numbers; categories of many labels stay codes."""
     few = {n: labels for n, labels in categories.items() if 1 < len(labels) <= MOST_LABELS}
-    return encoded_features(context, names, few)
+    return encoded_features(context, names, few) if few else context
 
 
 def context_columns(batch: RankingLog) -> Floats:

@@ -93,7 +93,7 @@ class AutoPlan(Plan[AutoState]):
         mean_weight = weights[self.own].mean(axis=1)
         some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         part = self.nuisances.compared(near, some)
-        draws, columns = None, np.ascontiguousarray(columns)
+        draws = None
         if self.nuisances.draws and part.batch.n:
             draws = drawn_once(part, self.nuisances.fold_draws, self.workspace.seed)
         tails, tail_rows = tails_of(part, self.members, draws)
@@ -143,9 +143,11 @@ class AutoPlan(Plan[AutoState]):
         self, batch: RankingLog, weights: dict[str, Floats], look: Prediction
     ) -> tuple[Floats, Floats]:
         """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n)."""
-        error = batch.reward - look.q
-        members = ((look.mean + w * error).T for w in weights.values())
-        return np.stack([batch.reward.T, *members], axis=1), self._totals(batch, weights, look)
+        error, columns = batch.reward - look.q, np.empty((batch.K, 1 + len(weights), batch.n))
+        columns[:, 0] = batch.reward.T
+        for j, w in enumerate(weights.values()):
+            np.add(look.mean.T, (w * error).T, out=columns[:, 1 + j])
+        return columns, self._totals(batch, weights, look)
 
     def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Prediction) -> Floats:
         """Return row totals (T, n): the logged reward, the members, and the first member by each model.
@@ -162,7 +164,9 @@ class AutoPlan(Plan[AutoState]):
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        rows += [m + e.sum(axis=1) for m, e in zip(look.means, look.errors, strict=True)]
+        # A product with ones sums short rows ten times as fast as `sum` does.
+        every = np.ones(batch.K)
+        rows += [m + e @ every for m, e in zip(look.means, look.errors, strict=True)]
         return np.stack(rows)
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:

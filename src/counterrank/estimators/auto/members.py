@@ -18,8 +18,9 @@ The controls (I_i / p - 1) (1, y_i) have mean zero. They remove the chance varia
 rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second term.
 """
 
+from functools import reduce
+
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
@@ -84,10 +85,13 @@ def covered(weights: Floats | None, ratios: Ratios, limit: float) -> Floats:
     if weights is not None:
         out[0] = (weights * shown).sum(), shown.sum()
     if ratios.kind == "factored":
-        width = min(ratios.rho.shape[1], 3)
-        within = sliding_window_view(shown, width, axis=1).all(axis=2)
-        product = sliding_window_view(ratios.rho, width, axis=1).prod(axis=2)
-        out[1] = np.minimum(product, limit)[within].sum(), within.sum()
+        K = ratios.rho.shape[1]
+        width = min(K, 3)
+        near = [slice(j, K - width + 1 + j) for j in range(width)]
+        # Padding stands at the end, so that threes of shown items end with a shown item.
+        within = shown[:, near[-1]]
+        product = reduce(np.multiply, [ratios.rho[:, at] for at in near])
+        out[1] = (np.minimum(product, limit) * within).sum(), within.sum()
     return out
 
 
