@@ -126,7 +126,8 @@ def by_position(
         ratios = cut(np.log(new) - np.log(old), span)
         h = np.where(shown, cut(np.log(logged), span), 0.0) @ every
     by_logger, by_target = (
-        np.where(shown, np.einsum("nka,nka->nk", whole, ratios), 0.0) @ every for whole in (old, new)
+        np.where(shown, np.einsum("nka,nka->nk", whole, ratios), 0.0) @ every
+        for whole in (old, new)
     )
     return h, by_logger, by_target
 
