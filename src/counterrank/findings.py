@@ -210,7 +210,6 @@ def worst(statuses: Iterable[Outcome]) -> Outcome:
 #: and of A/B tests.
 TITLES: dict[str, str] = {
     "readable": "The file can be read",
-    "usable-rows": "Rows can be used",
     "logged-propensities": "Propensities are logged",
     "exploration": "The logger explores",
     "propensity-kind": "The kind of propensities fits their values",

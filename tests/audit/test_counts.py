@@ -10,9 +10,7 @@ import counterrank as cr
 from counterrank.audit import findings
 from counterrank.audit.auditor import CHECKS, audit
 from counterrank.audit.findings import Subject, examples_at
-from counterrank.audit.groups import GROUP_WEIGHTS, WEIGHTS, ContextCut
-from counterrank.audit.halves import lift_sums
-from counterrank.audit.item_rates import item_sums
+from counterrank.audit.items import item_sums
 from counterrank.audit.propensities import (
     MEANING,
     REPLACEMENT,
@@ -21,9 +19,9 @@ from counterrank.audit.propensities import (
     shown,
     steps,
 )
-from counterrank.audit.reward_rates import reward_sums
+from counterrank.audit.rewards import BINS, page_sums, reward_sums
 from counterrank.audit.rows import REWARDS
-from counterrank.audit.visits import BINS, page_sums
+from counterrank.audit.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
 from counterrank.evaluation.judging import of_audit

@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.audit.auditor import VITAL, audit
 from counterrank.audit.findings import BLOCKS
-from counterrank.audit.groups import context_cuts, grouped_sums, groups_tested
+from counterrank.audit.weights import context_cuts, grouped_sums, groups_tested
 from counterrank.data.source import MemorySource
 
 A = 5

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.amounts import AMOUNTS
 from counterrank.audit.auditor import audit
-from counterrank.audit.item_rates import ITEM_RATES
-from counterrank.audit.reward_rates import REWARD_RATES
-from counterrank.audit.visits import OTHER_PAGE
+from counterrank.audit.items import AMOUNTS, ITEM_RATES
+from counterrank.audit.rewards import OTHER_PAGE, REWARD_RATES
 from counterrank.data.source import MemorySource
 
 CHECKS = (REWARD_RATES, ITEM_RATES, AMOUNTS, OTHER_PAGE)

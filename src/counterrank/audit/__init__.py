@@ -7,12 +7,13 @@ from counterrank.audit.auditor import (
     VITAL,
     Auditor,
     audit,
+    audit_file,
+    audit_log,
     auditor_of,
 )
-from counterrank.audit.files import audit_file, audit_log
 from counterrank.audit.findings import Audit, Check, Tallies
-from counterrank.audit.groups import context_cuts
-from counterrank.audit.target_scores import Coverage, scored_rows
+from counterrank.audit.scores import Coverage, scored_rows
+from counterrank.audit.weights import context_cuts
 from counterrank.findings import Finding
 
 __all__ = [

@@ -1,43 +1,44 @@
-"""The audit of a log and its propensities: every check in one additive pass."""
+"""The audit of a log and its propensities: every check in one additive pass, on whatever holds the log."""
 
+from __future__ import annotations
+
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from counterrank.audit import (
-    amounts,
-    groups,
-    halves,
-    item_rates,
-    propensities,
-    reward_rates,
-    rows,
-    scores,
-    target_scores,
-    visitors,
-    visits,
-)
-from counterrank.audit.findings import Check, Lent, Subject, Tallies, Tally
+from counterrank.audit import copies, items, propensities, rewards, rows, scores, weights
+from counterrank.audit.findings import Audit, Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
-from counterrank.data.log import RankingLog
-from counterrank.data.source import Source
-from counterrank.findings import SKIPPED, Finding
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import MemorySource, Source
+from counterrank.errors import (
+    LogError,
+    PolicyError,
+    PropensityError,
+)
+from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
+from counterrank.io import (
+    LogLike,
+    OpenOptions,
+    from_frame,
+    is_small,
+    is_stream,
+    open_source,
+    read_log,
+)
 
 #: Checks of one reward; what they find speaks of that reward, all else of the log.
 OF_REWARDS: tuple[Check, ...] = (
-    reward_rates.REWARD_RATES,
-    item_rates.ITEM_RATES,
-    amounts.AMOUNTS,
-    visits.OTHER_PAGE,
+    rewards.REWARD_RATES,
+    items.ITEM_RATES,
+    items.AMOUNTS,
+    rewards.OTHER_PAGE,
 )
-REWARD_FINDINGS = (
-    *reward_rates.FINDINGS,
-    *item_rates.FINDINGS,
-    *amounts.FINDINGS,
-    *visits.FINDINGS,
-)
+REWARD_FINDINGS = (*rewards.FINDINGS, *items.FINDINGS)
 #: Checks on which a verdict rests.
 VITAL: tuple[Check, ...] = (
     rows.LOGGED,
@@ -46,13 +47,13 @@ VITAL: tuple[Check, ...] = (
     propensities.REPLACEMENT,
     scores.SCORES,
     scores.DRAWS,
-    groups.WEIGHTS,
-    groups.GROUP_WEIGHTS,
+    weights.WEIGHTS,
+    weights.GROUP_WEIGHTS,
     rows.ROBOTS,
-    rows.DUPLICATES,
-    visitors.USER_COLUMN,
-    target_scores.TARGET_SCORES,
-    halves.LIFT_BY_HALVES,
+    copies.DUPLICATES,
+    rows.USER_COLUMN,
+    scores.TARGET_SCORES,
+    weights.LIFT_BY_HALVES,
     *OF_REWARDS,
 )
 #: Checks that say what else is strange.
@@ -74,11 +75,11 @@ CUT_ROWS = 20_000
 _WITHOUT_PROPENSITIES = {
     one.name
     for one in (
-        rows.LOGGED, rows.DRIFT, rows.DUPLICATES, rows.REWARDS, rows.UNITS, rows.ROBOTS, rows.CONTEXT,
-        scores.SCORES, visitors.USER_COLUMN, target_scores.TARGET_SCORES, *OF_REWARDS,
+        rows.LOGGED, rows.DRIFT, copies.DUPLICATES, rows.REWARDS, rows.UNITS, rows.ROBOTS, rows.CONTEXT,
+        scores.SCORES, rows.USER_COLUMN, scores.TARGET_SCORES, *OF_REWARDS,
     )
 }  # fmt: skip
-_OF_WEIGHTS = {one.name for one in (groups.WEIGHTS, groups.GROUP_WEIGHTS, halves.LIFT_BY_HALVES)}
+_OF_WEIGHTS = {one.name for one in (weights.WEIGHTS, weights.GROUP_WEIGHTS, weights.LIFT_BY_HALVES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def auditor_of(
     for name in chosen:
         first.target(name)
     cuts = [segmentation(first, name) for name in names]
-    context = groups.context_cuts(sample) if like is None else like.subject.cuts
+    context = weights.context_cuts(sample) if like is None else like.subject.cuts
     subject = Subject(first, chosen, cuts, when, source.n, context)
     # By name: a check that was sent to another process is no longer the same object.
     unwanted = set[str]() if weighed else {*_OF_WEIGHTS}
@@ -166,7 +167,7 @@ def audit(
     ['100.0\u202f% of shown items were a random choice']
     """
     chosen = tuple(source.first.targets) if targets is None else tuple(targets)
-    source, coverages = target_scores.scored_rows(source, chosen)
+    source, coverages = scores.scored_rows(source, chosen)
     sample = (
         source.sample(CUT_ROWS, np.random.default_rng(0))
         if source.first.context is not None
@@ -175,3 +176,130 @@ def audit(
     auditor = auditor_of(source, sample, chosen, segments=segments, time=time, checks=checks)
     found = auditor.finish(source.reduce(auditor.partial, label="auditing"))
     return [*found, *(finding for one in coverages for finding in one.findings())]
+
+
+def audit_log(
+    log: LogLike,
+    targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,
+    *,
+    segments: Sequence[str] | str | None = None,
+    time: str | None = None,
+    **reading: Unpack[OpenOptions],
+) -> Audit:
+    """Return the findings about a log; targets may be left out.
+
+    Parameters
+    ----------
+    log
+        A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
+    targets
+        The policies whose weights are looked at: names mapped to arrays, `Propensity` or `Policy`, or
+        names of columns.
+    segments
+        A column or several whose groups are compared.
+    time
+        The column with the time of each ranking.
+    **reading
+        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
+        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
+        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+
+    Returns
+    -------
+    Audit
+        The findings, worst first, each with its likely cause and remedy.
+
+    Raises
+    ------
+    CounterrankError
+        The log cannot be read; `audit_file` says more about such a file.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
+    >>> isinstance(audit_log(log), cr.audit.Audit)
+    True
+    """
+    named = (segments,) if isinstance(segments, str) else tuple(segments or ())
+    source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
+    return Audit(audit(source, names, segments=named or None, time=time))
+
+
+def _opened(
+    log: LogLike, targets: Any, carried: list[str], given: OpenOptions
+) -> tuple[Source, tuple[str, ...]]:
+    reading: dict[str, Any] = {**given}
+    if targets is None and is_stream(log):
+        found = from_frame(log, keep=carried, **reading)
+        return MemorySource(found), tuple(found.targets)
+    if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
+        return open_source(log, targets, segments=tuple(carried), **reading)
+    from counterrank.io import TooLargeError, adapter_of, refuse_unread
+
+    if isinstance(log, RankingLog):
+        refuse_unread(reading)
+        return MemorySource(log), tuple(log.targets)
+    from counterrank.io import scan_log
+
+    by_adapter = adapter_of(reading.get("format")) is not None
+    if by_adapter or is_small(log):
+        try:
+            found = read_log(log, **reading)
+            return MemorySource(found), tuple(found.targets)
+        except TooLargeError:
+            if by_adapter:
+                raise
+    reading.setdefault("segments", tuple(carried))
+    return scan_log(log, **reading), ()
+
+
+def audit_file(
+    path: str | os.PathLike[str],
+    targets: Sequence[str] = (),
+    *,
+    segments: Sequence[str] | str | None = None,
+    time: str | None = None,
+    **reading: Unpack[OpenOptions],
+) -> Audit:
+    """Return the findings about a file, also about one that cannot be read as a log.
+
+    Of the latter there is one finding: the reader's message, with file, row, column, value and remedy.
+
+    Parameters
+    ----------
+    path
+        A file, a folder or a pattern.
+    targets
+        Names of columns of target policies.
+    segments
+        A column or several whose groups are compared.
+    time
+        The column with the time of each ranking.
+    **reading
+        Options of the reader, as in `counterrank.io.ReadOptions`.
+
+    Returns
+    -------
+    Audit
+        The findings, worst first, each with its likely cause and remedy.
+
+    Raises
+    ------
+    CounterrankError
+        There is no such file, or an option makes no sense.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> print(cr.audit_file("log.parquet", ["new"]))  # doctest: +SKIP
+    """
+    reading = {"require_propensity": False, **reading}
+    try:
+        found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
+    except (LogError, PolicyError, PropensityError) as problem:
+        if not isinstance(path, (str, os.PathLike)):
+            raise
+        remedy = problem.remedy or "correct the file"
+        return Audit([Finding("readable", FAILED, problem.said, (remedy,))])
+    return Audit([Finding("readable", PASSED, "the log can be read"), *found])

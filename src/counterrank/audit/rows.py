@@ -1,4 +1,4 @@
-"""Checks of the rows: duplicates, rewards, units, and rewards along time."""
+"""Checks of the rows: rewards, units, robots, and rewards along time; a column that looks like the user's id."""
 
 import re
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.arrays import Floats, Ints
+from counterrank.audit.copies import as_numbers
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
@@ -14,11 +16,11 @@ from counterrank.audit.findings import (
     Tally,
     complete,
     examples_at,
+    neighbours,
 )
 from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
-from counterrank.data.copies import Copies, RowHashes, as_numbers, by_chance, distinct, page_hashes
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, WARNED, Example, Finding
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels import hashing
 from counterrank.messages import rewards_missing, say
 from counterrank.policies import Scored
@@ -114,13 +116,6 @@ DRIFT = Check("drift", _count_drift, _judge_drift, most=SAMPLED_ROWS)
 
 #: Hashes of the lists of a log without propensities are kept up to this many.
 ALL_HASHES = 2_000_000
-#: Rows whose hashes are compared; copies are kept together.
-HASHED_ROWS = 32_768
-#: Of a log of unknown length every sixteenth hash is kept: duplicates have equal hashes, so none is
-#: split.
-_THIN = np.uint64(16)
-#: In fewer rows a column may have different values by chance.
-FEW = 100
 #: Bins in which contexts are counted.
 _CONTEXTS = np.uint64(65_536)
 #: A share of rankings this large with a robot's context or rewards is worth a warning.
@@ -129,108 +124,6 @@ RECURRING = 0.01
 PAGES_EACH = 3
 #: Shares of missing rewards that were read as 0, and of zeros beside them, that do not go together.
 FILLED = 0.05
-
-
-def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
-    """Collect hashes of some rows; those that show and earned the same are kept together."""
-    page = page_hashes(batch) if subject.pages is None else subject.pages
-    thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
-    # A quotient by one number vectorises, a remainder does not.
-    rows = np.flatnonzero(page // thin * thin == page)
-    some = batch.changed(targets={}).take(rows)
-    hashes = hashing.RowHashes(len(rows))
-    identified = _absorb_identity(hashes, some, subject.time)
-    key = hashes.values
-    if identified:
-        hashes.absorb(some.lengths, some.action, some.reward)
-    found = RowHashes.of(some, page[rows])
-    lists = {f"without {name}": words for name, words in found.keys.items()}
-    return Tally(
-        sums={"identified": np.array([int(identified)])},
-        lists={
-            "whole": hashes.values if identified else found.shown, "key": key, "row": rows + batch.start,
-            "shown": found.shown, "owner": found.owner, "chance": found.chance, **lists,
-        },
-    )  # fmt: skip
-
-
-def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
-    """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
-    if not len(tally.lists["whole"]):
-        return DUPLICATES.skipped("too few rankings to look for duplicates")
-    copied = _copies(tally)
-    if copied is not None:
-        but = "" if copied.column is None else f" in all but {copied.column}"
-        return DUPLICATES.finds(
-            FAILED if copied.share > 0.05 else WARNED,
-            f"{in_percent(copied.share)} of rankings equal another one{but}, far more than the logger's "
-            "probabilities allow",
-            cause="rows were delivered twice or multiplied by a join, under new ids",
-            remedy="drop repeated rows: they make intervals too short",
-        )
-    return _same_ids(tally)
-
-
-def _copies(tally: Tally) -> Copies | None:
-    keys = {
-        n.removeprefix("without "): w for n, w in tally.lists.items() if n.startswith("without ")
-    }
-    shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
-    return RowHashes(shown, owner, chance, keys).worst(0.01)
-
-
-def _same_ids(tally: Tally) -> list[Finding]:
-    whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
-    repeats = len(whole) - distinct(whole)
-    share = repeats / len(whole)
-    # A context of a few categories repeats by nature: equal rows are evidence only where keys
-    # differ.
-    if not tally.count("identified") or distinct(keys) < 0.2 * len(keys):
-        return DUPLICATES.skipped(
-            f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
-            "tells rankings apart, so they need not be duplicates"
-        )
-    # Rows with the same ids and context may show the same page by chance.
-    if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
-        return DUPLICATES.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
-    _, where, back = np.unique(whole, return_index=True, return_inverse=True)
-    first = where[back]
-    second = np.flatnonzero(first != np.arange(len(whole)))
-    original = first[second[:3]]
-    examples: tuple[Example, ...] = tuple(
-        {"row": int(rows[i]), "equals": int(rows[j])}
-        for i, j in zip(second[:3], original, strict=True)
-    )
-    return DUPLICATES.finds(
-        FAILED if share > 0.05 else WARNED,
-        f"{in_percent(share)} of rankings equal an earlier one, context and all",
-        examples,
-        "events delivered twice, or a join that multiplied rows",
-        "drop repeated rows: they make intervals too short",
-    )
-
-
-#: Rankings that occur twice: with the same ids, or with new ones.
-DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
-
-
-def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | None) -> bool:
-    """Add context, unit and carried columns to hashes of rows; return whether there are any.
-
-    Ids of rows, which are all different, would tell copies under new ids from their originals.
-    """
-    others = [
-        as_numbers(batch.columns[n])
-        for n in sorted({*batch.columns} - {*batch.context_names, time})
-    ]
-    kept = [values for values in others if len(np.unique(values)) < batch.n or batch.n < FEW]
-    kept += [] if time is None else [as_numbers(column_of(batch, time))]
-    kept += [] if batch.unit is None else [as_numbers(batch.unit)]
-    parts = [] if batch.context is None else [batch.context]
-    parts += [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]
-    for part in parts:
-        hashes.absorb(None, part)
-    return bool(parts)
 
 
 def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
@@ -500,3 +393,122 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: The log has propensities.
 LOGGED = Check("logged-propensities", _count_logged, _judge_logged)
+
+
+#: Parts of names of users, and of what repeats for other reasons.
+USERS = (
+    "user", "visitor", "customer", "member", "client", "account", "person", "cookie", "uid", "shopper",
+)  # fmt: skip
+OTHERS = (
+    "query", "search", "item", "page", "product", "request", "ranking", "day", "date", "time",
+    "position", "order", "experiment", "arm",
+)  # fmt: skip
+#: Values of an id: not fewer than this share of the rows, nor this number, and not one for each row.
+LEAST_SHARE, LEAST, MOST_SHARE = 0.005, 50, 0.8
+#: Contexts agree in this share of the pairs of rows with one value, and this much more often than
+#: those of any two rows.
+AGREE, MORE = 0.95, 0.3
+#: Share of the values of an id that have several units: then a unit is less than a user.
+SEVERAL = 0.1
+
+
+def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
+    """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
+    context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
+    unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1]
+    sums: dict[str, Floats] = {}
+    for name, values in batch.columns.items():
+        # Categories of the context are groups of users.
+        if (
+            name == subject.time
+            or name in batch.categories
+            or values.dtype.kind not in "iuUSOT"
+            or _named(name, OTHERS)
+        ):
+            continue
+        codes = np.unique(as_numbers(values), return_inverse=True)[1]
+        first, second = neighbours(codes)
+        shifted = np.roll(np.arange(batch.n), 1)
+        sums[name] = np.array(
+            [
+                batch.n,
+                codes.max(initial=-1) + 1,
+                len(first),
+                *_units(codes, unit),
+                *_agreeing(context, first, second),
+                *_agreeing(context, np.arange(batch.n), shifted),
+            ],
+            dtype=float,
+        )
+    return Tally(sums=sums)
+
+
+def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn of the column with the fewest values that looks like a user and is not the unit."""
+    suspects = [
+        (sums[1], name)
+        for name, sums in tally.sums.items()
+        if _like_users(name, sums, subject.first.context is not None)
+        and (subject.first.unit is None or (sums[3] > SEVERAL * sums[1] and sums[4] == 0))
+    ]
+    if not suspects:
+        return []
+    values, name = min(suspects)
+    rows = tally.sums[name][0]
+    whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
+    agree = float(np.max(_within(tally.sums[name])[0], initial=0.0))
+    known = (
+        f", and contexts agree within it ({in_percent(agree, 0)})"
+        if subject.first.context is not None
+        else ""
+    )
+    return USER_COLUMN.finds(
+        WARNED,
+        f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
+        cause="rows of one user are alike; taken as independent they make intervals too short",
+        remedy=f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
+    )  # fmt: skip
+
+
+#: Rows of one user are known to belong together.
+USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, most=SAMPLED_ROWS)
+
+
+def _like_users(name: str, sums: Floats, known: bool) -> bool:
+    rows, values, pairs = sums[:3]
+    repeats = max(LEAST, LEAST_SHARE * rows) <= values <= MOST_SHARE * rows
+    if not repeats or not pairs:
+        return False
+    if not known:
+        return _named(name, USERS)
+    within, between = _within(sums)
+    # What a visit changes (the hour) differs within a user, so not every column has to agree.
+    named = _named(name, USERS)
+    agree = (within >= (0.8 if named else AGREE)) & (within - between >= MORE)
+    return bool(agree.any() if named else 2 * agree.sum() > len(agree))
+
+
+def _within(sums: Floats) -> tuple[Floats, Floats]:
+    """Return how often each column of the context agrees, within one value and in any two rows."""
+    within, between = np.split(sums[5:], 2)
+    return within / max(sums[2], 1.0), between / sums[0]
+
+
+def _named(name: str, words: tuple[str, ...]) -> bool:
+    return any(word in name.lower() for word in words)
+
+
+def _agreeing(context: Floats | None, first: Ints, second: Ints) -> Floats:  # fmt: skip
+    """Return in how many pairs of rows each column of the context is the same."""
+    if context is None:
+        return np.zeros(0)
+    found: Floats = (context[first] == context[second]).sum(axis=0).astype(float)
+    return found
+
+
+def _units(codes: Ints, unit: Ints | None) -> tuple[int, int]:
+    """Return how many values have several units, and how many units several values."""
+    if unit is None:
+        return 0, 0
+    pairs = np.unique(np.stack([codes, unit]), axis=1)
+    return tuple(int((np.bincount(one) > 1).sum()) for one in pairs)  # type: ignore[return-value]

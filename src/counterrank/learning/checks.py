@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.copies import copies_of
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
@@ -72,20 +71,11 @@ def refuse_without_choice(log: RankingLog) -> None:
 
 
 def refuse_failed_audit(log: RankingLog) -> None:
-    """Raise where the audit of the log failed, or many rows are copies."""
+    """Raise where the audit of the log failed: many rows that are copies are among its reasons."""
     from counterrank.audit import audit_log
 
     # Without the log's targets: they do not matter here, and their heavy weights raise false alarms.
     failed = audit_log(replace(log, targets={})).failed
-    copied = copies_of(log)
-    if copied is not None:
-        but = "" if copied.column is None else f" in all but {copied.column}"
-        raise LogError(
-            f"{in_percent(copied.share, 0)} of the rows equal another one{but}, far more than the "
-            "logger's probabilities allow: each counts as evidence again. Drop rows that were "
-            "delivered twice or multiplied by a join, or say "
-            f"{say('--despite-audit', python='despite_audit=True')} to go on all the same"
-        )
     if failed:
         told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
         raise LogError(

@@ -1,0 +1,245 @@
+"""The check of duplicates: rows that equal others, perhaps except for one column, would count as evidence twice.
+
+Two rows of the same context show the same page by chance, as often as the logger's probabilities say.
+Rows that agree far more often were delivered twice, or multiplied by a join. A join may change one
+column, so each column of the context is left out in turn.
+"""
+
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterrank.arrays import Floats, Ints
+from counterrank.audit.findings import Check, Subject, Tally
+from counterrank.data.columns import column_of
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.propensity import Propensity
+from counterrank.findings import FAILED, WARNED, Example, Finding
+from counterrank.kernels import hashing
+from counterrank.policies import Policy, Scored
+from counterrank.texts import in_percent
+
+Words = NDArray[np.uint64]
+
+#: Copies are reported from this share of the rows on, if it is this many times the share by chance.
+_SHARE, _TIMES = 0.01, 3.0
+#: Rows looked at for each column that is left out; copies stay together.
+_ROWS = 131_072
+#: Rows whose hashes are compared; copies are kept together.
+HASHED_ROWS = 32_768
+#: Of a log of unknown length every sixteenth hash is kept: duplicates have equal hashes, so none is
+#: split.
+_THIN = np.uint64(16)
+#: In fewer rows a column may have different values by chance.
+FEW = 100
+
+
+def as_numbers(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return numbers and moments as they are, and a number for each text."""
+    if values.dtype.kind in "iufbmM":
+        return values.astype(np.int64) if values.dtype.kind in "mM" else values
+    # Labels recur: each is looked at once.
+    texts = [str(value) for value in values.tolist()]
+    known = {text: zlib.crc32(text.encode()) for text in set(texts)}
+    return np.array([known[text] for text in texts], dtype=np.int64)
+
+
+def _rounded(values: Floats) -> Floats:
+    """Return values rounded to about four digits, and to no less than 1e-5.
+
+    >>> _rounded(np.array([1.2345678, 1.2345679, 1.24])).round(4).tolist()
+    [1.2346, 1.2346, 1.24]
+    """
+    step = np.maximum(np.exp2(np.frexp(values)[1] - 14.0), 1e-5)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(values), np.rint(values / step) * step, values)
+
+
+def _repeated(whole: Words, owner: Words) -> float:
+    """Return the share of rows that equal one of another unit."""
+    kept = np.flatnonzero(whole % np.uint64(max(1, len(whole) // _ROWS)) == 0)
+    pairs = distinct(np.asarray(hashing.mixed(whole[kept] + owner[kept])))
+    return (pairs - distinct(whole[kept])) / max(len(kept), 1)
+
+
+def distinct(values: Words) -> int:
+    """Return how many different values there are."""
+    # Numbers sort faster than numpy.unique hashes them.
+    ordered = np.sort(values)
+    return len(ordered) - int((ordered[1:] == ordered[:-1]).sum())
+
+
+def by_chance(key: Words, chance: Floats) -> float:
+    """Return an upper bound of the share of rows that repeat by chance.
+
+    Each of the g - 1 other rows of the same context shows this page with its probability.
+    """
+    _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
+    others = counts[np.asarray(group).reshape(-1)] - 1.0
+    return float(np.minimum(others * chance, 1.0).mean())
+
+
+def _keys(log: RankingLog) -> dict[str, Words]:
+    """Return hashes of what is known of a row before its page is drawn, by the column left out; "" for none.
+
+    Numbers are rounded first: copies that went through another format differ in their last digits.
+    """
+    parts: dict[str, Words] = {}
+    if log.context is not None:
+        for j, name in enumerate(log.context_names):
+            parts[name] = _hash(None, _rounded(np.ascontiguousarray(log.context[:, j : j + 1])))
+    scores = _scores(log)
+    if scores is not None:
+        parts["the logger's scores"] = scores
+    # Mixed with its place, so that equal numbers in two columns do not cancel.
+    mixed = {
+        name: np.asarray(hashing.mixed(part + np.uint64(k)))
+        for k, (name, part) in enumerate(parts.items())
+    }
+    total = sum(mixed.values(), start=np.zeros(log.n, np.uint64))
+    return {"": total, **{name: total - part for name, part in mixed.items()}}
+
+
+def _scores(log: RankingLog) -> Words | None:
+    """Return hashes of the logger's scores or distribution of each row, where it has them for all items."""
+    logger = log.propensity
+    if isinstance(logger, Scored):
+        sets = logger.candidates
+        if sets.n != log.n:
+            return None
+        parts = [sets.dense(values, 0.0) for values in (sets.items, _rounded(logger.scores))]
+        return _hash(sets.counts, *parts)
+    table = getattr(logger, "scores", None) if isinstance(logger, Policy) else None
+    table = log.dists.get(LOGGING) if table is None else table
+    if not isinstance(table, np.ndarray) or len(table) != log.n:
+        return None
+    flat = table.reshape(len(table), int(np.prod(table.shape[1:])))
+    return _hash(None, _rounded(np.ascontiguousarray(flat, dtype=np.float64)))
+
+
+def _chances(log: RankingLog) -> Floats:
+    """Return how likely each row's page was (n,), or 1 where that is not known."""
+    logger = log.propensity
+    if isinstance(logger, Propensity):
+        if logger.kind == "joint":
+            return np.asarray(logger.values, dtype=np.float64)
+        if logger.kind in ("factored", "prefix"):
+            chance = np.ones(log.n)
+            for k in range(log.K):
+                chance *= np.where(k < log.lengths, logger.values[:, k], 1.0)
+            return chance
+    elif "prefix" in logger.capabilities and (log.lengths == log.K).all():
+        found: Floats = np.exp(logger.prefix_log_prob(log.action)[:, -1])
+        return found
+    return np.ones(log.n)
+
+
+def _hash(valid: Ints | None, *arrays: NDArray[np.generic]) -> Words:
+    hashes = hashing.RowHashes(len(arrays[0]))
+    hashes.absorb(valid, *arrays)
+    return hashes.values
+
+
+def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
+    """Collect hashes of some rows; those that show and earned the same are kept together."""
+    page = subject.pages
+    if page is None:
+        page = _hash(batch.lengths, batch.action, batch.reward)
+    thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
+    # A quotient by one number vectorises, a remainder does not.
+    rows = np.flatnonzero(page // thin * thin == page)
+    some, shown = batch.changed(targets={}).take(rows), page[rows]
+    hashes = hashing.RowHashes(len(rows))
+    identified = _absorb_identity(hashes, some, subject.time)
+    key = hashes.values
+    if identified:
+        hashes.absorb(some.lengths, some.action, some.reward)
+    unit = rows + batch.start if some.unit is None else as_numbers(some.unit)
+    owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
+    return Tally(
+        sums={"identified": np.array([int(identified)])},
+        lists={
+            "whole": hashes.values if identified else shown, "key": key, "row": rows + batch.start,
+            "shown": shown, "owner": owner, "chance": _chances(some),
+            **{f"without {name}": words for name, words in _keys(some).items()},
+        },
+    )  # fmt: skip
+
+
+def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
+    """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
+    if not len(tally.lists["whole"]):
+        return DUPLICATES.skipped("too few rankings to look for duplicates")
+    most, column = 0.0, ""
+    shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
+    for name, key in tally.lists.items():
+        if name.startswith("without "):
+            # Rows of one unit may be equal: they count as one piece of evidence anyway.
+            share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
+            if share > max(_SHARE, most) and share > _TIMES * by_chance(key, chance):
+                most, column = share, name.removeprefix("without ")
+    if not most:
+        return _same_ids(tally)
+    but = f" in all but {column}" if column else ""
+    return DUPLICATES.finds(
+        FAILED if most > 0.05 else WARNED,
+        f"{in_percent(most)} of rankings equal another one{but}, far more than the logger's "
+        "probabilities allow",
+        cause="rows were delivered twice or multiplied by a join, under new ids",
+        remedy="drop repeated rows: they make intervals too short",
+    )
+
+
+def _same_ids(tally: Tally) -> list[Finding]:
+    whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
+    repeats = len(whole) - distinct(whole)
+    share = repeats / len(whole)
+    # A context of a few categories repeats by nature: equal rows are evidence only where keys
+    # differ.
+    if not tally.count("identified") or distinct(keys) < 0.2 * len(keys):
+        return DUPLICATES.skipped(
+            f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
+            "tells rankings apart, so they need not be duplicates"
+        )
+    # Rows with the same ids and context may show the same page by chance.
+    if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
+        return DUPLICATES.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
+    _, where, back = np.unique(whole, return_index=True, return_inverse=True)
+    first = where[back]
+    second = np.flatnonzero(first != np.arange(len(whole)))
+    original = first[second[:3]]
+    examples: tuple[Example, ...] = tuple(
+        {"row": int(rows[i]), "equals": int(rows[j])}
+        for i, j in zip(second[:3], original, strict=True)
+    )
+    return DUPLICATES.finds(
+        FAILED if share > 0.05 else WARNED,
+        f"{in_percent(share)} of rankings equal an earlier one, context and all",
+        examples,
+        "events delivered twice, or a join that multiplied rows",
+        "drop repeated rows: they make intervals too short",
+    )
+
+
+#: Rankings that occur twice: with the same ids, or with new ones.
+DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
+
+
+def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | None) -> bool:
+    """Add context, unit and carried columns to hashes of rows; return whether there are any.
+
+    Ids of rows, which are all different, would tell copies under new ids from their originals.
+    """
+    others = [
+        as_numbers(batch.columns[n])
+        for n in sorted({*batch.columns} - {*batch.context_names, time})
+    ]
+    kept = [values for values in others if len(np.unique(values)) < batch.n or batch.n < FEW]
+    kept += [] if time is None else [as_numbers(column_of(batch, time))]
+    kept += [] if batch.unit is None else [as_numbers(batch.unit)]
+    parts = [] if batch.context is None else [batch.context]
+    parts += [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]
+    for part in parts:
+        hashes.absorb(None, part)
+    return bool(parts)
