@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, parse
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
@@ -59,7 +59,10 @@ class Row(PairedEstimate):
 
 def made(*found, errors=(), default=0.1):
     kind = type("Errors", (Row,), {"errors": dict(errors), "default": default})
-    return [kind(Job(one.target, one.estimator, None), one, None, 1, None) for one in found]
+    return [
+        kind(Job(one.target, one.estimator, None, parse(one.estimator).plain), one, None, 1, None)
+        for one in found
+    ]
 
 
 def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.columns import Segmentation
+from counterrank.data.source import MemorySource
 from counterrank.evaluation.segments import SegmentContext
 
 
@@ -42,16 +44,17 @@ def test_a_segment_is_context_for_the_models_and_lifts_average_to_the_whole(log)
 
 
 def test_only_columns_with_few_labels_that_are_no_context_yet_are_added(log):
-    made = SegmentContext.of(log, ["device"])
-    batch = made(log)
+    source = SegmentContext.added(MemorySource(log), ["device"])
+    batch = source.log
     assert batch.context_names == ("x_device",) and batch.categories["x_device"] == (
         "desktop",
         "mobile",
     )
     assert np.array_equal(batch.context[:, 0] == 1, log.columns["device"] == "mobile")
-    assert SegmentContext.of(batch, ["device"]) is None
+    assert SegmentContext.added(source, ["device"]) is source
     # A label that the first rows do not have is missing.
     odd = log.changed(
         columns={"device": np.where(np.arange(log.n) == 7, "tv", log.columns["device"])}
     )
+    made = SegmentContext((Segmentation("device"),), (("desktop", "mobile"),))
     assert np.isnan(made(odd).context[:, 0]).sum() == 1

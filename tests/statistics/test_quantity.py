@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, parse
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation.comparing import PairedEstimate, against
 from counterrank.evaluation.jobs import Job
@@ -29,7 +29,9 @@ SUMS = sums_of([*COLUMNS])
 
 
 def paired(one, at, own):
-    return PairedEstimate(Job(one.target, one.estimator, None), one, SUMS, at, own)
+    return PairedEstimate(
+        Job(one.target, one.estimator, None, parse(one.estimator).plain), one, SUMS, at, own
+    )
 
 
 def new(one):

@@ -188,7 +188,7 @@ def rivals(chosen: PairedEstimate, others: Sequence[PairedEstimate]) -> list[Riv
     """
     length = len(chosen.estimate.by_position)
     # Self-normalised whole rankings assume as little as IPS, and are often far more precise.
-    plain = [one for one in others if parse(one.job.name).plain or one.job.name == "snips"]
+    plain = [one for one in others if one.job.plain or one.job.name == "snips"]
 
     def assuming_less(name: str) -> list[PairedEstimate]:
         return [one for one in plain if parse(one.job.name).assumes_less(parse(name), length)]

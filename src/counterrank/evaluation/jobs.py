@@ -33,6 +33,8 @@ PREFERENCE = ("auto", "dr-order-2", "order-2", "aips", "rips", "ips")
 #: estimate is judged.
 PANEL = ("iips", "order-2", "order-3", "rips", "ips", "snips")
 _TRIED = 32
+#: Models of users, which use no weights and which none can contradict.
+_USER_MODELS = {"pbm", "click-model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Job:
     target: str
     name: str
     plan: Plan[Any]
+    #: The estimate is a mean of weighted rewards, neither normalised nor tamed nor around a model.
+    plain: bool
     #: Nobody named it: it judges the others, and has no line in the results.
     silent: bool = False
 
@@ -89,7 +93,7 @@ def weightless(names: Iterable[str]) -> bool:
     >>> weightless(["pbm"]), weightless(["dm"]), weightless(["pbm", "ips"])
     (True, False, False)
     """
-    return all(parse(name).model_alone and name != "dm" for name in names)
+    return _USER_MODELS.issuperset(names)
 
 
 def make_jobs(
@@ -119,8 +123,8 @@ def make_jobs(
             target,
             level=options.level,
             seed=options.seed,
-            by_unit=first.summed_by_unit,
             looks=options.looks,
+            by_unit=first.summed_by_unit,
             tree=tree,
             shared={} if shared is None else shared,
         )
@@ -136,7 +140,8 @@ def make_jobs(
                 estimator.refuse_weight(first)
                 plan = estimator.plan(workspace)
                 plan.partial(tried)
-                made[name] = Job(target, estimator.name, plan, silent)
+                plain = parse(estimator.name).plain
+                made[name] = Job(target, estimator.name, plan, plain, silent)
             except CounterrankError as problem:
                 if asked.get(name):
                     raise type(problem)(

@@ -12,7 +12,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError
-from counterrank.estimators import Estimate, parse
+from counterrank.estimators import Estimate
 from counterrank.estimators.weights.diagnostics import (
     effective_rows,
     effective_rows_by_position,
@@ -27,6 +27,7 @@ from counterrank.estimators.weights.thresholds import (
     THRESHOLDS,
 )
 from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation.jobs import weightless
 from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import say
@@ -106,7 +107,7 @@ def reasons(evidence: TargetEvidence) -> list[Finding]:
 
 def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
-    if not e.estimate.estimable:
+    if e.estimate.not_estimable:
         yield _found(
             FAILED,
             f"not estimable: {e.estimate.not_estimable}",
@@ -116,7 +117,7 @@ def estimable(e: TargetEvidence) -> Found:
 
 def model_alone(e: TargetEvidence) -> Found:
     """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
-    if parse(e.estimate.basis).model_alone and e.estimate.basis != "dm":
+    if weightless([e.estimate.basis]):
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
         yield _found(
             WARNED,
@@ -655,5 +656,5 @@ def _sentence(target: str, level: str, findings: Sequence[Finding]) -> str:
     if not blamed:
         return f"The evidence on '{target}' is reliable: all {len(findings)} checks passed."
     more = f" (and {len(blamed) - 1} more)" if len(blamed) > 1 else ""
-    helping = f" What would help: {blamed[0].help}." if blamed[0].remedies else ""
+    helping = f" What would help: {', or '.join(blamed[0].remedies)}." if blamed[0].remedies else ""
     return f"The evidence on '{target}' is {level}: {blamed[0].text}{more}.{helping}"

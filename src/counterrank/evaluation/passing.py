@@ -47,6 +47,8 @@ class Pass:
 
     def __call__(self, batch: RankingLog) -> JointState:
         """Return the sums of a batch."""
+        shown = batch.lengths.astype(np.float64)
+        shown = shown if batch.weight is None else shown * batch.weight
         parts: list[PassState] = []
         columns: list[Floats] = []
         first: dict[str, View] = {}
@@ -56,21 +58,22 @@ class Pass:
             # Ratios and draws are those of the first reward.
             views = {name: View(own, name, first.get(name)) for name in targets}
             first = first or views
-            part, chosen = self._part(one, own, views, parts[0].fingerprint if parts else None)
+            seen = parts[0].fingerprint if parts else None
+            part, chosen = self._part(one, own, views, shown, seen)
             parts.append(part)
             columns.extend(chosen)
         if len(parts) == 1:
             return JointState(tuple(parts), parts[0].totals)
-        return JointState(tuple(parts), self._sums([*columns, _shown(batch)], batch))
+        return JointState(tuple(parts), self._sums([*columns, shown], batch))
 
     def _part(
-        self, one: RewardPass, batch: RankingLog, views: Mapping[str, View],
+        self, one: RewardPass, batch: RankingLog, views: Mapping[str, View], shown: Floats,
         seen: Fingerprint | None,
     ) -> tuple[PassState, list[Floats]]:  # fmt: skip
         """Return the sums of a batch, and the row totals behind the recommended estimates.
 
-        The first total is what the logger earned (n,). `seen` is the batch's fingerprint, where it is
-        known.
+        The first total is what the logger earned (n,). `shown` (n,) is the number of items shown,
+        `seen` the batch's fingerprint, where it is known.
         """
         earned: Floats = batch.reward @ batch.position_weights
         columns = [earned if batch.weight is None else earned * batch.weight]
@@ -98,14 +101,12 @@ class Pass:
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
                     for group in one.main
                 )
-        if len(self.rewards) == 1:
-            columns.append(_shown(batch))
         pages = None
         if seen is None:
             seen, pages = with_pages(batch)
         looked = Tallies(()) if one.auditor is None else one.auditor.partial(batch, views, pages)
         state = PassState(
-            tuple(states), self._sums(columns, batch), segments, seen,
+            tuple(states), self._sums([*columns, shown], batch), segments, seen,
             reward_range(batch.reward), tuple(tops), looked, paired,
         )  # fmt: skip
         return state, chosen
@@ -115,18 +116,12 @@ class Pass:
         return sums_of(columns, batch.bucket[rows] if self.by_unit else None, weight)
 
 
-def _shown(batch: RankingLog) -> Floats:
-    """Return how many items each ranking shows (n,)."""
-    shown = batch.lengths.astype(np.float64)
-    return shown if batch.weight is None else shown * batch.weight
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PassState(Summed):
     """The sum over batches of what an evaluation needs of one reward."""
 
     states: tuple[Any, ...]
-    #: Row totals: what the logger earned, then the plans'.
+    #: Row totals: what the logger earned, the plans', and the number of items shown.
     totals: Sums
     segments: Mapping[Group, tuple[Any, ...]]
     fingerprint: Fingerprint

@@ -302,7 +302,7 @@ def _lightest(one: PairedEstimate, found: Sequence[PairedEstimate]) -> Moments |
         for other in found
         if other.job.target == one.job.target
         and other.estimate.moments is not None
-        and parse(other.job.name).plain
+        and other.job.plain
     )
     return max(plain, key=effective_rows, default=None)
 
@@ -350,15 +350,13 @@ def _evidence(
     return TargetEvidence(
         estimate=estimate,
         logged=mean(one.sums, 0).value,
-        units=one.sums.visitors,
         outcomes=one.outcomes,
+        units=one.sums.visitors,
         rivals=rivals(one, judges),
         lifts=[
             other.estimate.lift.value
             for other in judges
-            if parse(other.job.name).plain
-            and not other.estimate.not_estimable
-            and usable(other.estimate)
+            if other.job.plain and not other.estimate.not_estimable and usable(other.estimate)
         ],
         moments=others if estimate.moments is None else estimate.moments,
         lightest=lightest,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, scored_rows
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import SampledOnce, Source, mapped
+from counterrank.data.source import SampledOnce, Source
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.estimators import Estimator
@@ -184,7 +184,7 @@ def evaluate(  # noqa: PLR0913
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
-    tree = planned_tree(behavior, mse)
+    tree = None if behavior is None and mse is None else planned_tree(behavior, mse)
     learned, sequential = rare["estimate_propensity"], rare["sequential"]
     method = "auto" if learned is True else learned or None
     until = rare["target_trained_until"]
@@ -232,8 +232,8 @@ def evaluate(  # noqa: PLR0913
             no_weight(source.first, "models of propensities")
         if later is not None:
             source = later_rows(source, later)
-        if (told_apart := SegmentContext.of(source.first, segments)) is not None:
-            source = mapped(source, told_apart)
+        if segments:
+            source = SegmentContext.added(source, segments)
         return _evaluated(
             source, options, custom, metrics, tree, weights_out, rare["command"], coverages
         )
@@ -272,7 +272,7 @@ def _evaluated(
         refuse_weights(first.jobs, weights_out)
     cuts = [segmentation(first.probe, name) for name in options.segments]
     total = source.reduce(_pass(runs, cuts), label="estimating")
-    for run, part in zip(runs, total.parts, strict=True):
+    for run, part in zip(runs if metrics.named else (), total.parts, strict=False):
         run.refuse_constant(mean(part.totals, 0))
     found = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
     if replicas:
@@ -399,6 +399,7 @@ def _plans(judged: JudgedReward, log: LogSummary) -> dict[str, SamplePlan]:
 
 def _diagnostics(judged: JudgedReward, supports: Mapping[str, Support | None]) -> Diagnostics:
     run = judged.run
+    paths = {target: path_of(target, judged.shown) for target in run.options.targets}
     tops = dict(zip(run.groups, judged.state.tops, strict=True))
     reports = {
         f"{one.job.target}/{one.job.name}": weight_report(
@@ -409,7 +410,7 @@ def _diagnostics(judged: JudgedReward, supports: Mapping[str, Support | None]) -
     }
     return Diagnostics(
         weights=reports,
-        order_path={target: path_of(target, judged.shown) for target in run.options.targets},
+        order_path=paths,
         support={target: one for target, one in supports.items() if one is not None},
     )
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import RankingLog
+from counterrank.data.source import Source, mapped
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.passing import Group
@@ -26,9 +26,9 @@ class SegmentContext:
     labels: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, first: RankingLog, names: Sequence[str]) -> Self | None:
-        """Return the change for segments that are no context yet, by the labels of the first rows."""
-        found = []
+    def added(cls, source: Source, names: Sequence[str]) -> Source:
+        """Return the source with segments that are no context yet, by the labels of the first rows."""
+        first, found = source.first, []
         for name in names:
             if name not in first.columns or f"x_{name}" in first.context_names:
                 continue
@@ -36,7 +36,7 @@ class SegmentContext:
             labels = tuple(sorted(label for label, _ in cut.groups(first)))
             if 1 < len(labels) <= MODELLED_LABELS:
                 found.append((cut, labels))
-        return cls(*map(tuple, zip(*found, strict=True))) if found else None
+        return mapped(source, cls(*map(tuple, zip(*found, strict=True)))) if found else source
 
     def __call__(self, batch: RankingLog) -> RankingLog:
         """Return the batch with a category for each segment; a label that is not known is missing."""
@@ -105,7 +105,7 @@ def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
 
 def enough_rows(estimate: Estimate) -> Level:
     """Return the evidence level that the rows and effective rows of a group allow."""
-    if not estimate.estimable:
+    if estimate.not_estimable:
         return "insufficient"
     statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
     if FAILED in statuses:

@@ -92,22 +92,22 @@ class MetricSet:
 
 def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    levels = {
-        target: together(
-            correlations_of([metric_set.contrast(one, target).lift for one in metrics.every]),
-            metric_set.options.level,
-        )
-        for target in metric_set.options.targets
-    }
+    targets, level = metric_set.options.targets, metric_set.options.level
+    levels = dict.fromkeys(targets, level)
+    if len(metrics.every) > 1:
+        for target in targets:
+            lifts = [metric_set.contrast(one, target).lift for one in metrics.every]
+            levels[target] = together(correlations_of(lifts), level)
     return tuple(_result(metric, metrics, metric_set, levels) for metric in metrics.every)
 
 
 def _joint(one: Estimate, metric: Metric, metric_set: MetricSet, level: float) -> Estimate:
     """Return a recommended estimate with intervals that hold for all metrics together."""
+    contrast = metric_set.contrast(metric, one.target)
     lift, relative = one.lift_at(level)
     joint = replace(
         one.lift,
-        relative_stderr=metric_set.contrast(metric, one.target).relative.stderr,
+        relative_stderr=contrast.relative.stderr,
         adjusted_low=lift.low,
         adjusted_high=lift.high,
         adjusted_relative_low=relative.low,
@@ -261,7 +261,7 @@ def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
         metric=guardrail.metric,
         limit=guardrail.limit,
         relative=guardrail.relative,
-        evidence=evidence if estimate.estimable else "insufficient",
+        evidence="insufficient" if estimate.not_estimable else evidence,
         unit=guardrail.unit,
         column=guardrail.by,
         group=label,
@@ -287,7 +287,7 @@ def decided(
         low, high = wide.low, one.lift.high
         if primary.lower_is_better:
             low, high = -wide.high, -one.lift.low
-        evidence = primary.verdict.of(target) if one.estimable else LEVELS[0]
+        evidence = LEVELS[0] if one.not_estimable else primary.verdict.of(target)
         standings[target] = low, high, evidence
     return decision(primary.name, standings, guardrails)
 

@@ -13,7 +13,7 @@ from counterrank.atomic import replacing
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EngineError
-from counterrank.estimators import View, parse
+from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 
 #: Rankings of a row group.
@@ -59,9 +59,7 @@ def refuse_weights(jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
 
 def _weighing(jobs: Sequence[Job]) -> list[Job]:
     return [
-        job
-        for job in jobs
-        if not job.silent and parse(job.name).plain and hasattr(job.plan, "contributions")
+        job for job in jobs if not job.silent and job.plain and hasattr(job.plan, "contributions")
     ]
 
 

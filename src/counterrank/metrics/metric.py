@@ -150,6 +150,8 @@ class Metrics:
 
     every: tuple[Metric, ...]
     primary: str
+    #: Everything that is estimated, once each, the primary first.
+    measures: Measures
     guardrails: tuple[Guardrail, ...] = ()
     #: Whether they have names; a log may have one reward that nobody named.
     named: bool = True
@@ -186,14 +188,10 @@ class Metrics:
                 f"the primary metric '{chosen}' is a ratio; take what it counts, its numerator, as "
                 "the primary, and the ratio as a further metric or a guardrail"
             )
-        return cls(every, chosen, rails)
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """Everything that is estimated, once each, the primary first."""
-        ordered = sorted(self.every, key=lambda metric: metric.name != self.primary)
-        found = [measure for metric in ordered for measure in metric.measures]
-        return tuple(m for m in dict.fromkeys(found) if m.function is not IMPRESSIONS)
+        ordered = sorted(every, key=lambda metric: metric.name != chosen)
+        parts = dict.fromkeys(measure for metric in ordered for measure in metric.measures)
+        measures = tuple(one for one in parts if one.function is not IMPRESSIONS)
+        return cls(every, chosen, measures, rails)
 
     @property
     def operands(self) -> tuple[str, ...]:
