@@ -90,17 +90,17 @@ class Enumerated(ClosedFormPolicy):
 
     def event(self, items: Ints, mask: Bools) -> Floats:
         total = np.empty(len(items))
-        group = np.broadcast_to(self.group, (len(items),))
         step = max(1, _CELLS // self.probs.shape[1])
         for start in range(0, len(items), step):
             rows = slice(start, start + step)
-            agrees = np.ones((1, 1), bool)
+            group = self.group if len(self.group) == 1 else self.group[rows]
+            weight = self.probs[group]
             for k in np.flatnonzero(mask.any(axis=0)):
                 # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
                 ends = k >= self.rankings.shape[2]
-                shown = -1 if ends else self.rankings[group[rows], :, k]
-                agrees = agrees & ((shown == items[rows, k, None]) | ~mask[rows, k, None])
-            total[rows] = np.where(agrees, self.probs[group[rows]], 0.0).sum(axis=1)
+                shown = -1 if ends else self.rankings[group, :, k]
+                weight = weight * ((shown == items[rows, k, None]) | ~mask[rows, k, None])
+            total[rows] = weight.sum(axis=1)
         # Probabilities may add to 1 plus a rounding.
         return np.minimum(np.log(total), 0.0)
 

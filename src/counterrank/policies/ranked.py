@@ -154,10 +154,8 @@ class RandTopN(RankedPolicy):
 class RandomSwap(RankedPolicy):
     """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
 
-    P(L) adds the swaps that agree with the items at L: any swap outside L when nothing is out of
-    place; the one swap that explains one or two items out of place; none for more. `weights` (R, R)
-    uses the upper triangle; a single number is the probability of a swap, every pair equally
-    likely.
+    P(L) adds the swaps that agree with the items at L. `weights` (R, R) uses the upper triangle; a
+    single number is the probability of a swap, every pair equally likely.
 
     >>> policy = RandomSwap([[0, 1, 2]], 0.6)
     >>> np.exp(policy.position_log_prob(np.array([[0, 1, 2], [1, 0, 2]]))).round(2).tolist()
@@ -193,41 +191,25 @@ class RandomSwap(RankedPolicy):
                 "one length"
             )
 
-    def event(self, items: Ints, mask: Bools) -> Floats:
+    def _orders(self) -> Enumerated:
+        """Return the places of the base from the first on: once for each swap, and as they are."""
         R = self.ranking.shape[1]
-        n, K = items.shape
-        # A swap of i and j is one event, listed once in the upper triangle.
-        both = self.weights + self.weights.T
-        outside = np.ones((n, R))
-        outside[:, : min(K, R)] = ~mask[:, :R]
-        untouched = np.einsum("nr,rs,ns->n", outside, self.weights, outside)
+        i, j = np.triu_indices(R, 1)
+        swap = np.arange(len(i))
+        orders = np.tile(np.arange(R), (1, len(i) + 1, 1))
+        orders[0, swap, i], orders[0, swap, j] = j, i
+        chances = self.weights[i, j]
         # Swap weights may add to 1 plus a rounding.
-        stay = untouched + max(1 - self.weights.sum(), 0.0)
-        # `items` are places of the base: an item at its own place is where it belongs. One swap
-        # moves two items, so three out of place cannot be explained.
-        wrong = mask & (items != np.arange(K))
-        count = wrong.sum(axis=1)
-        k = np.argmax(wrong, axis=1)
-        line = np.arange(n)
-        j = items[line, k]
-        partner = np.clip(j, 0, K - 1)
-        partner_asked = (j < K) & mask[line, partner]
-        explained = np.where(partner_asked, (count == 2) & (items[line, partner] == k), count == 1)
-        possible = explained & (j >= 0) & (k < R)
-        swapped = np.where(possible, both[np.minimum(k, R - 1), np.clip(j, 0, R - 1)], 0.0)
-        return np.log(np.where(count == 0, stay, swapped))
+        stay = max(1 - chances.sum(), 0.0)
+        return Enumerated(orders, [[*chances, stay]], n_actions=R)
+
+    def event(self, items: Ints, mask: Bools) -> Floats:
+        return self._orders().event(items, mask)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        drawn = self.base(length, size)
-        R = drawn.shape[2]
-        flat = drawn.reshape(-1, R)
-        edges = np.cumsum(self.weights.reshape(-1))
-        cell = np.searchsorted(edges, rng.random(len(flat)), side="right")
-        # A number beyond the last edge is the mass of no swap.
-        swap = np.flatnonzero(cell < R * R)
-        i, j = cell[swap] // R, cell[swap] % R
-        flat[swap, i], flat[swap, j] = flat[swap, j], flat[swap, i]
-        return flat.reshape(drawn.shape)[:, :, :length]
+        base = self.base(length, size)
+        places = self._orders().sample(length, rng, size=len(base) * size)
+        return np.take_along_axis(base, places.reshape(len(base), size, length), axis=2)
 
 
 #: Cells of coin paths held at once.
