@@ -233,38 +233,37 @@ def race(mass: Floats, slot: Ints, when: tuple, items: Ints, event: tuple) -> No
     t, weight, series = when
     actions, asked, first, width, out = event
     D, G = items.size, t.size
-    p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty((4, G))
-    before, after = np.zeros((D, width, G)), np.zeros((width, G))
+    p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty((2, G))
+    before, after = np.zeros((D, width, G)), np.zeros((D, width, G))
+    unasked, heavy = np.zeros((2, width, G)), 0
     for g in range(G):
-        before[0, 0, g] = after[0, g] = 1.0
+        unasked[0, 0, g] = after[D - 1, 0, g] = 1.0
     limit = light_limit(mass, slot, t[G - 1], width - 1)
-    light, heavy, rates = 0, 0, np.zeros(mass.size + 1)
+    light, rates = 0, np.empty(mass.size)
     for a in range(mass.size):
         if slot[a] < 0 and 0.0 < mass[a] <= limit:
             rates[light] = mass[a]
             light += 1
     if light:
-        add_light(rates[:light], t, series, before[0])
+        add_light(rates[:light], t, series, unasked[0])
     for a in range(mass.size):
         if slot[a] < 0 and mass[a] > limit:
-            rates[heavy] = mass[a]
+            clock(mass[a], t, p[0], q[0], room)
+            multiply(unasked[heavy % 2], p[0], q[0], unasked[(heavy + 1) % 2])
             heavy += 1
-    rates[heavy] = 0.0  # never rings
-    for j in range(0, heavy, 2):
-        clock(rates[j], t, p[0], q[0], room)
-        clock(rates[j + 1], t, room[2], room[3], room)
-        two_more(before[0], p[0], q[0], room[2], room[3])
     for d in range(D):
         clock(mass[items[d]], t, p[d], q[d], room)
-        if d + 1 < D:
-            multiply(before[d], before[d + 1], p[d], q[d])
-    for d in range(D - 1, -1, -1):
+    for c in range(width):
+        for g in range(G):
+            before[0, c, g] = unasked[heavy % 2, c, g]
+    for d in range(1, D):
+        multiply(before[d - 1], p[d - 1], q[d - 1], before[d])
+        multiply(after[D - d], p[D - d], q[D - d], after[D - d - 1])
+    for d in range(D):
         for k in range(first + 1, min(first + width, actions.size)):
             if asked[k] and actions[k] == items[d]:
-                found = left_out(before[d], after, k - first, D - 1 - d, q[d], weight)
+                found = left_out(before[d], after[d], k - first, D - 1 - d, q[d], weight)
                 out[k] = np.log(found) if found > _LEAST else np.nan
-        if d > 0:
-            one_more(after, p[d], q[d], min(D - d, width - 1))
 
 
 @jit
@@ -276,23 +275,7 @@ def clock(rate: float, t: Floats, p: Floats, q: Floats, room: Floats) -> None:
 
 
 @vector_jit
-def two_more(counts: Floats, p: Floats, q: Floats, r: Floats, s: Floats) -> None:
-    """Multiply the count polynomials (width, G) by q + p z and s + r z, two clocks, in place."""
-    width, G = counts.shape
-    for c in range(width - 1, 1, -1):
-        for g in range(G):
-            counts[c, g] = (
-                counts[c, g] * (q[g] * s[g])
-                + counts[c - 1, g] * (p[g] * s[g] + q[g] * r[g])
-                + counts[c - 2, g] * (p[g] * r[g])
-            )
-    for g in range(G):
-        counts[1, g] = counts[1, g] * (q[g] * s[g]) + counts[0, g] * (p[g] * s[g] + q[g] * r[g])
-        counts[0, g] *= q[g] * s[g]
-
-
-@vector_jit
-def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
+def multiply(counts: Floats, p: Floats, q: Floats, out: Floats) -> None:
     """Write the count polynomials (width, G) times q + p z, one more clock, to `out`, another array."""
     width, G = counts.shape
     for g in range(G):
@@ -300,17 +283,6 @@ def multiply(counts: Floats, out: Floats, p: Floats, q: Floats) -> None:
     for c in range(1, width):
         for g in range(G):
             out[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
-
-
-@vector_jit
-def one_more(counts: Floats, p: Floats, q: Floats, degree: int) -> None:
-    """Multiply the count polynomials by q + p z in place, up to `degree`."""
-    G = counts.shape[1]
-    for c in range(degree, 0, -1):
-        for g in range(G):
-            counts[c, g] = counts[c, g] * q[g] + counts[c - 1, g] * p[g]
-    for g in range(G):
-        counts[0, g] *= q[g]
 
 
 @vector_jit
