@@ -7,19 +7,11 @@ from tests.policies.conftest import limited
 
 from counterrank.errors import PolicyError
 from counterrank.policies import PlackettLuce
-from counterrank.policies.kernels import plackett_luce_singles, plackett_luce_subsets
-from counterrank.policies.plackett_luce import clock_rules
+from counterrank.policies.kernels.plackett_luce_subsets import programme
 
 
 def rows_of(rng, n, A, K, sd):
     return rng.normal(size=(n, A)) * sd, np.array([rng.permutation(A)[:K] for _ in range(n)])
-
-
-def quadrature(scores, items):
-    n, K = items.shape
-    skip, want = np.zeros(1, np.int64), np.ones((1, K), bool)
-    rules = clock_rules(K)
-    return plackett_luce_singles.singles(scores, np.arange(n), items, skip, want, rules)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +29,7 @@ def test_programme_agrees_with_enumeration_on_all_masks(A, K, sd, all_masks, twi
 @pytest.mark.parametrize(("A", "K", "sd"), [(4, 4, 1), (7, 5, 3), (7, 7, 0.3)])
 def test_quadrature_agrees_with_enumeration(A, K, sd, twin, luce_table):
     scores, items = rows_of(np.random.default_rng(A + K), 2, A, K, sd)
-    found = quadrature(scores, items)
+    found = PlackettLuce(scores).position_log_prob(items)
     eye = np.eye(K, dtype=bool)
     truth = [[twin(luce_table(scores[i], K), items[i], mask) for mask in eye] for i in range(2)]
     np.testing.assert_allclose(np.exp(found), truth, rtol=1e-12)
@@ -57,7 +49,7 @@ def test_scores_spanning_many_nats(all_masks, twin, luce_table):
         rtol=1e-12,
         atol=1e-13,
     )
-    found = quadrature(scores, items)
+    found = PlackettLuce(scores).position_log_prob(items)
     singles = truth[:, [8, 4, 2, 1]]
     np.testing.assert_allclose(np.exp(found), singles, rtol=1e-12)
 
@@ -102,12 +94,16 @@ def test_programme_in_logarithms_agrees_with_the_linear_one(all_masks):
     scores, items = rows_of(rng, 4, 9, 6, 2.0)
     masks = all_masks(6)
     gapped = masks[(masks.sum(axis=1) > 0) & (np.diff(masks.astype(int), axis=1) > 0).any(axis=1)]
-    row_of, order = np.repeat(np.arange(4), len(gapped)), np.argsort(-scores, axis=1)
-    tasks = (scores, order, row_of, items[row_of], np.tile(gapped, (4, 1)))
-    found = plackett_luce_subsets.subset_log_prob(*tasks, 10**6, True)
-    linear = plackett_luce_subsets.subset_log_prob(*tasks, 10**6, False)
-    np.testing.assert_allclose(found, linear, rtol=1e-12, atol=1e-12)
-    assert np.isnan(plackett_luce_subsets.subset_log_prob(*tasks, 1, False)).all()
+    for row, ranking in zip(scores, items, strict=True):
+        for mask in gapped:
+            pattern = mask[: np.flatnonzero(mask)[-1] + 1]
+            asked = row[ranking[mask]]
+            free = np.sort(np.delete(row, ranking[mask]))[::-1].copy()
+            by_logs = programme(free, asked, pattern, 10**6, True)
+            assert by_logs == pytest.approx(
+                programme(free, asked, pattern, 10**6, False), abs=1e-12
+            )
+            assert np.isnan(programme(free, asked, pattern, 1, False))
 
 
 def test_nearly_greedy_policies_need_few_states():

@@ -40,11 +40,8 @@ from counterrank.policies.arrays import (
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
-from counterrank.policies.factored import as_scores, best_first
+from counterrank.policies.factored import as_scores
 from counterrank.policies.ranked import log_factorials
-
-#: Scores further apart than this leave the range of float64 once exponentiated.
-MAX_SPAN = 650.0
 
 
 class PlackettLuce(ArrayPolicy):
@@ -81,22 +78,14 @@ class PlackettLuce(ArrayPolicy):
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
-        sets, scores = as_masks(masks, items), self.scores
+        sets = as_masks(masks, items)
         (n, K), J = items.shape, sets.shape[-2]
-        log_prob, rel_var, rest = np.zeros((n, J)), np.zeros((n, J)), np.arange(n)
-        if sets.ndim == 2 and (sets.sum(axis=1) == 1).all():
-            rows = rest % len(scores)
-            want: Bools = np.logical_or.reduce(sets, axis=0, keepdims=True)
-            found = _race(scores, rows, items, np.zeros(1, np.int64), want)
-            if want[0, 0]:
-                found[:, :1] = prefix_log_probs(scores, items[:, None, :1])[:, 0]
-            log_prob = found[:, np.argmax(sets, axis=1)]
-            rest = np.flatnonzero(np.isnan(log_prob).any(axis=1))
-        step = max(1, _CELLS // max(J * K, scores.shape[1]))
-        for start in range(0, len(rest), step):
-            block = rest[start : start + step]
+        log_prob, rel_var = np.zeros((2, n, J))
+        step = max(1, _CELLS // max(J * K, self.n_actions))
+        for start in range(0, n, step):
+            block = slice(start, start + step)
             masked = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
-            part = _solve_block(self, block, items[block], masked)
+            part = _solve_block(self.take(block), start, items[block], masked)
             log_prob[block], rel_var[block] = part.log_prob, part.rel_var
         return SubsetResult(log_prob, rel_var)
 
@@ -104,19 +93,7 @@ class PlackettLuce(ArrayPolicy):
         from counterrank.policies.kernels.plackett_luce import sample
 
         self.refuse_longer(length)
-        wide = _spans(self.scores) > MAX_SPAN
-        uniforms = rng.random((self.n_rows, size, length))
-        if not wide.any():
-            return sample(self.scores, uniforms)
-        out = np.empty(uniforms.shape, np.int64)
-        out[~wide] = sample(self.scores[~wide], uniforms[~wide])
-        for i in np.flatnonzero(wide):
-            # The row's own numbers seed it: draws stay a function of the row. They are the order of scores
-            # plus Gumbel noise, which needs no exponential.
-            own = np.random.default_rng(uniforms[i].ravel().view(np.uint64))
-            noisy = self.scores[i] + own.gumbel(size=(size, self.n_actions))
-            out[i] = best_first(noisy)[:, :length]
-        return out
+        return sample(self.scores, rng.random((self.n_rows, size, length)))
 
 
 class UniformPermutation(ClosedFormPolicy):
@@ -163,116 +140,92 @@ def prefix_log_probs(scores: Floats, rankings: Ints) -> Floats:
     hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
     score -inf, gives -inf.
     """
+    from counterrank.policies.kernels.plackett_luce import prefix_log_probs
+
     out = np.empty(rankings.shape)
     step = max(1, _CACHED // scores.shape[1])
     for start in range(0, len(rankings), step):
         rows = slice(start, start + step)
         table = scores if len(scores) == 1 else scores[rows]
-        out[rows] = _prefixes(table - table.max(axis=1, keepdims=True), rankings[rows])
+        shifted = table - table.max(axis=1, keepdims=True)
+        out[rows] = prefix_log_probs(shifted, np.exp(shifted), rankings[rows])
     return out
 
 
-def _prefixes(scores: Floats, items: Ints) -> Floats:
-    from counterrank.policies.kernels.plackett_luce import prefix_log_probs
-
-    out = prefix_log_probs(scores, np.exp(scores), items)
-    i, s = np.nonzero(np.isnan(out[:, :, 0]))
-    if len(i):
-        # What is left underflows beside the best item: logarithms add up instead of masses.
-        rest, shown = scores[i if len(scores) > 1 else i * 0], items[i, s]
-        rest = np.column_stack([rest, np.full(len(i), -np.inf)])  # padding reads the last column
-        own = np.take_along_axis(rest, shown, axis=1)
-        same = (shown[:, :, None] == shown[:, None, :]) & np.tri(shown.shape[1], k=-1, dtype=bool)
-        own[same.any(axis=2)] = -np.inf
-        np.put_along_axis(rest, shown, -np.inf, axis=1)
-        logs = np.column_stack([np.logaddexp.reduce(rest, axis=1), own[:, ::-1]])
-        left = np.logaddexp.accumulate(logs, axis=1)[:, :0:-1]
-        steps = np.subtract(own, left, out=np.full(own.shape, -np.inf), where=own > -np.inf)
-        out[i, s] = np.cumsum(np.where(shown < 0, 0.0, steps), axis=1)
-    return out
-
-
-def _race(scores: Floats, rows: Ints, items: Ints, skip: Ints, want: Bools) -> Floats:
-    from counterrank.policies.kernels.plackett_luce_singles import singles
-
-    return singles(scores, rows, items, skip, want, clock_rules(items.shape[1]))
-
-
-def _solve_block(policy: PlackettLuce, block: Ints, items: Ints, masks: Bools) -> SubsetResult:
+def _solve_block(policy: PlackettLuce, start: int, items: Ints, masks: Bools) -> SubsetResult:
+    """Return answers for masks (n, J, K) of shown items (n, K); `start` is the number of the first row."""
     scores, K = policy.scores, items.shape[1]
-    rows = block % len(scores)
+    rows = np.arange(len(items)) % len(scores)
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
-    table = scores if len(scores) == 1 else scores[block]
-    prefix = np.pad(prefix_log_probs(table, items[:, None])[:, 0], ((0, 0), (1, 0)))
+    prefix = np.pad(prefix_log_probs(scores, items[:, None])[:, 0], ((0, 0), (1, 0)))
     log_prob = np.take_along_axis(prefix, last, axis=1)
     # As many asked positions as the last one's number: a prefix. Fewer: there is a gap.
     hard = last > size
     if not hard.any():
         return SubsetResult(log_prob, np.zeros_like(log_prob))
-    # An unavailable item, one item at two positions, or more positions than items.
+    # An unavailable item, or one item at two positions.
     missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
     never = (masks & missing[:, None, :]).any(axis=2) | repeats(items, masks)
-    never |= last > (scores > -np.inf).sum(axis=1)[rows][:, None]
     log_prob[hard & never] = -np.inf
 
     def answer(at: Ints, gapped: Bools) -> tuple[Floats, Floats]:
-        values, errors = _answers(policy, at, rows[at], items[at], gapped, prefix[at])
-        if np.isnan(values).any():
+        values = _lone_items(scores, items, at, gapped, prefix)
+        errors = np.zeros(len(at))
+        # Also where masses underflowed in the race.
+        rest = np.flatnonzero(np.isnan(values))
+        if len(rest):
+            task = rows[at[rest]], items[at[rest]], gapped[rest]
+            values[rest], errors[rest] = _sets(policy, *task)
+        if np.isinf(values).any() and values.max() > 0:
             raise PolicyError(
-                f"row {block[at[np.argmax(np.isnan(values))]]}: scores span more than "
-                f"{MAX_SPAN:.0f} nats and the items that matter make more than "
-                f"max_states={policy.max_states} states; raise max_states or the temperature"
+                f"row {start + at[np.argmax(values)]}: scores span more than 650 nats and the items "
+                f"that matter make more than max_states={policy.max_states} states; raise max_states "
+                "or the temperature"
             )
         return values, errors
 
     return answered(masks, hard & ~never, log_prob, answer)
 
 
-def _answers(
-    policy: PlackettLuce, task_row: Ints, rows: Ints, items: Ints, masks: Bools, prefix: Floats
-) -> tuple[Floats, Floats]:
-    """Return log-probabilities and squared relative errors (T,) of masks (T, K) with a gap.
+def _lone_items(scores: Floats, items: Ints, at: Ints, masks: Bools, prefix: Floats) -> Floats:
+    """Return log-probabilities (T,) of sets that are a prefix and one item beyond it, NaN for others.
 
-    `task_row` are the rows of the log, `rows` those of the scores, `prefix` (T, K + 1) the
-    log-probabilities of the first items. NaN where scores are too wide apart to be sampled.
+    Masks (T, K) of rows `at` of items (n, K) and log-probabilities of prefixes (n, K + 1).
     """
+    from counterrank.policies.kernels.plackett_luce_singles import singles
+
+    K = items.shape[1]
+    lead, place = np.argmin(masks, axis=1), K - 1 - np.argmax(masks[:, ::-1], axis=1)
+    lone = masks.sum(axis=1) == lead + 1
+    values = np.full(len(at), np.nan)
+    for skip in np.unique(lead[lone]):
+        these = np.flatnonzero(lone & (lead == skip))
+        want = np.zeros((len(items), K - skip), bool)
+        want[at[these], place[these] - skip] = True
+        some = np.flatnonzero(want.any(axis=1))
+        # Luce's axiom: given the leading items, the others race as if those had never been there.
+        table = scores[some % len(scores)]
+        np.put_along_axis(table, items[some, :skip], -np.inf, axis=1)
+        found = np.empty(want.shape)
+        found[some] = singles(table, items[some, skip:].copy(), want[some], clock_rules(K))
+        values[these] = found[at[these], place[these] - skip] + prefix[at[these], skip]
+    return values
+
+
+def _sets(policy: PlackettLuce, rows: Ints, items: Ints, masks: Bools) -> tuple[Floats, Floats]:
+    """Return log-probabilities and squared relative errors (T,) of masks (T, K), by states or draws."""
     from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob, subset_log_prob
 
-    T, K = items.shape
-    lead = np.argmin(masks, axis=1)
-    values, errors = np.full(T, np.nan), np.zeros(T)
-    lone = np.flatnonzero(masks.sum(axis=1) == lead + 1)
-    if len(lone):
-        # Those of one row that begin alike share a race.
-        keys = task_row[lone] * (K + 1) + lead[lone]
-        _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-        position = K - 1 - np.argmax(masks[lone, ::-1], axis=1)
-        want = np.zeros((len(first), K), bool)
-        want[group, position] = True
-        one = lone[first]
-        found = _race(policy.scores, rows[one], items[one], lead[one], want)
-        # Luce's axiom: given the leading items, the others race as if those had never been there.
-        values[lone] = found[group, position] + prefix[lone, lead[lone]]
     order = np.argsort(-policy.scores, axis=1)
-    wide = _spans(policy.scores)[rows] > MAX_SPAN
-    for far in (False, True):
-        # Also where masses underflowed in the race.
-        which = np.flatnonzero(np.isnan(values) & (wide == far))
-        task = policy.scores, order, rows[which], items[which], masks[which]
-        values[which] = subset_log_prob(*task, policy.max_states, far)
-    drawn = np.flatnonzero(np.isnan(values) & ~wide)
-    limits = float(policy.rtol), int(policy.max_samples), int(policy.seed)
-    values[drawn], errors[drawn] = sampled_log_prob(
-        policy.scores, rows[drawn], items[drawn], masks[drawn], limits
-    )
+    values = subset_log_prob(policy.scores, order, rows, items, masks, policy.max_states)
+    errors, drawn = np.zeros(len(rows)), np.flatnonzero(np.isnan(values))
+    if len(drawn):
+        limits = float(policy.rtol), int(policy.max_samples), int(policy.seed)
+        values[drawn], errors[drawn] = sampled_log_prob(
+            policy.scores, rows[drawn], items[drawn], masks[drawn], limits
+        )
     return values, errors
-
-
-def _spans(scores: Floats) -> Floats:
-    """Return how far each row's highest score is above its lowest that is not -inf (n,)."""
-    spans: Floats = scores.max(axis=1) - np.where(scores > -np.inf, scores, np.inf).min(axis=1)
-    return spans
 
 
 #: Numbers of points that Gauss rules are made for: loops over eight at a time.

@@ -199,9 +199,9 @@ class RandomSwap(RankedPolicy):
         orders = np.tile(np.arange(R), (1, len(i) + 1, 1))
         orders[0, swap, i], orders[0, swap, j] = j, i
         chances = self.weights[i, j]
-        # Swap weights may add to 1 plus a rounding.
-        stay = max(1 - chances.sum(), 0.0)
-        return Enumerated(orders, [[*chances, stay]], n_actions=R)
+        # Swap weights may miss 1 by a rounding.
+        stay = 1 - chances.sum()
+        return Enumerated(orders, [[*chances, stay if stay > 1e-12 else 0.0]], n_actions=R)
 
     def event(self, items: Ints, mask: Bools) -> Floats:
         return self._orders().event(items, mask)

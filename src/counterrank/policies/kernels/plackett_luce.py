@@ -75,7 +75,7 @@ def total_of(values: Floats) -> float:
 
 @jit
 def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
-    """Return (n, S, K) log P(a_1..a_k); NaN where the last item and all that is left underflow.
+    """Return (n, S, K) log P(a_1..a_k).
 
     Scores (n or 1, A), at most 0, with their exponentials, which are left as they were.
     """
@@ -96,9 +96,11 @@ def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
             for k in range(length - 1, -1, -1):
                 left += taken[k]
                 row[ranking[k]] = taken[k]
-                out[i, s, k] = scores[r, ranking[k]] - np.log(left) if taken[k] > 0.0 else -np.inf
-                faint = faint or (taken[k] == 0.0 and scores[r, ranking[k]] > -np.inf)
-            total = np.nan if faint else 0.0
+                out[i, s, k] = scores[r, ranking[k]] - np.log(left)
+                faint = faint or taken[k] == 0.0
+            if faint:
+                log_steps(scores[r], ranking[:length], out[i, s])
+            total = 0.0
             for k in range(K):
                 total += out[i, s, k] if k < length else 0.0
                 out[i, s, k] = total
@@ -106,8 +108,29 @@ def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
 
 
 @jit
+def log_steps(row: Floats, ranking: Ints, out: Floats) -> None:
+    """Fill the log-probability of each item given those above it, by logarithms of sums.
+
+    For what underflows beside the best item; what cannot be shown or is shown again has -inf.
+    """
+    left = -np.inf
+    for a in range(row.size):
+        shown = False
+        for item in ranking:
+            shown = shown or item == a
+        if not shown:
+            left = np.logaddexp(left, row[a])
+    for k in range(ranking.size - 1, -1, -1):
+        own = row[ranking[k]]
+        for item in ranking[:k]:
+            own = -np.inf if item == ranking[k] else own
+        left = np.logaddexp(left, own)
+        out[k] = own - left if own > -np.inf else -np.inf
+
+
+@jit
 def masses(row: Floats) -> Floats:
-    """Return exp(score) relative to the best score: (A,), 0 of a score of -inf."""
+    """Return exp(score) relative to the best score: (A,), 0 where it is below exp(`LOWEST`)."""
     # Plain loops here and below: they run as fast as array expressions and compile ten times
     # faster.
     top, A = highest(row), row.size
@@ -116,7 +139,7 @@ def masses(row: Floats) -> Floats:
         x[a] = row[a] - top
     rung(x, spare, out, power, power.view(np.int64))
     for a in range(A):
-        out[a] = out[a] if row[a] > -np.inf else 0.0
+        out[a] = out[a] if x[a] > LOWEST else 0.0
     return out
 
 
@@ -163,22 +186,27 @@ def set_leaf(tree: Floats, item: int, mass: float) -> None:
 
 @jit
 def sample(scores: Floats, uniforms: Floats) -> Ints:
-    """Return (n, S, K) rankings drawn without replacement; -1 once per row has no item left.
-
-    Scores (n, A) must span less than 700 nats; uniforms (n, S, K).
-    """
+    """Return (n, S, K) rankings drawn without replacement; -1 once a row has no item left."""
     n, S, K = uniforms.shape
     out = np.full((n, S, K), -1, np.int64)
     for i in range(n):
         mass = masses(scores[i])
-        tree = build_tree(mass)
+        whole = build_tree(mass)
         for s in range(S):
-            drawn = 0
-            while drawn < K and tree[1] > 0.0:
+            tree, drawn = whole, 0
+            while drawn < K:
+                if tree[1] <= _PLENTY:
+                    # What is left may underflow beside what was drawn: it is weighed anew.
+                    left = scores[i].copy()
+                    for item in out[i, s, :drawn]:
+                        left[item] = -np.inf
+                    tree = build_tree(masses(left))
+                if tree[1] == 0.0:
+                    break
                 item = find(tree, uniforms[i, s, drawn] * tree[1])
                 out[i, s, drawn] = item
                 set_leaf(tree, item, 0.0)
                 drawn += 1
-            for k in range(drawn):
-                set_leaf(tree, out[i, s, k], mass[out[i, s, k]])
+            for item in out[i, s, :drawn]:
+                set_leaf(whole, item, mass[item])
     return out

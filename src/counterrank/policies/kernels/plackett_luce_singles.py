@@ -17,48 +17,37 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.policies.kernels.plackett_luce import LOWEST, highest, rung, total_of
+from counterrank.policies.kernels.plackett_luce import highest, masses, rung
 
 #: Nats before the first ring where the trapezoid starts: the integrand falls at least like t^2.
 _LEFT = 15.5
 
 
 @jit
-def rule_for(rates: tuple[float, float], deepest: int, rules) -> tuple[int, int]:  # type: ignore[no-untyped-def]
-    """Return which Gauss rule to take, or -1 for the trapezoid, and its number of times.
+def times(rates: tuple[float, float], deepest: int, rules) -> tuple[Floats, Floats]:  # type: ignore[no-untyped-def]
+    """Return times and weights (G,): of the smallest Gauss rule that does, or of the trapezoid.
 
     `rates`: of the first ring of all, and the least once `deepest` have rung.
     """
-    sizes, _, _, per_octave, _ = rules
+    sizes, points, weights, per_octave, _ = rules
     root = np.sqrt(rates[1] / rates[0])
-    need = np.inf
-    if root < 1.0:
-        rate = 2.0 * np.log((1.0 + root) / (1.0 - root))
-        need = (36.7 + 1.6 * deepest) / rate + 0.26 * deepest
-    elif root == 1.0:
-        need = 1.0
+    falls = 2.0 * np.log((1.0 + root) / (1.0 - root))
+    need = (36.7 + 1.6 * deepest) / falls + 0.26 * deepest
     for j in range(sizes.size):
         if need <= sizes[j]:
-            return j, sizes[j]
+            t, weight = np.empty(sizes[j]), np.empty(sizes[j])
+            for g in range(t.size):
+                t[g] = points[j, g] / np.sqrt(rates[0] * rates[1])
+                weight[g] = weights[j, g] / np.sqrt(rates[0] * rates[1])
+            return t, weight
+    step = np.log(2.0) / per_octave
     span = _LEFT + np.log((45.0 + 2.0 * deepest) * rates[0] / rates[1])
-    return -1, int(span * per_octave / np.log(2.0)) + 2
-
-
-@jit
-def fill_times(rates: tuple[float, float], which: int, rules, t: Floats, weight: Floats) -> None:  # type: ignore[no-untyped-def]
-    """Fill times and weights (G,) of a rule."""
-    _, points, weights, per_octave, _ = rules
-    if which >= 0:
-        rate = np.sqrt(rates[0] * rates[1])
-        for g in range(t.size):
-            t[g] = points[which, g] / rate
-            weight[g] = weights[which, g] / rate
-    else:
-        step = np.log(2.0) / per_octave
-        low = -np.log(rates[0]) - _LEFT
-        for g in range(t.size):
-            t[g] = np.exp(low + step * g)
-            weight[g] = step * t[g]
+    t = np.empty(int(span / step) + 2)
+    weight = np.empty(t.size)
+    for g in range(t.size):
+        t[g] = np.exp(step * g - np.log(rates[0]) - _LEFT)
+        weight[g] = step * t[g]
+    return t, weight
 
 
 #: Fewer light clocks are counted one by one, as fast.
@@ -133,65 +122,35 @@ def add_light(rates: Floats, t: Floats, series: Floats, counts: Floats) -> None:
 
 
 @jit
-def singles(  # type: ignore[no-untyped-def] # a tuple of arrays
-    scores: Floats, row_of: Ints, actions: Ints, skip: Ints, want: Bools, rules
-) -> Floats:
-    """Return (T, K) log P(a_k at k) where wanted, given that the first `skip` items came first; else 0.
+def singles(scores: Floats, actions: Ints, want: Bools, rules) -> Floats:  # type: ignore[no-untyped-def]
+    """Return (T, K) log P(a_k at k) where wanted, else 0.
 
-    Row t is of scores[row_of[t]]; actions (T, K); skip (T or 1,) and want (T or 1, K). NaN where some
-    place is left to items so light that they underflow. Impossible: -inf.
+    Scores (T, A); actions and want (T, K): items that can stand there, at no first place. NaN where
+    some place is left to items so light that they underflow.
     """
     T, K = actions.shape
-    A = scores.shape[1]
-    out = np.zeros((T, K))
-    slot = np.full(A, -1, np.int64)
+    out, slot = np.zeros((T, K)), np.full(scores.shape[1], -1, np.int64)
     items, heaviest = np.empty(K, np.int64), np.empty(K)
-    mass, x, spare, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
     for i in range(T):
-        row, asked = scores[row_of[i]], want[i if want.shape[0] > 1 else 0]
-        first = skip[i if skip.size > 1 else 0]
-        for k in range(first):
-            slot[actions[i, k]] = K  # K marks what is gone, -1 the unasked, d the d-th asked item
-        D, last = 0, first - 1
-        for k in range(first, K):
-            a = actions[i, k]
-            if asked[k] and a >= 0:
-                last = k
-                if slot[a] < 0:
-                    slot[a], items[D] = D, a
-                    D += 1
-        available = 0
-        for a in range(A):
-            here = slot[a] != K and row[a] > -np.inf
-            x[a] = row[a] if here else -np.inf
-            available += here
-        top, rates = highest(x), (1.0, 0.0)
-        deepest = min(last - first, available - 1)
-        if deepest >= 0:
-            for a in range(A):
-                x[a] -= top
-            rung(x, spare, mass, power, power.view(np.int64))
-            for a in range(A):
-                mass[a] = mass[a] if x[a] > LOWEST else 0.0
-            rates = slowest(mass, deepest, heaviest)
-        known = rates[1] > _FAINTEST * rates[0]
-        if known and deepest > 0:
-            which, G = rule_for(rates, deepest, rules)
-            t, weight = np.empty(G), np.empty(G)
-            fill_times(rates, which, rules, t, weight)
-            event = actions[i], asked, first, deepest + 1, out[i]
-            race(mass, slot, (t, weight, rules[4]), items[:D], event)
-        for k in range(first, last + 1):
-            a = actions[i, k]
-            if asked[k] and a >= 0:
-                fits = row[a] > -np.inf and k - first < available and slot[a] != K
-                log_chance = -np.log(rates[0]) if k == first else out[i, k]
-                out[i, k] = log_chance + row[a] - top if fits else -np.inf
-                if not known:
-                    out[i, k] = np.nan
+        D, deepest = 0, 0
         for k in range(K):
-            if actions[i, k] >= 0:
-                slot[actions[i, k]] = -1
+            if want[i, k]:
+                deepest = k
+                if slot[actions[i, k]] < 0:
+                    slot[actions[i, k]], items[D] = D, actions[i, k]
+                    D += 1
+        mass, top = masses(scores[i]), highest(scores[i])
+        rates = slowest(mass, deepest, heaviest)
+        known = rates[1] > _FAINTEST * rates[0]
+        if known:
+            question = actions[i], want[i], deepest + 1, out[i]
+            race(mass, slot, items[:D], times(rates, deepest, rules), rules[4], question)
+        for k in range(K):
+            if want[i, k]:
+                own = scores[i, actions[i, k]] - top
+                out[i, k] = out[i, k] + own if known else np.nan
+        for d in range(D):
+            slot[items[d]] = -1
     return out
 
 
@@ -200,46 +159,42 @@ def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
     """Return the mass of all items, and of all but the k heaviest.
 
     The rate at which something rings at first, and the least rate at which it still does once k
-    items are gone.
+    items are gone. Masses are added, never taken away, so that nothing cancels.
     """
+    rest = 0.0
     for j in range(k):
         heaviest[j] = 0.0
-    total = total_of(mass)
     for a in range(mass.size):
-        if k > 0 and mass[a] > heaviest[0]:  # the least of them stands first
-            j = 0
+        lighter = mass[a]
+        if mass[a] > heaviest[0]:  # the least of them stands first
+            lighter, j = heaviest[0], 0
             while j + 1 < k and heaviest[j + 1] < mass[a]:
                 heaviest[j] = heaviest[j + 1]
                 j += 1
             heaviest[j] = mass[a]
-    if k == 0:
-        return total, total
-    rest, above = 0.0, 0
-    for a in range(mass.size):
-        if mass[a] < heaviest[0]:
-            rest += mass[a]
-        else:
-            above += 1
-    return total, rest + (above - k) * heaviest[0]
+        rest += lighter
+    total = rest
+    for j in range(k):
+        total += heaviest[j]
+    return total, rest
 
 
 @jit
-def race(mass: Floats, slot: Ints, when: tuple, items: Ints, event: tuple) -> None:  # type: ignore[type-arg]
-    """Fill the log of P(b at k) / mass of b where asked, NaN where it underflows.
+def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) -> None:  # type: ignore[no-untyped-def]
+    """Fill the log of P(a_k at k) / mass of a_k where asked, NaN where it underflows.
 
-    `before[d]` counts the rings of all unasked items and asked ones before d, `after` those from
-    d on: their product leaves one item out without ever dividing it out.
+    `before[d]` counts the rings of all unasked items and asked ones before d, `after[d]` those
+    behind d: their product leaves one item out without ever dividing it out.
     """
-    t, weight, series = when
-    actions, asked, first, width, out = event
+    t, weight = when
+    actions, asked, width, out = question
     D, G = items.size, t.size
     p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty((2, G))
     before, after = np.zeros((D, width, G)), np.zeros((D, width, G))
-    unasked, heavy = np.zeros((2, width, G)), 0
+    unasked, rates, light, heavy = np.zeros((2, width, G)), np.empty(mass.size), 0, 0
     for g in range(G):
         unasked[0, 0, g] = after[D - 1, 0, g] = 1.0
     limit = light_limit(mass, slot, t[G - 1], width - 1)
-    light, rates = 0, np.empty(mass.size)
     for a in range(mass.size):
         if slot[a] < 0 and 0.0 < mass[a] <= limit:
             rates[light] = mass[a]
@@ -251,19 +206,19 @@ def race(mass: Floats, slot: Ints, when: tuple, items: Ints, event: tuple) -> No
             clock(mass[a], t, p[0], q[0], room)
             multiply(unasked[heavy % 2], p[0], q[0], unasked[(heavy + 1) % 2])
             heavy += 1
-    for d in range(D):
-        clock(mass[items[d]], t, p[d], q[d], room)
     for c in range(width):
         for g in range(G):
             before[0, c, g] = unasked[heavy % 2, c, g]
+    for d in range(D):
+        clock(mass[items[d]], t, p[d], q[d], room)
     for d in range(1, D):
         multiply(before[d - 1], p[d - 1], q[d - 1], before[d])
         multiply(after[D - d], p[D - d], q[D - d], after[D - d - 1])
-    for d in range(D):
-        for k in range(first + 1, min(first + width, actions.size)):
-            if asked[k] and actions[k] == items[d]:
-                found = left_out(before[d], after[d], k - first, D - 1 - d, q[d], weight)
-                out[k] = np.log(found) if found > _LEAST else np.nan
+    for k in range(width):
+        if asked[k]:
+            d = slot[actions[k]]
+            found = left_out(before[d], after[d], k, D - 1 - d, q[d], weight)
+            out[k] = np.log(found) if found > _LEAST else np.nan
 
 
 @jit

@@ -21,16 +21,19 @@ from counterrank.kernels.hashing import STEP, mix
 from counterrank.kernels.jit import jit
 from counterrank.policies.kernels.plackett_luce import build_tree, find, masses, set_leaf
 
+#: Scores further apart than this leave the range of float64 once exponentiated.
+MAX_SPAN = 650.0
 #: Nats below the best `gaps` free items beyond which an item is never used: 1e-43 of the result.
 _NEGLIGIBLE = 100.0
 
 
 @jit
 def subset_log_prob(
-    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int, wide: bool
+    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int
 ) -> Floats:
-    """Return (T,) log P(masked items at their positions), NaN where it takes more than `most` states.
+    """Return (T,) log P(masked items at their positions).
 
+    Where it takes more than `most` states: NaN, or inf if scores are too wide apart to be sampled.
     Scores (n, A) and their descending order (n, A) by row_of (T,); actions (T, K); masks (T, K)
     with a gap, distinct items, none of score -inf.
     """
@@ -42,17 +45,22 @@ def subset_log_prob(
     for t in range(T):
         best_first = order[row_of[t]]
         row, top = scores[row_of[t]], scores[row_of[t], best_first[0]]
-        last, size, N = 0, 0, 0
+        last, size, N, lowest = 0, 0, 0, top
         for k in range(K):
             if masks[t, k]:
                 fixed[actions[t, k]] = True
                 asked[size] = row[actions[t, k]] - top
                 last, size = k + 1, size + 1
         for a in best_first:
-            if not fixed[a] and row[a] > -np.inf:
-                free[N] = row[a] - top
-                N += 1
+            if row[a] > -np.inf:
+                lowest = row[a]
+                if not fixed[a]:
+                    free[N] = row[a] - top
+                    N += 1
+        wide = top - lowest > MAX_SPAN
         out[t] = programme(free[:N], asked[:size], masks[t, :last], most, wide)
+        if wide and np.isnan(out[t]):
+            out[t] = np.inf
         for k in range(last):
             if masks[t, k]:
                 fixed[actions[t, k]] = False
