@@ -18,6 +18,7 @@ from counterrank.data.encoding import (
     mean_and_spread,
     one_hot,
 )
+from counterrank.models.ridge import Layout
 
 NAN = np.nan
 
@@ -81,10 +82,11 @@ def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
         np.testing.assert_array_equal(getattr(whole, name), getattr(both, name))
     assert whole.count.tolist() == [2, 3] and whole.first.tolist() == [4, 15]
     assert whole.second.tolist() == [10, 75]
-    found = whole.standardised(x + np.array([0.0, 1.0]))
+    layout = Layout(1, 1, 1, np.zeros((1, 1), int), *whole.mean_and_spread)
+    found = layout.standardised(x + np.array([0.0, 1.0]))
     np.testing.assert_allclose(found, [[1, -1, 1], [1, 1, 1], [1, 0, 1]])
     nothing = ContextMoments(*np.zeros((3, 1)))
-    assert nothing.standardised(np.array([[2.0]])).tolist() == [[1.0, 2.0]]
+    assert [one.tolist() for one in nothing.mean_and_spread] == [[0.0], [1.0]]
 
 
 def test_scales_are_of_known_values_and_outliers_are_moved_in():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from counterrank.data.encoding import ContextMoments
 from counterrank.models.clicks.likelihood import sigmoid
-from counterrank.models.columns import (
+from counterrank.models.linear import logistic_means, mean_values
+from counterrank.models.ridge import (
     Arrays,
     Block,
     Layout,
@@ -14,7 +14,6 @@ from counterrank.models.columns import (
     logged_values,
     pair_slots,
 )
-from counterrank.models.linear import logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300
 
@@ -29,7 +28,7 @@ def batch(rng, places, *, padded):
 
 def layout_of(**options):
     slots = options.pop("slots", pair_slots(K))
-    return Layout(K, A, D, F, slots, ContextMoments(np.ones(D), np.zeros(D), np.ones(D)), **options)
+    return Layout(K, A, F, slots, np.zeros(D), np.ones(D), **options)
 
 
 LAYOUTS = [

@@ -6,9 +6,8 @@ import pytest
 import counterrank as cr
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import MemorySource
-from counterrank.models.draws import target_draws
 from counterrank.models.learners import features, fit_learner
-from counterrank.models.rankings import rankings_of
+from counterrank.models.rankings import rankings_of, target_draws
 
 pytest.importorskip("sklearn")
 

@@ -13,14 +13,9 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.doubly_robust import DR, CascadeDR, model_plan
 from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse, weights_for
 from counterrank.models import RewardModel, rankings_of
-from counterrank.models.columns import (
-    Layout,
-    count_slots,
-    logged_values,
-    pair_slots,
-    whole_distribution,
-)
 from counterrank.models.linear import LinearModel, mean_values
+from counterrank.models.rankings import whole_distribution
+from counterrank.models.ridge import Layout, count_slots, logged_values, pair_slots
 from counterrank.research import simulate
 
 from .worlds import TableModel, world
@@ -65,7 +60,8 @@ def test_dr_with_any_wrong_model_is_unbiased_when_the_weights_are(weights):
 
 
 def random_model(log, *, slots, cross, squares, seed=5):
-    layout = Layout(log.K, 3, 2, 2, slots, ContextMoments.of(log), cross=cross, squares=squares)
+    moments = ContextMoments.of(log).mean_and_spread
+    layout = Layout(log.K, 3, 2, slots, *moments, cross=cross, squares=squares)
     coef = np.random.default_rng(seed).standard_normal((2, log.K, 3, layout.width))
     return layout, coef
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
-from counterrank.models.columns import Layout, count_slots, pair_slots, whole_distribution
-from counterrank.models.draws import draw_rankings
-from counterrank.models.ridge import grams_of
+from counterrank.models.rankings import draw_rankings, whole_distribution
+from counterrank.models.ridge import Layout, count_slots, grams_of, pair_slots
 from counterrank.research.simulate import random
 
 
@@ -18,13 +17,13 @@ def log():
 
 def layout_of(log, **options):
     slots = options.pop("slots", pair_slots(4))
-    return Layout(4, 3, 2, 3, slots, ContextMoments.of(log), **options)
+    return Layout(4, 3, 3, slots, *ContextMoments.of(log).mean_and_spread, **options)
 
 
 def naive_features(log, layout, i, k):
     p0 = whole_distribution(log, "propensity")[i]
     a, A = log.action[i], layout.A
-    x = layout.scale.standardised(log.context)[i]
+    x = layout.standardised(log.context)[i]
     other = [m for m in range(4) if m != k]
     count = np.array([sum(a[m] == b for m in other) for b in range(A)], dtype=float)
     table = [p0[m if len(p0) > 1 else 0] for m in other]

@@ -15,6 +15,7 @@ from counterrank.estimators.base import Workspace
 from counterrank.estimators.crossfit import trained
 from counterrank.models import rankings_of
 from counterrank.models.choice import fit_best
+from counterrank.models.ridge import Layout, pair_slots
 from counterrank.models.visibility import (
     Rows,
     VisibilityModel,
@@ -36,15 +37,18 @@ def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.R
     return env.draw(n, np.random.default_rng(seed)).to_log()
 
 
-def some_model(
-    rng: np.random.Generator, scale: ContextMoments, *, multiply: bool
-) -> VisibilityModel:
+def layout_of(log: cr.RankingLog, folds: int) -> Layout:
+    moments = ContextMoments.of(log).mean_and_spread
+    return Layout(log.K, A, folds, pair_slots(log.K), *moments)
+
+
+def some_model(rng: np.random.Generator, layout: Layout, *, multiply: bool) -> VisibilityModel:
     visible = rng.uniform(0, 2, (K, K)) * (1 - np.eye(K))
     return VisibilityModel(
         np.concatenate([rng.normal(size=(2, A, 2)), 0.4 * rng.normal(size=(2, A, A))], axis=2),
         rng.normal(size=(2, K)),
         visible,
-        scale,
+        layout,
         multiply,
     )
 
@@ -80,9 +84,9 @@ def test_values_and_means_equal_enumeration(multiply, places, ragged):
         context=rng.normal(size=(6, 1)), targets={"new": cr.Propensity("factored", np.full((6, K), 0.5))},
         dists={"propensity": p0, "new": p1},
     )  # fmt: skip
-    model = some_model(rng, ContextMoments.of(log), multiply=multiply)
+    model = some_model(rng, layout_of(log, 2), multiply=multiply)
     fold = np.arange(6) % 2
-    x = model.scale.standardised(log.context)
+    x = model.layout.standardised(log.context)
     values = model.expected(rankings_of(log), fold)
     means = model.mean_under(log, "new", fold)
     wanted = np.broadcast_to(p1[:, None] if places == 1 else p1, (6, K, A))
@@ -99,7 +103,7 @@ def test_values_and_means_equal_enumeration(multiply, places, ragged):
 def test_the_gradient_of_the_effects_is_that_of_the_squared_errors(multiply):
     rng = np.random.default_rng(2)
     log = log_of("pairwise", n=60)
-    rows = Rows.of(log, ContextMoments.of(log), 2)
+    rows = Rows.of(log, layout_of(log, 2))
     fit = start(rows, 3, product=multiply)
     effect = fit.effect + 0.1 * rng.normal(size=fit.effect.shape)
     fit = replace(fit, effect=effect, visible=rng.uniform(0, 2, (5, 5)) * (1 - np.eye(5)))
@@ -137,7 +141,7 @@ def test_planted_visibility_is_recovered():
 @pytest.mark.parametrize("multiply", [False, True])
 def test_no_step_raises_the_penalised_loss(multiply):
     log = log_of("multiplicative" if multiply else "pairwise", n=1500)
-    rows = Rows.of(log, ContextMoments.of(log), 2)
+    rows = Rows.of(log, layout_of(log, 2))
     fit = start(rows, 3, product=multiply)
     for step in (effects_step, visibility_step, effects_step):
         # Each step updates its prior afterwards: the parameters alone are judged by the prior before.
@@ -150,7 +154,7 @@ def test_no_step_raises_the_penalised_loss(multiply):
 
 def test_effects_of_a_fold_do_not_see_it():
     log = log_of("pairwise", n=1200)
-    rows = Rows.of(log, ContextMoments.of(log), 3)
+    rows = Rows.of(log, layout_of(log, 3))
     for multiply in (False, True):
         fit = alternate(start(rows, 3, product=multiply), 1e-2)
         noisy = np.where(rows.fold[:, None] == 0, rows.reward + 5.0, rows.reward)

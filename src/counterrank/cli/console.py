@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counterrank.data.progress import Reporter, reporting_to
+from counterrank.data.source import Reporter, reporting_to
 from counterrank.options import SEED
 from counterrank.texts import NARROW, visible
 

@@ -92,16 +92,13 @@ class ContextMoments(Summed):
         filled = np.where(known, values, 0.0)
         return cls(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
 
-    def standardised(self, values: Floats) -> Floats:
-        """Return [1, (x - mean) / sd] (n, d + 1); a missing value becomes the mean."""
+    @property
+    def mean_and_spread(self) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of each column (d,), 1 where it is constant."""
         count = np.maximum(self.count, 1.0)
         mean = self.first / count
         spread = np.sqrt(np.maximum(self.second / count - mean**2, 0.0))
-        sd = np.where(spread > 1e-12, spread, 1.0)
-        out = np.ones((len(values), values.shape[1] + 1))
-        scaled = np.divide(values - mean, sd, out=out[:, 1:])
-        scaled[np.isnan(scaled)] = 0.0
-        return out
+        return mean, np.where(spread > 1e-12, spread, 1.0)
 
 
 def mean_and_spread(values: Floats) -> tuple[Floats, Floats]:

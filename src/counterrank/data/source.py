@@ -9,7 +9,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -18,8 +19,36 @@ import numpy as np
 
 from counterrank.arrays import Bools
 from counterrank.data.log import RankingLog
-from counterrank.data.progress import reporter
 from counterrank.errors import CounterrankError, EngineError
+
+
+class Reporter:
+    """Takes the progress of passes over a log; this one shows nothing."""
+
+    def begin(self, label: str, total: int | None) -> None:
+        """Start a pass over `total` rows; None where their number is unknown."""
+
+    def advance(self, rows: int) -> None:
+        """Add rows that are done."""
+
+
+_SILENT = Reporter()
+_REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=_SILENT)
+
+
+def reporter() -> Reporter:
+    """Return the reporter in force here."""
+    return _REPORTER.get()
+
+
+@contextmanager
+def reporting_to(listener: Reporter) -> Iterator[None]:
+    """Send the progress of passes inside the block to `listener`."""
+    token = _REPORTER.set(listener)
+    try:
+        yield
+    finally:
+        _REPORTER.reset(token)
 
 
 class Summand(Protocol):
@@ -134,6 +163,13 @@ class MemorySource:
         drawn = np.zeros(self.log.n, dtype=bool)
         drawn[rng.choice(self.log.n, size=rows, replace=False)] = True
         return self.log.take(np.flatnonzero(drawn))
+
+
+def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:
+    """Return the source, or a sample of `rows` rows where it is longer or of unknown length."""
+    if source.n is not None and source.n <= rows:
+        return source
+    return MemorySource(source.sample(rows, rng))
 
 
 def map_in_order(

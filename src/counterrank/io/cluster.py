@@ -15,8 +15,7 @@ import pyarrow as pa
 from counterrank.arrays import Floats
 from counterrank.data import validation
 from counterrank.data.log import RankingLog
-from counterrank.data.progress import reporter
-from counterrank.data.source import Partial, State, summed
+from counterrank.data.source import Partial, State, reporter, summed
 from counterrank.errors import ConfigError, CounterrankError, EngineError, LogError
 from counterrank.io.decoding import decode, without_ties
 from counterrank.io.options import ReadOptions

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from counterrank import stores
 from counterrank.data.log import RankingLog
-from counterrank.data.progress import reporter
 from counterrank.data.source import (
     MemorySource,
     Partial,
@@ -25,6 +24,7 @@ from counterrank.data.source import (
     default_threads,
     map_in_order,
     mapped,
+    reporter,
     summed,
 )
 from counterrank.errors import ConfigError

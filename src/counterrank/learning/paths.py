@@ -14,7 +14,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.data.progress import reporter
+from counterrank.data.source import reporter
 from counterrank.models import policy_draws
 from counterrank.policies import Policy, RowRandom, drawn_weight, settled
 

@@ -15,19 +15,24 @@ from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.likelihood import Family
 from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
 from counterrank.models.clicks.parameters import Parameters
-from counterrank.models.columns import can_average, whole_distribution
-from counterrank.models.draws import (
-    Stream,
-    page_policy,
-    paired_draws,
-    policy_draws,
-    stream,
-    target_draws,
-)
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import LinearModel, fit_linear, train
 from counterrank.models.lists import RepeatedLists, fit_lists
-from counterrank.models.rankings import Memo, Rankings, Variant, rankings_of, variants_for
+from counterrank.models.rankings import (
+    Memo,
+    Rankings,
+    Stream,
+    Variant,
+    can_average,
+    page_policy,
+    paired_draws,
+    policy_draws,
+    rankings_of,
+    stream,
+    target_draws,
+    variants_for,
+    whole_distribution,
+)
 from counterrank.models.ridge import Training
 from counterrank.models.visibility import VisibilityModel
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.models.draws import target_draws
-from counterrank.models.rankings import PART, Rankings, rankings_of
+from counterrank.models.rankings import PART, Rankings, rankings_of, target_draws
 from counterrank.models.settings import DRAWS
 from counterrank.records import Json
 

@@ -8,9 +8,8 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.models import settings
 from counterrank.models.base import squared_loss
-from counterrank.models.draws import Stream, stream
 from counterrank.models.linear import LinearModel, fit_linear
-from counterrank.models.rankings import rankings_of
+from counterrank.models.rankings import Stream, rankings_of, stream
 from counterrank.models.ridge import Training
 from counterrank.models.visibility import Rows, VisibilityModel, columns, fit_visibility
 
@@ -48,7 +47,7 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
         return Close((linear,), np.zeros((1, 1)), 1, None)
     # The sample's rows keep their folds, so models are compared on the same unseen rows.
     sample = training.source.sample(settings.VISIBILITY_ROWS, stream(seed, Stream.VISIBILITY_ROWS))
-    rows = Rows.of(sample, layout.scale, layout.F)
+    rows = Rows.of(sample, layout)
     found: dict[str, Chosen] = {"ridge": linear}
     found |= fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
     logged = rankings_of(sample)

@@ -8,12 +8,10 @@ import numpy as np
 from counterrank import boosting
 from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns
-from counterrank.data.progress import reporter
-from counterrank.data.source import Source
+from counterrank.data.source import Source, reporter
 from counterrank.errors import EstimatorError, require
 from counterrank.models.base import RewardModel, by_row
-from counterrank.models.draws import Stream, stream
-from counterrank.models.rankings import Rankings
+from counterrank.models.rankings import Rankings, Stream, stream
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
 from counterrank.records import Json
 

@@ -11,34 +11,36 @@ from scipy.special import expit
 from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
-from counterrank.data.source import MemorySource, Source
+from counterrank.data.source import Source, at_most
 from counterrank.errors import EstimatorError
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
-from counterrank.models.columns import (
-    Arrays,
-    Block,
-    Layout,
-    blocks_of,
-    choose_folds,
-    count_slots,
-    expected,
-    indicators,
-    logged_values,
-    pair_slots,
+from counterrank.models.rankings import (
+    Rankings,
+    Stream,
+    factored_draws,
+    rankings_of,
+    stream,
     whole_distribution,
 )
-from counterrank.models.draws import Stream, factored_draws, stream
-from counterrank.models.rankings import Rankings, rankings_of
 from counterrank.models.ridge import (
+    Arrays,
+    Block,
     Design,
     Grams,
+    Layout,
     Ridge,
     Training,
+    blocks_of,
+    count_slots,
+    expected,
     fit_ridge,
     grams_of,
+    indicators,
+    logged_values,
     others,
+    pair_slots,
     solve,
 )
 from counterrank.records import Json
@@ -210,21 +212,15 @@ def fill_logistic(
             out[i, q] = total / S
 
 
-def at_most(source: Source, rows: int, rng: np.random.Generator) -> Source:
-    """Return the source, or a sample of `rows` rows where it is longer or of unknown length."""
-    if source.n is not None and source.n <= rows:
-        return source
-    return MemorySource(source.sample(rows, rng))
-
-
 def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | None:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns.
 
     None where the smallest Gram matrices (counts, no cross columns) would not fit into memory.
     """
-    first = source.first
+    first, rng = source.first, stream(seed, Stream.TRAINING_ROWS)
     K, A, d = first.K, first.n_actions, context_columns(first).shape[1]
-    F = choose_folds(A)
+    # Fewer folds where each own action has few rows.
+    F = 4 if A <= 4 else 3 if A <= 10 else 2
     if K > settings.LONGEST or F * K * A * (1 + d + 3 * A) ** 2 > settings.LARGEST_GRAM:
         return None
     cross = rich and 0 < d * A <= settings.WIDEST_CROSS and K > 1
@@ -233,8 +229,8 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
     # Gram matrices cost rows x K x width^2, so wide models read fewer rows.
     most = settings.GRAM_WORK / (K * dense**2)
     most = int(np.clip(most, settings.LEAST_ROWS, settings.TRAINING_ROWS))
-    training = at_most(source, most, stream(seed, Stream.TRAINING_ROWS))
-    scale = training.reduce(ContextMoments.of, label="context")
+    training = at_most(source, most, rng)
+    moments = training.reduce(ContextMoments.of, label="context").mean_and_spread
     rows = training.n or settings.TRAINING_ROWS
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
@@ -247,7 +243,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
         and numbers <= settings.PAIR_NUMBERS
     )
     slots = pair_slots(K) if pairs else count_slots(K)
-    layout = Layout(K, A, d, F, slots, scale, cross=cross, squares=squares)
+    layout = Layout(K, A, F, slots, *moments, cross=cross, squares=squares)
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
     return Training(grams, layout, pairs, training, source.n)
 

@@ -1,21 +1,330 @@
-"""The cross-fitted ridge: Gram matrices, the designs that are tried, and the fits.
+"""The cross-fitted ridge: its columns, Gram matrices, the designs that are tried, and the fits.
+
+For position k the columns are, in this order:
+
+    1, x_1..x_d                   the (standardised) context
+    c_1..c_A                      the logger's mean distribution: indicators are centred by it
+    x_j (N_b - M_b)               context times centred count of action b among the other
+                                  positions ("cross")
+    N_b N_c - E0[N_b N_c]         centred products of counts, b <= c ("squares" 1; 2: b = c
+                                  alone; 0: none)
+    1{a_l = b} by block           indicators of the other positions, summed over a block
+
+N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block are
+stored column by column (columns, rows), so that NumPy has long loops and products are calls of BLAS.
 
 One pass sums z z', z r and r^2 by fold, position and own action. Every design (a linear map of the
 columns), penalty and left-out fold is then computed from these sums. A fit is a common start plus the
 departure of each position and own action from it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints, Summed
-from counterrank.data.log import RankingLog
+from counterrank.data.encoding import context_columns
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.data.source import Source
+from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
-from counterrank.models.columns import Arrays, Block, Layout, blocks_of, indicators
+from counterrank.models.rankings import Memo, whole_distribution
+
+#: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
+_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,).
+
+    With `row` (m,) there are m rankings, with their fold and length, of the requests `row`.
+    """
+
+    action: Ints
+    lengths: Ints
+    fold: Ints
+    x: Floats
+    centre: Floats
+    logging: Floats
+    row: Ints | None = None
+
+    def take(self, rows: Ints) -> "Arrays":
+        """Return some rows."""
+        return Arrays(
+            self.action[rows],
+            self.lengths[rows],
+            self.fold[rows],
+            self.x[rows],
+            self.centre[rows],
+            self.logging[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Shape of a linear model: K positions, A actions, F folds, d context columns, and its column groups.
+
+    `slots` (K, K) names the block of position l in the model of position k: `pair_slots` gives each
+    other position a block, `count_slots` one to all above and one to all below.
+    """
+
+    K: int
+    A: int
+    F: int
+    slots: Ints
+    #: Means and standard deviations of the context columns (d,).
+    mean: Floats
+    sd: Floats
+    cross: bool = False
+    #: Products of counts: 0 none, 1 all, 2 squares of single counts.
+    squares: int = 0
+
+    @property
+    def d(self) -> int:
+        """Number of context columns."""
+        return len(self.mean)
+
+    @property
+    def blocks(self) -> int:
+        """Number of indicator blocks."""
+        return int(self.slots.max()) + 1
+
+    @property
+    def starts(self) -> tuple[int, int, int, int]:
+        """First columns of the centre, cross, square and block groups."""
+        centre = self.d + 1
+        cross = centre + self.A
+        squares = cross + (self.d * self.A if self.cross else 0)
+        return (
+            centre,
+            cross,
+            squares,
+            squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares],
+        )
+
+    @property
+    def width(self) -> int:
+        """Number of columns D."""
+        return self.starts[3] + self.blocks * self.A
+
+    @property
+    def plain(self) -> tuple["Layout", Ints]:
+        """The layout without cross and square columns, and which columns it keeps."""
+        _, cross, _, blocks = self.starts
+        return replace(self, cross=False, squares=0), np.r_[0:cross, blocks : self.width]
+
+    @property
+    def products(self) -> tuple[Ints, Ints]:
+        """Actions b <= c whose counts are multiplied."""
+        if self.squares == 1:
+            return np.triu_indices(self.A)
+        return np.arange(self.A), np.arange(self.A)
+
+    def arrays(self, batch: RankingLog) -> Arrays:
+        """Return the arrays of a batch."""
+        logging = whole_distribution(batch, LOGGING)
+        if logging is None:
+            # Without the logger's distribution indicators are not centred.
+            logging = np.zeros((batch.n, 1, self.A))
+        centre = (
+            logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
+        )
+        x = self.standardised(context_columns(batch))
+        return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
+
+    def standardised(self, context: Floats) -> Floats:
+        """Return [1, (x - mean) / sd] (n, d + 1); a missing value becomes the mean."""
+        out = np.ones((len(context), self.d + 1))
+        scaled = np.divide(context - self.mean, self.sd, out=out[:, 1:])
+        scaled[np.isnan(scaled)] = 0.0
+        return out
+
+
+def blocks_of(fold: Ints) -> Iterator[tuple[int, Ints]]:
+    """Return blocks of rows of one fold, which share their coefficients, with the fold's number."""
+    for f in range(int(fold.max(initial=-1)) + 1):
+        mine = np.flatnonzero(fold == f)
+        for first in range(0, len(mine), _ROWS):
+            yield f, mine[first : first + _ROWS]
+
+
+def indicators(action: Ints, A: int) -> Floats:
+    """Return 1{a_l = b} (K, A, n), zero in the padding."""
+    return np.asarray(action.T[:, None] == np.arange(A)[:, None], dtype=np.float64)
+
+
+def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
+    """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding.
+
+    (1, A, n) where all positions have the same and none is padded.
+    """
+    columns = np.ascontiguousarray(wanted.transpose(1, 2, 0))
+    if not (lengths == K).all():
+        columns = columns * (np.arange(K)[:, None, None] < lengths)
+    return np.asarray(columns)
+
+
+class Block:
+    """Rows as columns: the context, and the actions at each position or their chances.
+
+    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
+    are linear in it, except for products of counts, whose means contain covariances.
+    """
+
+    def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
+        self.layout, self.shown = layout, shown
+        self._x, self._centre = np.ascontiguousarray(given.x.T), given.centre.T
+        self._rich = bool(layout.cross or layout.squares)
+        if not self._rich:
+            return
+        logging = expected(given.logging, given.lengths, layout.K)
+        self._counts, self._means = _all_but(shown, layout.K), _all_but(logging, layout.K)
+        if layout.squares:
+            self._spread = _all_but(_covariances(layout, logging), layout.K)
+            self._extra = None if sure else _all_but(_covariances(layout, shown), layout.K)
+
+    def columns(self, k: int, out: Floats) -> None:
+        """Fill out (D, n) with the columns of position k."""
+        layout = self.layout
+        centre, cross, squares, blocks = layout.starts
+        out[:centre], out[centre:cross] = self._x, self._centre
+        if self._rich:
+            count, mean = self._counts(k), self._means(k)
+            _cross(layout, self._x, count - mean, out[cross:squares])
+        if layout.squares:
+            b, c = layout.products
+            extra = 0.0 if self._extra is None else self._extra(k)
+            second = mean[b] * mean[c] + self._spread(k) - extra
+            np.subtract(count[b] * count[c], second, out=out[squares:blocks])
+        for block in range(layout.blocks):
+            members = [m for m in range(layout.K) if m != k and layout.slots[k, m] == block]
+            first = blocks + block * layout.A
+            out[first : first + layout.A] = self._summed(members)
+
+    def _summed(self, members: list[int]) -> Floats | float:
+        if not members:
+            return 0.0
+        if len(self.shown) == 1:
+            return np.asarray(len(members) * self.shown[0])
+        return np.asarray(sum((self.shown[m] for m in members[1:]), start=self.shown[members[0]]))
+
+
+def _cross(layout: Layout, x: Floats, centred: Floats, out: Floats) -> None:
+    if layout.cross:
+        np.multiply(x[1:, None], centred, out=out.reshape(layout.d, layout.A, -1))
+
+
+def _covariances(layout: Layout, chance: Floats) -> Floats:
+    """Return p(b) (1{b = c} - p(c)) by position; independent positions add up."""
+    b, c = layout.products
+    return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
+
+
+def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
+    """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
+    b, c = layout.products if layout.squares else (np.empty(0, np.int64),) * 2
+    shape, out = Shape(layout.slots, b, c, layout.cross), np.empty(given.action.shape)
+    requests = given.x, given.centre, given.logging
+    row = np.arange(len(out)) if given.row is None else given.row
+    fill_values(shape, given.action, row, given.fold, requests, coef, out)
+    return out
+
+
+class Shape(NamedTuple):
+    """What the kernel reads of a layout: slots (K, K), actions whose counts are multiplied, cross columns."""
+
+    slots: Ints
+    b: Ints
+    c: Ints
+    cross: bool
+
+
+@vector_jit
+def fill_values(  # noqa: C901
+    shape: Shape, action: Ints, row: Ints, fold: Ints, given: tuple[Floats, Floats, Floats],
+    coef: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Fill out (m, K) with z' coef[fold, k, a_k] of rankings of the requests `row` (m,), zero in the padding."""
+    (slots, b, c, cross), (x, centre, logging) = shape, given
+    (m, K), A, d, places = action.shape, coef.shape[2], x.shape[1], logging.shape[1]
+    dense = d + A + len(b) + (A * (d - 1) if cross else 0)
+    count, mean, second, made = np.empty(A), np.empty(A), np.empty(len(b)), np.full(A, -1)
+    # Slots with the same action share their columns where all positions have one distribution.
+    z = np.empty((A, dense))
+    for i in range(m):
+        r, f, length = row[i], fold[i], 0
+        for a in range(A):
+            count[a] = 0.0
+        for k in range(K):
+            out[i, k] = 0.0
+            if action[i, k] >= 0:
+                count[action[i, k]] += 1.0
+                length += 1
+        for k in range(length):
+            u = action[i, k]
+            if places > 1 or made[u] != i:
+                made[u] = i
+                count[u] -= 1.0
+                for a in range(A):
+                    mean[a] = 0.0
+                for j in range(len(b)):
+                    second[j] = 0.0
+                for other in range(min(length, places)):
+                    times = length - 1.0 if places == 1 else (0.0 if other == k else 1.0)
+                    for a in range(A):
+                        mean[a] += times * logging[r, other, a]
+                    for j in range(len(b)):
+                        same = 1.0 if b[j] == c[j] else 0.0
+                        own = times * logging[r, other, b[j]]
+                        second[j] += own * (same - logging[r, other, c[j]])
+                for j in range(d):
+                    z[u, j] = x[r, j]
+                for a in range(A):
+                    z[u, d + a] = centre[r, a]
+                at = d + A
+                for j in range(1, d if cross else 0):
+                    for a in range(A):
+                        z[u, at + a] = x[r, j] * (count[a] - mean[a])
+                    at += A
+                for j in range(len(b)):
+                    product = count[b[j]] * count[c[j]] - mean[b[j]] * mean[c[j]]
+                    z[u, at + j] = product - second[j]
+                count[u] += 1.0
+            value = 0.0
+            for j in range(dense):
+                value += z[u, j] * coef[f, k, u, j]
+            for other in range(length):
+                if other != k:
+                    value += coef[f, k, u, dense + slots[k, other] * A + action[i, other]]
+            out[i, k] = value
+
+
+def _all_but(values: Floats, K: int) -> Callable[[int], Floats]:
+    """Return the function that gives the sum over all positions but one; one row of values serves all K."""
+    if len(values) == 1:
+        rest = np.asarray((K - 1) * values[0])
+        return lambda k: rest
+    total = values.sum(axis=0)
+    return lambda k: np.asarray(total - values[k])
+
+
+def pair_slots(K: int) -> Ints:
+    """Return one block for each other position (K, K); the diagonal is never read.
+
+    >>> pair_slots(3).tolist()
+    [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
+    """
+    other = np.arange(K)
+    return np.where(other < other[:, None], other, np.maximum(other - 1, 0)).astype(np.int64)
+
+
+def count_slots(K: int) -> Ints:
+    """Return block 0 for positions above and block 1 for those below (K, K)."""
+    return np.triu(np.ones((K, K), dtype=np.int64), 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,26 +439,17 @@ def _pairs(layout: Layout, k: int) -> Floats:
     # with any function of the context, and shrinking interactions does not move own effects.
     out = np.zeros((layout.width, layout.blocks * layout.A))
     centre, first = layout.starts[0], layout.starts[3]
-    others = np.delete(layout.slots[k], k)
-    size = np.bincount(others, minlength=layout.blocks)
-    for block in range(layout.blocks):
-        for b in range(layout.A):
-            column = block * layout.A + b
-            out[first + column, column] = 1.0
-            out[centre + b, column] = -size[block]
+    size = np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
+    out[first:] = np.eye(out.shape[1])
+    out[centre : centre + layout.A] = -np.kron(size, np.eye(layout.A))
     return out
 
 
 def _counts(layout: Layout, k: int) -> Floats:
     """Return centred counts above and below (D, 2A), whatever the blocks are."""
-    single = _pairs(layout, k)
-    out = np.zeros((layout.width, 2 * layout.A))
-    others = [m for m in range(layout.K) if m != k]
-    for block in {int(layout.slots[k, m]) for m in others}:
-        below = min(m for m in others if layout.slots[k, m] == block) > k
-        side = slice(layout.A, 2 * layout.A) if below else slice(0, layout.A)
-        out[:, side] += single[:, block * layout.A : (block + 1) * layout.A]
-    return out
+    single = _pairs(layout, k).reshape(layout.width, layout.blocks, layout.A)
+    sides = layout.slots[k, :k], layout.slots[k, k + 1 :]
+    return np.concatenate([single[:, np.unique(side)].sum(axis=1) for side in sides], axis=1)
 
 
 def others(values: Floats) -> Floats:
@@ -171,7 +471,7 @@ def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class Training(Memo):
     """The training rows of one log, shared by all its models: sums, columns and each position's designs.
 
     `pairs` says whether each other position has indicators of its own; `rows` is the number of rows of
@@ -183,8 +483,7 @@ class Training:
     pairs: bool
     source: Source
     rows: int | None = None
-    _rest: dict[int, Floats] = field(init=False, default_factory=dict)
-    _mapped: dict[tuple[int, str], Floats] = field(init=False, default_factory=dict)
+    memo: dict[Hashable, Any] = field(init=False, default_factory=dict)
 
     @cached_property
     def candidates(self) -> list[list[Design]]:
@@ -206,17 +505,13 @@ class Training:
 
     def rest(self, k: int) -> Floats:
         """Return the training Grams (F, A, D, D) at position k."""
-        if k not in self._rest:
-            self._rest[k] = others(self.grams.gram[:, k])
-        return self._rest[k]
+        return self.once(k, lambda: others(self.grams.gram[:, k]))
 
     def mapped(self, k: int, design: Design) -> Floats:
         """Return the training Grams in the design's columns (F, A, p, p)."""
-        key = (k, design.columns)
         # This product is costly (D^2 p). All penalties of the same columns share it.
-        if key not in self._mapped:
-            self._mapped[key] = design.map.T @ self.rest(k) @ design.map
-        return self._mapped[key]
+        key = (k, design.columns)
+        return self.once(key, lambda: design.map.T @ self.rest(k) @ design.map)
 
     def solved(self, k: int, design: Design, right: Floats) -> Floats:
         """Return ridge coefficients in raw columns (F, A, D, s) for raw right sides (F, A, D, s)."""

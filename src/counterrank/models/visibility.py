@@ -17,14 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.encoding import ContextMoments, context_columns
+from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
-from counterrank.models.columns import Layout, blocks_of, expected, whole_distribution
-from counterrank.models.rankings import Rankings
-from counterrank.models.ridge import others
+from counterrank.models.rankings import Rankings, whole_distribution
+from counterrank.models.ridge import Layout, blocks_of, expected, others
 from counterrank.records import Json
 
 _LARGEST = settings.LARGEST_EXPONENT
@@ -41,7 +40,7 @@ class VisibilityModel(RewardModel):
     effect: Floats
     shift: Floats
     visible: Floats
-    scale: ContextMoments
+    layout: Layout
     product: bool
     details: Json = field(default_factory=dict)
     draws: int = settings.DRAWS
@@ -54,7 +53,7 @@ class VisibilityModel(RewardModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K), zero in the padding."""
-        x, own = self.scale.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
+        x, own = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
         effects = Effects(self.effect, self.shift, self.visible, self.product)
         return rewards_of(rankings.item, x, rankings.row, own, effects)[0]
 
@@ -64,7 +63,7 @@ class VisibilityModel(RewardModel):
         # Dependent positions (a policy without replacement): only whole draws are its rankings.
         if wanted is None:
             return super(VisibilityModel, self).mean_under(batch, target, fold)
-        x, out = self.scale.standardised(context_columns(batch)), np.zeros(batch.action.shape)
+        x, out = self.layout.standardised(context_columns(batch)), np.zeros(batch.action.shape)
         own, lengths = by_row(fold, self.folds, batch.n), batch.lengths
         if not self.product:
             for f, rows in blocks_of(own):
@@ -178,11 +177,11 @@ class Rows(NamedTuple):
     fold: Ints
 
     @classmethod
-    def of(cls, log: RankingLog, scale: ContextMoments, folds: int) -> "Rows":
+    def of(cls, log: RankingLog, layout: Layout) -> "Rows":
         """Return the rows of a log, its context standardised."""
         present = (log.action >= 0).astype(np.float64)
-        x = scale.standardised(context_columns(log))
-        return cls(x, log.action, log.reward * present, present, log.bucket % folds)
+        x = layout.standardised(context_columns(log))
+        return cls(x, log.action, log.reward * present, present, log.bucket % layout.F)
 
     @property
     def n(self) -> int:
@@ -514,6 +513,6 @@ def fit_visibility(
             "mean_under_target": "closed form",
         }
         found[f"visibility-{name}"] = VisibilityModel(
-            effect, shift, fit.visible, layout.scale, fit.product, details, draws=draws, seed=seed
+            effect, shift, fit.visible, layout, fit.product, details, draws=draws, seed=seed
         )  # fmt: skip
     return found

@@ -9,8 +9,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
-from counterrank.data.progress import reporter
-from counterrank.data.source import MemorySource, Source, mapped
+from counterrank.data.source import MemorySource, Source, mapped, reporter
 from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, Message

@@ -82,7 +82,7 @@ def test_a_missing_extra_is_named(folders, engine, module, monkeypatch):
 
 
 def test_passes_report_progress(folders):
-    from counterrank.data.progress import reporting_to
+    from counterrank.data.source import reporting_to
 
     class Listener:
         def __init__(self):

@@ -20,8 +20,7 @@ from counterrank.models.clicks.likelihood import (
 from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
 from counterrank.models.clicks.parameters import Parameters
 from counterrank.models.clicks.settings import SETTINGS
-from counterrank.models.draws import Stream, stream
-from counterrank.models.rankings import Rankings, Variant, variants_for
+from counterrank.models.rankings import Rankings, Stream, Variant, stream, variants_for
 from counterrank.records import Json
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counterrank import atomic
-from counterrank.data.progress import reporter
-from counterrank.data.source import default_threads
+from counterrank.data.source import default_threads, reporter
 from counterrank.errors import ConfigError
 from counterrank.estimators import AIPS
 from counterrank.estimators.behavior import BehaviorTree

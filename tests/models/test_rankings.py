@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import counterrank.models
-from counterrank.data.source import MemorySource
-from counterrank.models.draws import Stream, stream
-from counterrank.models.linear import at_most
+from counterrank.data.source import MemorySource, at_most
+from counterrank.models.rankings import Stream, stream
 from counterrank.testing import random_log
 
 ROOM = Path(counterrank.models.__file__).parent
@@ -28,7 +27,7 @@ def test_no_other_random_numbers_are_made():
         for path in ROOM.rglob("*.py")
         if "default_rng" in path.read_text() and "clicks" not in path.parts
     ]
-    assert made == ["draws.py"]
+    assert made == ["rankings.py"]
 
 
 def test_newton_rows_follow_the_seed():
