@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from counterrank.io import ReadOptions, Survey, resolve, scan_log
+from counterrank.io import ReadOptions, scan_log
 from counterrank.io.cluster import (
     ROWS_OF_A_PARTITION,
     _sum_of_frame,
@@ -15,6 +15,8 @@ from counterrank.io.cluster import (
     frame_batches,
     outcome_of,
 )
+from counterrank.io.schema import resolve
+from counterrank.io.survey import Survey
 
 
 def test_rows_of_a_partition_are_numbered_from_its_own_start():

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError
-from counterrank.io.target_lists import read_lists
+from counterrank.io.target_lists import TargetLists
 
 PAGES = [
     {"query_id": "q1", "user_query": "tea", "client_id": "c1", "timestamp": "2026-10-01T10:00:00Z",
@@ -306,7 +306,7 @@ def test_lists_beside_ids_and_streams(tmp_path):
 )  # fmt: skip
 def test_lists_that_are_none(tmp_path, rows, message):
     with pytest.raises(LogError, match=message):
-        read_lists("new", lists(tmp_path / "lists.parquet", rows), "query")
+        TargetLists(str(lists(tmp_path / "lists.parquet", rows)), "query").read(())
 
 
 def test_queries_without_a_list(tmp_path):

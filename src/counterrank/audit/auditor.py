@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,22 +14,14 @@ from counterrank.audit import copies, items, propensities, rewards, rows, scores
 from counterrank.audit.findings import Audit, Check, Lent, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import MemorySource, Source
+from counterrank.data.source import Source
 from counterrank.errors import (
     LogError,
     PolicyError,
     PropensityError,
 )
 from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
-from counterrank.io import (
-    LogLike,
-    OpenOptions,
-    from_frame,
-    is_small,
-    is_stream,
-    open_source,
-    read_log,
-)
+from counterrank.io import LogLike, OpenOptions, open_source
 
 #: Checks of one reward; what they find speaks of that reward, all else of the log.
 OF_REWARDS: tuple[Check, ...] = (
@@ -222,36 +214,11 @@ def audit_log(
     True
     """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
-    source, names = _opened(log, targets or None, [*named, *([time] if time else [])], reading)
+    carried = (*named, *([time] if time else []))
+    source, names = open_source(
+        log, targets or None, segments=carried, needs_targets=False, **reading
+    )
     return Audit(audit(source, names, segments=named or None, time=time))
-
-
-def _opened(
-    log: LogLike, targets: Any, carried: list[str], given: OpenOptions
-) -> tuple[Source, tuple[str, ...]]:
-    reading: dict[str, Any] = {**given}
-    if targets is None and is_stream(log):
-        found = from_frame(log, keep=carried, **reading)
-        return MemorySource(found), tuple(found.targets)
-    if targets is not None or not isinstance(log, (str, os.PathLike, RankingLog)):
-        return open_source(log, targets, segments=tuple(carried), **reading)
-    from counterrank.io import TooLargeError, adapter_of, refuse_unread
-
-    if isinstance(log, RankingLog):
-        refuse_unread(reading)
-        return MemorySource(log), tuple(log.targets)
-    from counterrank.io import scan_log
-
-    by_adapter = adapter_of(reading.get("format")) is not None
-    if by_adapter or is_small(log):
-        try:
-            found = read_log(log, **reading)
-            return MemorySource(found), tuple(found.targets)
-        except TooLargeError:
-            if by_adapter:
-                raise
-    reading.setdefault("segments", tuple(carried))
-    return scan_log(log, **reading), ()
 
 
 def audit_file(

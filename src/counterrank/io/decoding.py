@@ -171,12 +171,13 @@ class RankingRows:
         )
         if spec.events is not None:
             log = log.changed(events=spec.events)
-        # Target policies that are rules in files are bound to the rows.
-        rules = {
+        # Target policies that are rules or lists in files are bound to the rows.
+        rules: dict[str, Probabilities] = {
             name: _rule(text).bind(log)
             for name, text in parts.policies.items()
             if name != LOGGING and name not in parts.scores
         }
+        rules |= {name: lists.bind(log) for name, lists in spec.lists.items()}
         return log.with_targets(rules) if rules else log
 
     def _by_place(

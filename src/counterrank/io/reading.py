@@ -42,7 +42,6 @@ from counterrank.io.survey import (
     refuse_folders,
     selecting,
 )
-from counterrank.io.target_lists import read_lists
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where, no_column
 from counterrank.policies import Candidates, Policy, Scored
@@ -112,13 +111,17 @@ def read_log(
     >>> import counterrank as cr
     >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
-    given = ReadOptions.of(**options)
+    return read(path, ReadOptions.of(**options), format)
+
+
+def read(path: Path, options: ReadOptions, format: str | None = None) -> RankingLog:
+    """Return the log at `path`; the form of `read_log` for ready-made options."""
     reader = adapter_of(format)
     if reader is not None:
-        return reader(path, given)
-    files = expand(path, format, decimal=given.decimal, version=given.version)
+        return reader(path, options)
+    files = expand(path, format, decimal=options.decimal, version=options.version)
     with guard(os.fspath(path), prefix=True):
-        return from_table(_everything(files, given), given)
+        return from_table(_everything(files, options), options)
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
@@ -256,8 +259,6 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     log, _ = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
     if log is None:
         raise no_match(options.where)
-    for name, path in options.target_lists.items():
-        log = read_lists(name, path, str(options.column("query")))(log)
     return log
 
 

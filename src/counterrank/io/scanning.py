@@ -6,9 +6,9 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import methodcaller
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -33,11 +33,11 @@ from counterrank.io.files import DataFile, TooLargeError, guard, refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
 from counterrank.io.reading import (
     adapter_of,
+    as_table,
     concat,
-    from_frame,
     from_table,
     is_stream,
-    read_log,
+    read,
     read_part,
     tables_of,
     whole,
@@ -50,7 +50,6 @@ from counterrank.io.survey import (
     plan,
     sample_rows,
 )
-from counterrank.io.target_lists import read_lists
 from counterrank.io.where import Where
 
 #: At most this many parts are opened for a sample.
@@ -117,8 +116,6 @@ def scan(
             f"the format '{format}' is read whole, not as a stream; convert it to Parquet to "
             "stream it"
         )
-    if options.target_lists:
-        raise ConfigError("lists of a ranker go with evaluate or read_log, not with scan_log")
     return FileSource(*plan(path, options, format=format), options.where, workers)
 
 
@@ -261,7 +258,8 @@ def _give_back() -> None:
 #: Files and streams up to this size are read once into memory; larger files are streamed, pass by
 #: pass, and larger streams are kept in a file.
 IN_MEMORY_BYTES = 256 * 2**20
-ENGINES = ("local", "dask", "spark")
+_CLUSTERS = ("dask", "spark")
+ENGINES = ("local", *_CLUSTERS)
 _NO_TARGET = (
     "name at least one target policy: evaluate(log, {'new': probabilities}) or "
     "evaluate(log, ['new'])"
@@ -297,31 +295,40 @@ def open_source(
 
     `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
     the rows that fit a condition; `needs_targets` False opens a log that has none; further options
-    go to the reader.
+    go to the reader. Without `targets`, what is read into memory has those that it seems to have.
     """
     where = None if where is None else Where.of(where)
-    names, columns = _names(targets)
-    given = targets if isinstance(targets, Mapping) else {}
-    arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
     kind = _kind_of(log)
-    if kind in ("log", "source"):
-        refuse_unread({name: value for name, value in reading.items() if name != "target_lists"})
-    if columns:
-        reading["columns"] = {**(reading.get("columns") or {}), **columns}
-    if position_weights is not None:
-        reading["position_weights"] = position_weights
     _check_engine(engine, kind)
-    lists = ReadOptions.of(target_lists=reading.pop("target_lists", None)).target_lists
-    if needs_targets and not (names or lists) and kind not in ("log", "source", "frame", "stream"):
-        raise ConfigError(_NO_TARGET)
-    own = tuple(name for name in names if name not in {*lists, *arrays})
-    query = str(columns_of(reading.get("columns") or {}).get("query", "query"))
-    segments = (*segments, query) if lists else tuple(segments)
-    columns = {name: column for name, column in columns.items() if name not in lists}
-    wanted = _Wanted(own, columns, arrays, guess=targets is None)
-    source = _source(log, kind, wanted, segments, engine, where, reading)
-    for name, path in lists.items():
-        source = mapped(source, read_lists(name, path, query))
+    names, columns, arrays = _targets(targets)
+    if kind in ("log", "source"):
+        refuse_unread(reading)
+        if position_weights is not None:
+            weighted = methodcaller("with_position_weights", position_weights)
+            log = mapped(log, weighted) if kind == "source" else weighted(log)
+    if kind == "source":
+        if where is not None:
+            raise ConfigError("this log has been opened; give where to scan_log, which opens it")
+        source: Source = log
+    elif kind == "log":
+        # A text names one of the log's targets, which may get another name here.
+        arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
+        source = _beside(log, names, arrays, where)
+    else:
+        if needs_targets and kind == "path" and not (names or reading.get("target_lists")):
+            raise ConfigError(_NO_TARGET)
+        format = reading.pop("format", None) if kind == "path" else None
+        reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
+        known = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
+        options = ReadOptions.of(
+            targets=None if targets is None else tuple(name for name in names if name not in known),
+            position_weights=position_weights,
+            where=None if arrays else where,
+            **reading,
+        ).carrying(segments)
+        if kind != "path":
+            refuse_version(options.version)
+        source = _read(log, kind, options, format, engine, names, arrays, where)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
     if needs_targets and not names:
@@ -329,72 +336,37 @@ def open_source(
     return source, names
 
 
-class _Wanted(NamedTuple):
-    """The targets that were asked for."""
-
-    #: Those that stand in the log, but for lists and arrays.
-    names: tuple[str, ...]
-    #: Columns by the names of targets, where both differ.
-    columns: Mapping[str, str]
-    arrays: Mapping[str, Any]
-    guess: bool
-
-
-def _source(
-    log: Any, kind: str, wanted: _Wanted, segments: tuple[str, ...], engine: Any,
-    where: Where | None, reading: dict[str, Any],
+def _read(
+    log: Any, kind: str, options: ReadOptions, format: str | None, engine: Any,
+    names: Sequence[str], arrays: Mapping[str, Any], where: Where | None,
 ) -> Source:  # fmt: skip
-    if kind == "source":
-        if where is not None:
-            raise ConfigError("this log has been opened; give where to scan_log, which opens it")
-        weights = reading.get("position_weights")
-        return (
-            log if weights is None else mapped(log, methodcaller("with_position_weights", weights))
-        )
-    if kind in ("dask", "spark"):
-        names = (*wanted.names, *wanted.arrays)
-        options = {"segments": segments, "targets": names, "where": where, **reading}
-        return _engine(kind).frame_source(log, ReadOptions.of(**options))  # type: ignore[no-any-return]
-    if kind in ("log", "frame") or wanted.arrays:
-        return MemorySource(_in_memory(log, kind, wanted, where, reading))
-    if kind == "stream":
-        refuse_version(reading.pop("version", None))
-        targets = None if wanted.guess else wanted.names
-        return stream_source(log, ReadOptions.of(targets=targets, where=where, **reading), segments)
-    return _from_path(log, engine, segments=segments, where=where, targets=wanted.names, **reading)
+    """Return the source of what has not been read yet."""
+    if kind in _CLUSTERS:
+        return _engine(kind).frame_source(log, options)  # type: ignore[no-any-return]
+    if arrays:
+        # They have a row for each ranking of the log, and stand beside it before any is left out.
+        options = options.carrying(where.columns if where else ())
+    elif kind == "path":
+        return _from_path(log, options, format, engine)
+    elif kind == "stream":
+        return stream_source(log, options)
+    found = read(log, options, format) if kind == "path" else from_table(as_table(log), options)
+    return _beside(found, names, arrays, where if arrays else None)
 
 
-def _in_memory(
-    log: Any, kind: str, wanted: _Wanted, where: Where | None, reading: dict[str, Any]
-) -> RankingLog:  # fmt: skip
-    """Return a log in memory with its targets: columns, or arrays beside them, each of them checked."""
-    names, columns, arrays, _ = wanted
-    found: RankingLog
-    if kind == "log":
-        weights = reading.get("position_weights")
-        found = log if weights is None else log.with_position_weights(weights)
-        # A text names one of the log's targets, which may get another name here.
-        arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
-    else:
-        if where is not None and arrays:
-            # Arrays have a row for each ranking of the log: they are put beside it before any is
-            # left out.
-            reading["keep"] = (*reading.get("keep", ()), *where.columns)
-        elif where is not None:
-            reading["where"], where = where, None
-        read = read_log if kind == "path" else from_frame
-        # None lets the reader guess targets; beside arrays a guess would be evaluated unasked.
-        found = read(log, targets=names or (() if arrays else None), **reading)
-    found = found.with_targets(arrays) if arrays else found
+def _beside(
+    log: RankingLog, names: Sequence[str], arrays: Mapping[str, Any], where: Where | None
+) -> Source:
+    """Return a log in memory with further targets, each name checked, and the rows of a condition."""
+    log = log.with_targets(arrays) if arrays else log
     for name in names:
-        found.target(name)
+        log.target(name)
     if where is None:
-        return found
-    known = pa.table({name: pa.array(values) for name, values in found.columns.items()})
-    rows = where.rows(known)
+        return MemorySource(log)
+    rows = where.rows(pa.table({name: pa.array(values) for name, values in log.columns.items()}))
     if not len(rows):
         raise no_match(where)
-    return found.where(np.isin(np.arange(found.n), rows))
+    return MemorySource(log.where(np.isin(np.arange(log.n), rows)))
 
 
 def _kind_of(log: Any) -> str:
@@ -425,41 +397,34 @@ def _check_engine(engine: Any, kind: str) -> None:
         )
 
 
-def _names(targets: Any) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of targets, and the columns of those that are given by column."""
-    if targets is None:
-        return (), {}
-    if isinstance(targets, str):
-        return (targets,), {}
+def _targets(targets: Any) -> tuple[tuple[str, ...], dict[str, str], dict[str, Any]]:
+    """Return the names of targets, the columns of those given by column, and the others' probabilities."""
     if isinstance(targets, Mapping):
-        return tuple(targets), {
-            name: value for name, value in targets.items() if isinstance(value, str)
-        }
-    names = tuple(targets) if isinstance(targets, Iterable) else (targets,)
+        columns = {name: value for name, value in targets.items() if isinstance(value, str)}
+        arrays = {name: value for name, value in targets.items() if name not in columns}
+        return tuple(targets), columns, arrays
+    names = (targets,) if isinstance(targets, str) else () if targets is None else targets
+    names = tuple(names) if isinstance(names, Iterable) else (names,)
     if not all(isinstance(name, str) for name in names):
         raise ConfigError(
             f"targets is a {type(targets).__name__}; give each policy a name, evaluate(log, "
             "{'new': probabilities}), or name columns of the log, evaluate(log, ['new'])"
         )
-    return names, {}
+    return names, {}, {}
 
 
-def _from_path(
-    path: Any, engine: Any, *, where: Any, segments: Sequence[str], targets: Any, **reading: Any
-) -> Source:
+def _from_path(path: Any, options: ReadOptions, format: str | None, engine: Any) -> Source:
     here = engine in (None, "local")
-    by_adapter = adapter_of(reading.get("format")) is not None
+    by_adapter = adapter_of(format) is not None
     if here and (by_adapter or is_small(path)):
-        kept = {"keep": tuple(segments), "where": where, **reading}
         try:
-            return MemorySource(read_log(path, targets=targets, **kept))
+            return MemorySource(read(path, options, format))
         except TooLargeError:
             # Packed files say how large they are only while they are read.
             if by_adapter:
                 raise
-    reading.setdefault("segments", tuple(segments))
-    files = scan_log(path, targets=targets, where=where, workers=default_threads(), **reading)
-    if where is not None:
+    files = scan(path, options, format=format, workers=default_threads())
+    if options.where is not None:
         # A segment that nobody is in is told before a cluster is started for it.
         assert files.first.n
     return files if here else _on_cluster(files, engine)
@@ -490,8 +455,11 @@ def _engine(name: str) -> Any:
     return {"dask": dask, "spark": spark}[name]
 
 
-def stream_source(log: Any, options: ReadOptions, segments: tuple[str, ...]) -> Source:
-    """Return a stream as a source: in memory if it is small, else from a file made of it."""
+def stream_source(log: Any, options: ReadOptions) -> Source:
+    """Return a stream as a source: in memory if it is small, else from a file made of it.
+
+    A stream is read once, so that every pass sees the same rows.
+    """
     with guard("the table"):
         pieces: list[pa.Table] = []
         taken, rest = 0, tables_of(log)
@@ -499,17 +467,13 @@ def stream_source(log: Any, options: ReadOptions, segments: tuple[str, ...]) -> 
             pieces.append(table)
             taken += table.nbytes
             if taken > IN_MEMORY_BYTES:
-                return _kept_on_disk(pieces, rest, options, segments)
-        carried = replace(options, keep=(*options.keep, *segments))
-        return MemorySource(from_table(whole(pieces), carried))
+                return _kept_on_disk(pieces, rest, options)
+        return MemorySource(from_table(whole(pieces), options))
 
 
 def _kept_on_disk(
-    pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions,
-    segments: tuple[str, ...],
-) -> Source:  # fmt: skip
-    if options.segments is None:
-        options = replace(options, segments=segments)
+    pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions
+) -> FileSource:
     spec = resolve(pieces[0].slice(0, 1000), options, in_memory=False)
     columns = list(spec.to_read(options.events, options.where))
 

@@ -19,6 +19,7 @@ from counterrank.io import values
 from counterrank.io.events import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.roles import named
+from counterrank.io.target_lists import TargetLists
 from counterrank.io.where import Where
 from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
 from counterrank.policies import ItemFeatures, PolicySpec, spec_in_file
@@ -132,6 +133,8 @@ class LogSpec:
     action_names: tuple[str, ...] | None = None
     #: What could have been shown, and the policies made of its scores.
     candidates: CandidateSpec = field(default_factory=lambda: CandidateSpec())
+    #: A second ranker's lists by target.
+    lists: Mapping[str, TargetLists] = field(default_factory=dict)
     kind: str = "factored"
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
@@ -236,6 +239,10 @@ class _Resolver:
             context=context,
             segments=segments,
             candidates=parts,
+            lists={
+                name: TargetLists(path, str(options.column("query")))
+                for name, path in options.target_lists.items()
+            },
             kind=self.kind(),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,

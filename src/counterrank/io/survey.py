@@ -110,7 +110,10 @@ class Survey:
         categories = {
             name: _ordered(self.labels[name]) for name in spec.context if name in self.labels
         }
-        names = self._names()
+        names, lists = self._names(), {}
+        for target, unread in spec.lists.items():
+            lists[target], names = unread.read(names)
+            self.largest = max(self.largest, lists[target].n_items - 1)
         dists = {
             key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
         }
@@ -124,6 +127,7 @@ class Survey:
             categories=categories,
             action_names=names,
             dists=dists,
+            lists=lists,
             candidates=self._candidates(spec.candidates, names, sample),
         )
 
