@@ -13,7 +13,7 @@ import counterrank as cr
 from counterrank import stores
 from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, LogError, MissingExtraError, OutputError
-from counterrank.io import check_outputs, concat, scan_log, tables
+from counterrank.io import check_outputs, concat, files, scan_log, tables
 
 
 def run(*arguments):
@@ -194,7 +194,7 @@ def test_policies_items_and_curves(tmp_path, bucket):
     assert read_position_curve("s3://logs/curve.json").tolist() == [1.0, 0.5]
     pq.write_table(pa.table({"item": [0, 1], "price": [1.0, 2.0]}), tmp_path / "items.parquet")
     items = bucket.put(tmp_path / "items.parquet", "items.parquet")
-    assert tables.read_table(cr.io.expand(items)[0]).num_rows == 2
+    assert tables.read_table(files.expand(items)[0]).num_rows == 2
 
 
 def test_what_is_not_there_or_not_allowed(kit, tmp_path, bucket, object_store, monkeypatch):
