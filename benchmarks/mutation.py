@@ -144,9 +144,10 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/auto/rule.py": (
         "tests/estimators/auto/test_rule.py",
         "tests/estimators/auto/test_auto.py",
+        "tests/estimators/auto/test_members.py",
         "tests/evaluation/test_pins.py",
     ),
-    "estimators/auto/members.py": ("tests/estimators/auto/test_members.py",),
+    "estimators/auto/auto.py": ("tests/estimators/auto/test_members.py",),
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
     "estimators/auto/nuisances.py": ("tests/estimators/auto/test_aim.py",),
     "estimators/crossfit.py": (
@@ -160,10 +161,6 @@ FILES: dict[str, tuple[str, ...]] = {
     "estimators/behavior/pairs.py": ("tests/estimators/behavior/test_pairs.py",),
     "data/encoding.py": ("tests/data/test_encoding.py",),
     "boosting.py": ("tests/test_boosting.py",),
-    "estimators/auto/state.py": (
-        "tests/estimators/auto/test_members.py",
-        "tests/evaluation/test_pins.py",
-    ),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
@@ -222,9 +219,8 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "np.arange(group.max() + 1)",
     ),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
-    ("estimators/auto/members.py", "True", "strict=True"),  # as many squares as orders
-    ("estimators/auto/members.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
-    ("estimators/auto/members.py", "700.0", "700.0"),  # a limit short of overflow
+    ("estimators/auto/auto.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
+    ("estimators/auto/auto.py", "700.0", "700.0"),  # a limit short of overflow
     # Settings: a test that pins them would say nothing.
     ("estimators/crossfit.py", "5", "folds: int = 5"),
     ("estimators/crossfit.py", "10", "often: int = 10"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.lift.cells import Truth
 from counterrank.atomic import replacing
 from counterrank.estimators.auto import rule
-from counterrank.estimators.auto.state import Summary
+from counterrank.estimators.auto.rule import Summary
 
 Made = TypeVar("Made")
 

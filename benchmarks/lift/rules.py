@@ -17,9 +17,7 @@ import numpy as np
 
 from benchmarks.lift.cells import Floats, Ints
 from benchmarks.lift.record import Question, Recorded, read
-from counterrank.estimators.auto.members import AIMED, MODELS
-from counterrank.estimators.auto.rule import decide, exact, shrinkage
-from counterrank.estimators.auto.state import Summary
+from counterrank.estimators.auto.rule import AIMED, MODELS, Summary, decide, exact, shrinkage
 
 #: A rule: the combination of members (J,) that is the estimate.
 Rule = Callable[[Question], Floats]

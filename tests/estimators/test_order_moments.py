@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from counterrank.estimators.auto.members import squares_of
+from counterrank.estimators.auto.rule import squares_of
 from counterrank.estimators.weights.kernels.weights import excess_squares, of_others
 
 MEMBERS = ("order-2", "order-3", "ips")

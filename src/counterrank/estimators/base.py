@@ -387,6 +387,22 @@ class Workspace(Memo):
         """The ratios of the first rows, of the same kind as all others."""
         return ratios_of(self.first, self.target)
 
+    def estimate(
+        self,
+        estimator: str,
+        contrast: Contrast,
+        by_position: tuple[PositionValue, ...],
+        lifts: tuple[PositionValue, ...],
+        **more: Any,
+    ) -> Estimate:
+        """Return the estimate of a contrast with the logger; `lifts` are those of the positions."""
+        value = contrast.value
+        return Estimate(
+            self.target, estimator, value.value, value.stderr, by_position, level=self.level,
+            lift=Lift.of(contrast, self.level, self.looks, lifts), contrast=contrast, looks=self.looks,
+            allowance=value.allowance, **more,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[State]):

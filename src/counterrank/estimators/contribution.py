@@ -11,7 +11,7 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
-from counterrank.estimators.base import Estimate, Lift, Part, Plan, PositionValue, View, Workspace
+from counterrank.estimators.base import Estimate, Part, Plan, PositionValue, View, Workspace
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.weights.diagnostics import effective_rows, weight_flags
 from counterrank.estimators.weights.moments import Moments, moments_of
@@ -155,25 +155,18 @@ class ContributionPlan(Plan[Moments]):
         (values, on_y, on_w), new = aggregated(self.aggregate, state), self.quantity(state)
         contrast = Contrast.between(new, mean(state.sums, len(new.gradient) - 1))
         flags, details = self.notes(state)
-        level, looks = self.workspace.level, self.workspace.looks
-        found = Estimate(
-            target=self.workspace.target,
-            estimator=self.name,
-            value=new.value,
-            stderr=new.stderr,
-            by_position=PositionValue.each(
+        found = self.workspace.estimate(
+            self.name,
+            contrast,
+            PositionValue.each(
                 values, state.variances(np.column_stack([on_y, on_w, np.zeros(state.K)]))
             ),
+            _lift_by_position(state, values),
             ess=effective_rows(state),
             n=state.n,
-            level=level,
-            lift=Lift.of(contrast, level, looks, _lift_by_position(state, values)),
             flags=(*self.flags, *flags, *weight_flags(state)),
             details={**self.details, **details},
             moments=state,
-            contrast=contrast,
-            looks=looks,
-            allowance=new.allowance,
         )
         # A mean of zeros with standard error zero would look like certainty.
         dark = np.flatnonzero((state.mean("ww") == 0) & (state.alpha != 0)) + 1

@@ -51,7 +51,7 @@ def test_estimate_is_complete(log):
     members = [m["member"] for m in found.details["members"]]
     assert members == ["models", "aimed", "iips", "order-2", "order-3", "ips"]
     assert all(m["stderr"] > 0 for m in found.details["members"])
-    assert sum(found.details["combination"].values()) == pytest.approx(1.0, rel=1e-9)
+    assert sum(m["share"] for m in found.details["members"]) == pytest.approx(1.0, rel=1e-9)
     assert found.basis in members
     assert found.lift.low <= found.lift.value <= found.lift.high
     assert found.lift.value == pytest.approx(found.value - log.value, rel=1e-9)

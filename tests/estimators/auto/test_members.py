@@ -11,14 +11,8 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import DR, View, Workspace
-from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import (
-    members_of,
-    squares_of,
-    tails_of,
-    weights_of,
-)
-from counterrank.estimators.auto.state import summarise
+from counterrank.estimators.auto.auto import AutoPlan, members_of, tails_of, weights_of
+from counterrank.estimators.auto.rule import squares_of
 from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
@@ -161,8 +155,7 @@ def test_the_error_of_the_fits_is_in_the_covariance():
     plain, moved = (
         members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6))
     )
-    added = summarise(moved[1], plain[0].members, modelled=True).covariance
-    before = summarise(plain[1], plain[0].members, modelled=True).covariance
+    added, before = (plan.decision(state)[0].covariance for plan, state, _ in (moved, plain))
     away = K * (np.array([0.1, 0.2, 0.6]) - 0.3)
     np.testing.assert_allclose((added - before)[1:4, 1:4], 2 / 3 * away @ away, rtol=1e-10)
     np.testing.assert_allclose(added[0], before[0], rtol=1e-12)
@@ -182,7 +175,7 @@ def test_rows_of_a_unit_count_once():
         workspace = Workspace(MemorySource(log, threads=1), "new", **options)
         plan = AutoPlan(workspace, NO_MODELS, (), 0.0)
         state = plan.partial(View(log, "new")).state
-        found[name] = summarise(state, plan.members, modelled=False)
+        found[name] = plan.decision(state)[0]
     assert found["once"].units == len(RANKINGS)
     used = len(np.unique(twice.bucket))  # units may share a bucket
     assert found["twice"].units == used <= len(RANKINGS)

@@ -1,7 +1,5 @@
 """The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from benchmarks.interval_coverage import World
@@ -12,14 +10,15 @@ from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.rule import (
     Decision,
     MemberStep,
+    Summary,
     contrast_of,
     decide,
     estimate_from,
     moved,
     taken,
 )
-from counterrank.estimators.auto.state import Summary
-from counterrank.statistics import ONCE, bias_aware_half, bias_aware_value, critical_value
+from counterrank.estimators.base import Workspace
+from counterrank.statistics import bias_aware_half, bias_aware_value, critical_value
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):
@@ -32,7 +31,7 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
         "at": np.tile(value[: 1 + J] / 2, (2, 1)), "at_covariance": np.zeros((2, 1 + J, 1 + J)),
         "inflation": np.ones(J),
         "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "jointly": 0.0, "terms": np.eye(J),
-        "volume": np.zeros(2),
+        "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -103,8 +102,10 @@ def test_the_estimate_moves_by_the_formula_and_the_interval_by_all_of_it(differe
     np.testing.assert_allclose(found.weights, [1 - share, share, 0, 0], atol=1e-12)
     assert found.centre.tolist() == [0, 1, 0, 0] and found.allowance == 0.0
     step = found.steps[0]
-    assert (step.member, step.share) == ("aimed", pytest.approx(share, abs=1e-12))
-    assert step.difference == pytest.approx(difference) and step.stderr == pytest.approx(0.1)
+    assert (step.towards, step.share) == ("aimed", pytest.approx(share, abs=1e-12))
+    assert step.difference == pytest.approx(difference) and step.difference_stderr == pytest.approx(
+        0.1
+    )
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
@@ -233,7 +234,7 @@ def test_whole_rankings_count_by_what_lists_leave_unknown():
     given = summary([1.0, 1.0, 1.0, 1.1], [0.0, 0.0, 0.1, 0.1], members=MODELLED["members"])
     assert decide(given).steps[-1].share == 0.0
     found = decide(given, unknown=0.03)
-    assert found.steps[-1].member == "ips" and found.steps[0].share == 0.0
+    assert found.steps[-1].towards == "ips" and found.steps[0].share == 0.0
     assert found.steps[-1].share == pytest.approx(0.75, rel=1e-12)
     np.testing.assert_allclose(found.centre, [0, 0.25, 0, 0.75], rtol=1e-12)
     assert found.unknown == pytest.approx(0.03 * 0.25**2, rel=1e-12)
@@ -292,7 +293,7 @@ def of_two_positions(**changes):
         "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
         "at_covariance": np.stack(by_position)[:, :4, :4], "inflation": np.array([1.0, 1.5, 4.0]),
         "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
-        "jointly": 0.0, "terms": np.eye(3), "volume": np.zeros(2),
+        "jointly": 0.0, "terms": np.eye(3), "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -305,10 +306,9 @@ def chosen(
     return Decision(w, c, parts, unknown, steps)
 
 
-def estimate_of(given, decision=None, *, mean_weight=(30.0, 45.0), level=0.9):
-    state = SimpleNamespace(mean_weight=np.array(mean_weight), n=given.n)
-    workspace = SimpleNamespace(target="new", level=level, looks=ONCE)
-    return estimate_from(state, given, decision or chosen(), workspace, ("first",), {})
+def estimate_of(given, decision=None, *, level=0.9):
+    workspace = Workspace(None, "new", level=level)
+    return estimate_from(given, decision or chosen(), workspace, ("first",), {})
 
 
 def test_the_estimate_and_its_interval_are_their_combinations_of_members():
@@ -374,20 +374,18 @@ def test_the_details_are_those_of_the_members():
         ("ips", 1.1, errors[3], 0.4, 4.0, 0.25),
     ]
     assert [tuple(m.values()) for m in found["members"]] == rows
-    assert found["combination"] == {"iips": 0.6, "ips": 0.4} and found["models"] == [0.9, 1.2]
-    path = [tuple(step.values()) for step in found["order_path"]]
-    assert path == [(1, 1.3, errors[2]), (2, 1.1, errors[3])]
+    assert found["models"] == [0.9, 1.2]
 
 
 def test_one_unit_has_one_degree_of_freedom_and_a_logger_that_earned_nothing_no_ratio():
     given = of_two_positions(units=1, value=np.array([0.0, 1.0, 1.3, 1.1, 0.9, 1.2]))
-    found = estimate_of(given, mean_weight=(0.0, 0.0))
+    found = estimate_of(given)
     half = bias_aware_half(found.stderr, 0.07, 0.9, 1)
     centre = np.array([0.1, 0.3, 0.6]) @ given.value[1:4]
     np.testing.assert_allclose(found.interval(), (centre - half, centre + half), rtol=1e-12)
     half = bias_aware_half(found.lift.stderr, 0.07, 0.9, 1)
     assert found.lift.high == pytest.approx(centre + half, rel=1e-12)
-    assert np.isnan(found.lift.relative) and found.ess == 0.0
+    assert np.isnan(found.lift.relative)
 
 
 def test_flags_say_what_is_missing_and_what_is_not():

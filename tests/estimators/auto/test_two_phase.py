@@ -9,10 +9,8 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View, Workspace, crossfit
-from counterrank.estimators.auto.auto import AutoPlan
-from counterrank.estimators.auto.members import add_second_phase, calibration
+from counterrank.estimators.auto.auto import AutoPlan, add_second_phase, calibration
 from counterrank.estimators.auto.nuisances import fit_aimed
-from counterrank.estimators.auto.state import summarise
 from counterrank.research.simulate import World
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -39,7 +37,7 @@ def summed_up(log, models, seed):
     plan = AutoPlan(Workspace(MemorySource(log), "new", seed=seed), models, (), None)
     plan.limit = 10.0  # the same for any rate
     state = replace(plan.partial(View(log, "new")).state, folds=np.zeros((0, 4)))
-    found = summarise(state, plan.members, modelled=True)
+    found = plan.decision(state)[0]
     return found.value[1:3], np.diag(found.covariance)[1:3], found
 
 

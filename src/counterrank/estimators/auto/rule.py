@@ -1,35 +1,266 @@
-"""The rule of `auto`: a pure function of means and covariances, and the `Estimate` that it makes."""
+"""The rule of `auto`: sums over rows, the means and covariances that follow, the decision, the `Estimate`.
+
+`decide` is a pure function of means and covariances.
+"""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Bools, Floats, Summed
+from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
-from counterrank.estimators.auto.members import AIMED, MODELS
-from counterrank.estimators.auto.state import AutoState, Summary
-from counterrank.estimators.base import Estimate, Lift, PositionValue, Workspace
-from counterrank.estimators.names import order_path
+from counterrank.estimators.auto.nuisances import correction
+from counterrank.estimators.base import Estimate, PositionValue, Workspace
+from counterrank.estimators.weights.kernels.weights import of_others
 from counterrank.messages import Message
 from counterrank.records import Json
-from counterrank.statistics import Contrast, Known, Quantity
+from counterrank.statistics import Contrast, Known, Quantity, Sums, jackknife, spread
 from counterrank.texts import in_percent
+
+#: The member that rests on the models alone, and the same with the aimed step (`nuisances.aim`).
+MODELS, AIMED = "models", "aimed"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutoState(Summed):
+    """Additive statistics of J members, M models, A terms of the aimed step and H controls.
+
+    - first (K, 1+J), second (K, 1+J, 1+J): sums and products, at each position, of the reward and the
+      members' contributions
+    - sums: those of T row totals: the logged reward, J members, the own-position member by each of M
+      models, A terms of the aimed step (`aim`), H controls of mean zero
+    - mixed (K, 1+J, H): products of contributions at each position with controls
+    - square (J,): sums of squared weights over positions
+    - covered (2, 2): sums and numbers of cut weights, of single items and of three neighbours
+    - tails (2, J), tail_rows: expected squares of weights, and the target's mass that weights do not
+      reach, as they follow from the policies, summed over some rows
+    - ratio (K,): sums of rho_k^2, where positions are independent
+    - folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows
+    - mean_weight (2,): sum and sum of squares of the rows' mean weight
+    - volume (K,): the part of the expected change at each position that is a change in clicks, where
+      rewards are amounts
+    """
+
+    first: Floats
+    second: Floats
+    sums: Sums
+    mixed: Floats
+    square: Floats
+    covered: Floats
+    tails: Floats
+    tail_rows: int
+    ratio: Floats
+    folds: Floats
+    fold_rows: int
+    mean_weight: Floats
+    volume: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """Means and covariances of the logged reward (entry 0), the members (1..J) and the models (the rest).
+
+    - value (1+J+M,), covariance: by total
+    - at (K, 1+J), at_covariance (K, 1+J, 1+J): at each position
+    - inflation (J,): factor on a member's variance for heavy weights that the log does not show
+    - seen (J,): whether a member has any positive weight
+    - unsupported (J,): share of the target's mass that a member's weights cannot reach
+    - alone: share of the target that rests on the reward models alone: 1 - mean cut weight of own
+      positions, or the share without support where these weights are not known
+    - jointly: the same share of the target's threes of neighbouring items, where positions are
+      independent: models know effects of two items, and what they lack begins with three
+    - terms (J, C): each member as a combination of the row totals of a `Part`
+    - volume (K,): the change in clicks at each position; the rest of the change is one in amounts
+    - ess: effective rows of the smallest weights
+    """
+
+    members: tuple[str, ...]
+    n: int
+    units: int
+    alpha: Floats
+    value: Floats
+    covariance: Floats
+    at: Floats
+    at_covariance: Floats
+    inflation: Floats
+    seen: Bools
+    unsupported: Floats
+    alone: float
+    jointly: float
+    terms: Floats
+    volume: Floats
+    ess: float
+
+    @property
+    def models(self) -> Floats:
+        """The own-position member by each model (M,)."""
+        return self.value[1 + len(self.members) :]
+
+    @property
+    def change(self) -> float:
+        """The absolute change that the first member expects, summed before gains and losses cancel.
+
+        Gains and losses of different positions do not cancel, nor do those of clicks and amounts.
+        """
+        whole = self.at[:, 1] - self.at[:, 0]
+        return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
+
+
+def summarise(
+    state: AutoState,
+    members: tuple[str, ...],
+    alpha: Floats,
+    *,
+    modelled: bool,
+    aims: int = 0,
+    like: Summary | None = None,
+) -> Summary:
+    """Return means and covariances, clustered by unit, of positions with weights alpha (K,).
+
+    Among the totals are `aims` terms of the aimed step, which is that of `like` where given: the summary
+    of all rows where this is one of a group of them.
+
+    Controls are regressed out. Variances are inflated for heavy weights that the log does not show, and
+    contain the error of the fitted models (delete-a-fold jackknife).
+    """
+    if not (np.isfinite(state.sums.products).all() and np.isfinite(state.second).all()):
+        raise EstimatorError(
+            "'auto' overflows: squares of its contributions are no numbers any more. Look for "
+            "logging propensities near zero or rewards of enormous size"
+        )
+    n, units, J = state.sums.n, state.sums.units, len(members)
+    at, value = state.first / n, state.sums.total / n
+    by_row = spread(state.sums.products / n, np.outer(value, value), n) / n
+    at_covariance = spread(state.second / n, at[:, :, None] * at[:, None, :], n) / n
+    covariance = state.sums.covariance(np.eye(len(value))) if units > 1 else by_row
+    if state.mixed.shape[2]:
+        at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
+        value = through @ value
+        by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
+    if units != n:
+        # Sums by unit exist for totals only: variances by position are multiplied by their design effect.
+        effect = np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(by_row), 1e-300)
+        # A design effect is at most n; a larger one is a rounding error of a variance of zero.
+        factor = np.sqrt(np.minimum(effect, 2.0 * n))[: 1 + J]
+        at_covariance = at_covariance * np.outer(factor, factor)
+    seen = state.square > 0
+    known, unsupported = state.tails / max(state.tail_rows, 1)
+    if not state.tail_rows:
+        excess = np.maximum(state.ratio / n - 1.0, 0.0)[None]
+        known = squares_of(members, excess, np.ones(excess.shape, dtype=bool))
+    # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
+    # dominate the variance have not occurred. The factor is cut at 1e100, so that products stay finite.
+    known = np.minimum(known, 1e300)
+    logged = np.where(seen, np.maximum(state.square / n, 1e-100 * known), np.inf)
+    inflation = np.maximum(1.0, known / logged)
+    # The covariance of two members has the geometric mean of their factors, which keeps it positive.
+    root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
+    covariance = covariance * np.outer(root, root)
+    at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
+    if state.fold_rows and len(state.folds) > 1:
+        by_fold = state.folds / state.fold_rows
+        covariance[1 : 1 + J, 1 : 1 + J] += jackknife(by_fold)
+    # Whole weights have a mean of one: what cut weights lack of it is not covered.
+    weight, count = state.covered.T
+    alone, jointly = np.maximum(1.0 - weight / np.maximum(count, 1e-300), 0.0) * (
+        modelled & (count > 0)
+    )
+    if modelled and not count[0]:
+        alone = unsupported.max(initial=0.0)
+    total, square = state.mean_weight
+    found = Summary(
+        members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
+        float(alone), float(jointly), np.eye(J), state.volume / n,
+        float(total**2 / square) if square > 0 else 0.0,
+    )  # fmt: skip
+    return _with_aim(found, aims, like) if aims else found
+
+
+def _with_aim(summary: Summary, aims: int, like: Summary | None) -> Summary:
+    """Return the summary with the aimed member after the models, made from the terms of the step."""
+    J, T = len(summary.members), len(summary.value)
+    terms = T - aims
+    coefficients = correction(summary.value[terms:]) if like is None else like.terms[1, J:]
+    # Totals: logged reward, models, aimed = models + correction, the other members, each model.
+    aimed = np.concatenate([np.eye(terms)[1], coefficients])
+    through = np.insert(np.eye(terms, T), 2, aimed, axis=0)
+    # At each position the aimed member equals that of the models: its correction is of the page.
+    places = np.insert(np.arange(1 + J), 2, 1)
+    again = places[1:] - 1
+    own = np.concatenate([np.eye(J)[0], coefficients])
+    return replace(
+        summary,
+        members=(MODELS, AIMED, *summary.members[1:]),
+        value=through @ summary.value,
+        covariance=through @ summary.covariance @ through.T,
+        at=summary.at[:, places],
+        at_covariance=summary.at_covariance[:, places][:, :, places],
+        inflation=summary.inflation[again],
+        # Equal log ratios tell nothing: the step is not there.
+        seen=np.insert(summary.seen, 1, coefficients.any()),
+        unsupported=summary.unsupported[again],
+        terms=np.insert(np.eye(J, J + aims), 1, own, axis=0),
+    )
+
+
+def _controlled(
+    state: AutoState, at: Floats, at_covariance: Floats, covariance: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return means and covariances by position with controls h regressed out, and the same map for totals.
+
+    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `covariance` is
+    that of the totals.
+    """
+    n, H = state.sums.n, state.mixed.shape[2]
+    T = len(state.sums.total) - H
+    centre, of_h = state.sums.total[T:] / n, covariance[T:, T:]
+    mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
+    # Controls may be collinear (weights of the same ratios), and their smallest eigenvalues noise.
+    inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
+    beta = mixed @ inverse
+    # The logged reward is not an estimate and stays as it is.
+    beta[:, 0] = 0.0
+    cross = mixed @ beta.swapaxes(1, 2) / n
+    explained = beta @ of_h @ beta.swapaxes(1, 2) / n
+    through = np.eye(T, T + H)
+    through[1:, T:] = -covariance[1:T, T:] @ inverse
+    return at - beta @ centre, at_covariance - cross - cross.swapaxes(1, 2) + explained, through
+
+
+def squares_of(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats:
+    """Return the members' sums of E[w_k^2 | x] over rows and shown positions (J,), zero where it is not known.
+
+    With v_k = E[rho_k^2 | x] - 1 (n, K), the `excess` of independent positions, it is
+    (1 + v_k) sum_{j<m} e_j(v without k) for order m, because the terms of the expansion are
+    uncorrelated, and prod_l (1 + v_l) for whole rankings. A log rarely shows the tails of products of
+    many ratios, but it does show those of single ratios.
+    """
+    v = np.where(shown, excess, 0.0)
+    one, two = of_others(v)
+    with np.errstate(over="ignore"):
+        known = {
+            "order-2": (1.0 + v) * (1.0 + one),
+            "order-3": (1.0 + v) * (1.0 + one + two),
+            "ips": (1.0 + v).prod(axis=1, keepdims=True),
+        }
+        sums = {name: float(np.where(shown, each, 0.0).sum()) for name, each in known.items()}
+    return np.array([sums.get(name, 0.0) for name in members])
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStep:
     """A step from the estimate so far towards a member that relies more on the data.
 
-    `difference` is that of the member to the estimate so far, with its `stderr`. The estimate moves by
-    `share` of the difference.
+    `difference` is that of the member to the estimate so far, with its `difference_stderr`. The estimate
+    moves by `share` of the difference.
     """
 
-    member: str
+    towards: str
     difference: float
-    stderr: float
+    difference_stderr: float
     share: float
 
 
@@ -66,7 +297,7 @@ def decide(
     summary: Summary,
     allowance: float | None = None,
     unknown: float = 0.0,
-    counted: NDArray[np.bool_] | None = None,
+    counted: Bools | None = None,
     follows: Decision | None = None,
 ) -> Decision:
     """Return the estimate, the centre of its interval and the bias that the interval allows for.
@@ -120,9 +351,9 @@ def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]
         return {}
     bounds = {}
     for step in steps:
-        unseen = float(summary.unsupported[summary.members.index(step.member)])
-        left = (1 - step.share) * max(abs(step.difference), step.stderr)
-        bounds[step.member] = left + unseen * summary.change
+        unseen = float(summary.unsupported[summary.members.index(step.towards)])
+        left = (1 - step.share) * max(abs(step.difference), step.difference_stderr)
+        bounds[step.towards] = left + unseen * summary.change
     first = next(iter(bounds.values()), summary.change)
     whole = [bound for member, bound in bounds.items() if exact(summary, member)]
     return {"what the log leaves open": min([first, *whole])}
@@ -231,28 +462,22 @@ def contrast_of(summary: Summary, decision: Decision) -> Contrast:
 
 
 def estimate_from(
-    state: AutoState, summary: Summary, decision: Decision, workspace: Workspace, flags: tuple[str, ...],
+    summary: Summary,
+    decision: Decision,
+    workspace: Workspace,
+    flags: tuple[str, ...],
     details: Json,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """Return the estimate with its bias-aware interval."""
-    contrast, level, looks = contrast_of(summary, decision), workspace.level, workspace.looks
-    found = Estimate(
-        target=workspace.target,
-        estimator="auto",
-        value=contrast.value.value,
-        stderr=contrast.value.stderr,
-        by_position=_positions(summary, decision, lift=False),
-        ess=float(state.mean_weight[0] ** 2 / state.mean_weight[1])
-        if state.mean_weight[1] > 0
-        else 0.0,
-        n=state.n,
-        level=level,
-        lift=Lift.of(contrast, level, looks, _positions(summary, decision, lift=True)),
+    found = workspace.estimate(
+        "auto",
+        contrast_of(summary, decision),
+        _positions(summary, decision, lift=False),
+        _positions(summary, decision, lift=True),
+        ess=summary.ess,
+        n=summary.n,
         flags=(*flags, *_flags(summary, decision)),
         details={**_details(summary, decision), **details},
-        contrast=contrast,
-        looks=looks,
-        allowance=decision.allowance,
         basis=_basis(summary, decision),
         weighted=sum(
             abs(float(w))
@@ -336,51 +561,33 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
 
 
 def _details(summary: Summary, decision: Decision) -> Json:
-    J, basis = len(summary.members), _basis(summary, decision)
+    J, names = len(summary.members), summary.members
     errors = np.sqrt(np.maximum(np.diag(summary.covariance), 0.0))
-    table: list[Json] = [
-        {
-            "member": name,
-            "value": float(summary.value[1 + j]),
-            "stderr": float(errors[1 + j]),
-            "share": float(decision.weights[j]),
-            "tail_inflation": float(summary.inflation[j]),
-            "unsupported": float(summary.unsupported[j]),
-        }
-        for j, name in enumerate(summary.members)
-    ]
+    columns = {
+        "value": summary.value[1:],
+        "stderr": errors[1:],
+        "share": decision.weights,
+        "tail_inflation": summary.inflation,
+        "unsupported": summary.unsupported,
+    }
     return {
-        "members": table,
-        "combination": {row["member"]: row["share"] for row in table if abs(row["share"]) > 1e-9},
-        "models": [float(v) for v in summary.value[1 + J :]],
-        "interval_base": basis,
-        "centre": {n: float(w) for n, w in zip(summary.members, decision.centre, strict=True) if w},
+        "members": [
+            {"member": name, **{key: float(column[j]) for key, column in columns.items()}}
+            for j, name in enumerate(names)
+        ],
+        "models": summary.value[1 + J :].tolist(),
+        "centre": {name: float(w) for name, w in zip(names, decision.centre, strict=True) if w},
         "bias_allowance": decision.allowance,
         "allowance_from": decision.parts,
         "model_alone_share": summary.alone,
-        "order_path": _order_path(summary, table),
-        "why": _why(decision, basis),
-        "steps": [
-            {"towards": s.member, "difference": s.difference, "difference_stderr": s.stderr, "share": s.share}
-            for s in decision.steps
-        ],
-    }  # fmt: skip
-
-
-def _order_path(summary: Summary, table: list[Json]) -> list[Json]:
-    """Return value and standard error by interaction order; dependent positions have none."""
-    K, by_name = len(summary.alpha), {row["member"]: row for row in table}
-    if K > 2 and "order-2" not in by_name:
-        return []
-    path = order_path(by_name.keys() - {MODELS, AIMED}, K)
-    return [
-        {"order": m, **{key: by_name[name][key] for key in ("value", "stderr")}} for m, name in path
-    ]
+        "why": _why(decision, _basis(summary, decision)),
+        "steps": [asdict(step) for step in decision.steps],
+    }
 
 
 def _why(decision: Decision, basis: str) -> str:
     moved = [
-        f"{step.member} ({in_percent(step.share, 0)})"
+        f"{step.towards} ({in_percent(step.share, 0)})"
         for step in decision.steps
         if step.share >= 0.005
     ]
