@@ -156,9 +156,11 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/auto/test_without_replacement.py",
     ),
     "models/base.py": ("tests/models/test_base.py",),
-    "estimators/behavior/blending.py": ("tests/estimators/behavior/test_blending.py",),
-    "estimators/behavior/tails.py": ("tests/estimators/behavior/test_tails.py",),
-    "estimators/behavior/pairs.py": ("tests/estimators/behavior/test_pairs.py",),
+    "estimators/behavior/pairs.py": (
+        "tests/estimators/behavior/test_pairs.py",
+        "tests/estimators/behavior/test_blending.py",
+        "tests/estimators/behavior/test_tails.py",
+    ),
     "data/encoding.py": ("tests/data/test_encoding.py",),
     "boosting.py": ("tests/test_boosting.py",),
 }

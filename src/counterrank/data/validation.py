@@ -139,7 +139,7 @@ def rewards(
 ) -> Floats:
     """Return (n, K) finite rewards, zero in the padding."""
     array = _numbers(values, name, shape)
-    from counterrank.kernels.validate import clear_padding, first_bad
+    from counterrank.kernels.validate import first_bad
 
     bad = first_bad(array, length, -_LARGEST, _LARGEST)
     if bad >= 0:
@@ -156,8 +156,7 @@ def rewards(
         )
     if (length < shape[1]).any():
         # Not in place: it may be the caller's own array.
-        array = array.copy()
-        clear_padding(array, length, 0.0)
+        array = np.where(np.arange(shape[1]) < length[:, None], array, 0.0)
     return array
 
 
@@ -301,8 +300,6 @@ def context(values: Any, n: int) -> Floats | None:
 
 def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     """Return a whole distribution (n, A) or (n, K, A) whose rows sum to one."""
-    from counterrank.kernels.validate import first_no_distribution
-
     array = np.ascontiguousarray(values, dtype=np.float64)
     good = (
         array.ndim == 2
@@ -314,9 +311,10 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
         raise PropensityError(
             f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
         )
-    at = first_no_distribution(array.reshape(-1, array.shape[-1]))
-    if at >= 0:
-        where = np.unravel_index(at, array.shape[:-1])
+    # A comparison that NaN fails.
+    bad = ~(np.abs(array.sum(axis=-1) - 1.0) < 1e-6) | (array.min(axis=-1) < 0)
+    if bad.any():
+        where = np.unravel_index(np.argmax(bad), bad.shape)
         place = f"{row_name(where[0])}" + (f", position {where[1] + 1}" if len(where) > 1 else "")
         raise PropensityError(
             f"'{name}_dist' is not a distribution at {place}: it sums to {array[where].sum():.6g}, "

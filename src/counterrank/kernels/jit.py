@@ -12,7 +12,7 @@ it does without, is often longer than the function.
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -27,12 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 _VECTOR_MATH = {"reassoc", "contract", "nsz"}
 # Kernels are called from Python and from each other, never through a C pointer.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_INSIDE = {
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-    "no_cpython_wrapper": True,
-}
+_INSIDE = {**_OPTIONS, "no_cpython_wrapper": True}
 
 
 #: Seconds of compiling after which a first run is explained: a single small kernel is quick.
@@ -100,16 +95,18 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
             _say_uncached(problem.strerror or str(problem))
 
 
-def _kept(compiled: Function) -> Function:
+def _compiled(function: Function, fast_math: bool | set[str]) -> Function:
     """Return a kernel whose code is kept on disk, or compiled on each run where no folder can be written to."""
-    # Without it numba was told not to compile (NUMBA_DISABLE_JIT).
-    if not hasattr(compiled, "py_func"):
-        return compiled
-    try:
-        # numba's own `cache=True` does no more, and fails where the disk is full.
-        setattr(compiled, "_cache", _Cache(compiled.py_func))  # noqa: B010 - numba has no types
-    except RuntimeError:
-        FIRST_RUN.uncached = True
+    # Without the option numba compiles a helper with the fast math of its first caller.
+    kernel: Any = numba.njit(**_OPTIONS, fastmath=fast_math)(function)
+    # Without a Python function numba was told not to compile (NUMBA_DISABLE_JIT).
+    if hasattr(kernel, "py_func"):
+        try:
+            # numba's own `cache=True` does no more, and fails where the disk is full.
+            kernel._cache = _Cache(function)
+        except RuntimeError:
+            FIRST_RUN.uncached = True
+    compiled: Function = kernel
     return compiled
 
 
@@ -121,21 +118,17 @@ def _say_uncached(why: str) -> None:
 
 def jit(function: Function) -> Function:
     """Compile without the GIL and keep the machine code on disk; x / 0 is infinite, as in NumPy."""
-    # Without this option numba compiles a helper with the fast math of its first caller.
-    compiled: Function = numba.njit(**_OPTIONS, fastmath=False)(function)
-    return _kept(compiled)
+    return _compiled(function, False)
 
 
 def vector_jit(function: Function) -> Function:
     """Like `jit`, with sums that may be reordered into vector lanes."""
-    compiled: Function = numba.njit(**_OPTIONS, fastmath=_VECTOR_MATH)(function)
-    return _kept(compiled)
+    return _compiled(function, _VECTOR_MATH)
 
 
 def fused_jit(function: Function) -> Function:
     """Like `jit`, where a * b + c may be rounded once instead of twice; nothing is reordered."""
-    compiled: Function = numba.njit(**_OPTIONS, fastmath={"contract"})(function)
-    return _kept(compiled)
+    return _compiled(function, {"contract"})
 
 
 def helper(function: Function) -> Function:

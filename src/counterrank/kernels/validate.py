@@ -26,21 +26,6 @@ def first_bad(
 
 
 @jit
-def first_no_distribution(rows: NDArray[np.float64]) -> int:
-    """Return the first row of `rows` (m, A) with a negative entry or a sum that is not one, or -1."""
-    m, size = rows.shape
-    for i in range(m):
-        total, least = 0.0, 0.0
-        for a in range(size):
-            total += rows[i, a]
-            least = min(least, rows[i, a])
-        # A comparison that NaN fails.
-        if not (abs(total - 1.0) < 1e-6 and least >= 0.0):
-            return i
-    return -1
-
-
-@jit
 def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
     """Fill `lengths` (n,) with the number of items before the padding of -1.
 
@@ -58,12 +43,3 @@ def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> in
             return i
         lengths[i] = used
     return -1
-
-
-@jit
-def clear_padding(values: NDArray[np.float64], lengths: NDArray[np.int64], fill: float) -> None:
-    """Overwrite the padded tail of each row of `values` (n, K) with `fill`."""
-    n, length = values.shape
-    for i in range(n):
-        for k in range(lengths[i], length):
-            values[i, k] = fill

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators.behavior.blending import Blend, share_of
-from counterrank.estimators.behavior.pairs import pair_weights
+from counterrank.estimators.behavior.pairs import Blend, pair_weights, share_of
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.simulate import published
 
@@ -153,9 +152,7 @@ def test_a_saved_tree_keeps_its_share(tmp_path):
 def test_contributions_are_the_shares_of_both_estimates(monkeypatch):
     """share (m + w (r - m)) + (1 - share) own r, and the same mixture of the weights."""
     w, own, reward = np.array([[2.0, 0.5]]), np.array([[3.0, 4.0]]), np.array([[1.0, 6.0]])
-    monkeypatch.setattr(
-        "counterrank.estimators.behavior.blending.pair_weights", lambda *_: w.copy()
-    )
+    monkeypatch.setattr("counterrank.estimators.behavior.pairs.pair_weights", lambda *_: w.copy())
     y, weights = Blend(0.25, 0.0, (2.0, 5.0)).contributions(None, own, reward)
     centre = np.array([2.0, 5.0])
     np.testing.assert_allclose(y, 0.25 * (centre + w * (reward - centre)) + 0.75 * own * reward)

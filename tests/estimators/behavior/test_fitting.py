@@ -8,8 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.behavior import BehaviorTree, Candidate, fit_source
-from counterrank.estimators.behavior.pairs import pair_rows
-from counterrank.estimators.behavior.tails import excess
+from counterrank.estimators.behavior.pairs import excess, pair_rows
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.simulate import published, true_value
 from counterrank.statistics import bias_aware_half

@@ -6,9 +6,8 @@ import pytest
 import counterrank as cr
 from counterrank.errors import BehaviorError
 from counterrank.estimators.behavior import BehaviorTree, Oracle, TreeLimits
-from counterrank.estimators.behavior.estimates import FEASIBLE, mse_estimate
+from counterrank.estimators.behavior.estimates import FEASIBLE, log_of, mse_estimate, odds_scale
 from counterrank.estimators.behavior.growing import TreeRows
-from counterrank.estimators.behavior.pasif import log_of, odds_scale
 from counterrank.estimators.behavior.settings import ORACLE_NOISE_STREAM
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.weights.ratios import ratios_of

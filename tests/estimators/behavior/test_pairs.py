@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators.behavior.pairs import pair_rows, pair_weights
-from counterrank.estimators.behavior.tails import excess
+from counterrank.estimators.behavior.pairs import excess, pair_rows, pair_weights
 from counterrank.estimators.weights.ratios import ratios_of
 
 LENGTH, ITEMS = 3, 3

@@ -7,7 +7,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators.behavior import PasIf
-from counterrank.estimators.behavior.pasif import chance, odds_given_part, part_weights
+from counterrank.estimators.behavior.estimates import chance, odds_given_part, part_weights
 from counterrank.estimators.weights.ratios import ratios_of
 
 TARGET = np.array([0.15, 0.25, 0.6])

@@ -8,7 +8,7 @@ import pytest
 
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
-from counterrank.estimators.behavior.tails import effect_inflation, excess, inflation
+from counterrank.estimators.behavior.pairs import effect_inflation, excess, inflation
 
 ITEMS = 3
 

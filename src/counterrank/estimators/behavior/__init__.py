@@ -1,13 +1,13 @@
 """Behaviour models, and the paper's tree that says which of them each context gets.
 
 `masks` has the models. The tree, from the inside out: `settings` (every tuned number), `training`
-(the rows trees grow on), `pairs`, `objective`, `estimates` and `pasif` (what they minimise), `growing` (one
+(the rows trees grow on), `pairs`, `objective` and `estimates` (what they minimise), `growing` (one
 tree), `forest` (a tree per position, and its file), `words` (what people see), `behavior_tree` (the
 public face; large logs).
 """
 
 from counterrank.estimators.behavior.behavior_tree import BehaviorTree, fit_source, planned_tree
-from counterrank.estimators.behavior.estimates import Oracle, Pairs, mse_estimate
+from counterrank.estimators.behavior.estimates import Oracle, Pairs, PasIf, mse_estimate
 from counterrank.estimators.behavior.masks import (
     Candidate,
     as_mask,
@@ -19,7 +19,6 @@ from counterrank.estimators.behavior.masks import (
     random,
 )
 from counterrank.estimators.behavior.objective import MSEEstimate, Objective
-from counterrank.estimators.behavior.pasif import PasIf
 from counterrank.estimators.behavior.settings import TreeLimits
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.behavior.words import Condition, ForestDescription, Leaf, People, Tree

@@ -1,6 +1,19 @@
 """Estimates of the MSE of an assignment of models, by name; docs/explanation/behavior.md compares them.
 
-`pairs` needs the log alone, so does `pasif` (a file of its own); `Oracle` needs the truth.
+`pairs` and `pasif` need the log alone, `Oracle` needs the truth.
+
+PAS-IF: a subsample that looks like the target policy's own log, and what each model says about it.
+
+A row joins D_1 with probability rho(x, a), else D_0. Rows of D_0 have density (1 - rho) pi_0 / (1 -
+kappa) and those of D_1 rho pi_0 / kappa, kappa = E rho; so an estimator that looks at the items of
+a set S alone needs on D_0 the weights
+
+    W_S = E[rho | x, a_S] / E[1 - rho | x, a_S] (1 - kappa) / kappa
+
+to estimate the mean reward of D_1. For the whole ranking that is rho / (1 - rho) (1 - kappa) /
+kappa. The log-odds are log s + log w, a sum over positions for factored policies: they fall into
+that of S and a rest; the rest is averaged over rows of the log, which is exact when positions are
+independent and its distribution does not depend on the context.
 """
 
 import difflib
@@ -10,11 +23,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.arrays import Floats
 from counterrank.errors import BehaviorError
+from counterrank.estimators.behavior.masks import Candidate
 from counterrank.estimators.behavior.objective import MSEEstimate, Objective
-from counterrank.estimators.behavior.pasif import PasIf
-from counterrank.estimators.behavior.settings import ORACLE_NOISE_STREAM
+from counterrank.estimators.behavior.settings import (
+    ORACLE_NOISE_STREAM,
+    PASIF_REST_ROWS,
+    PASIF_SHARE,
+    PASIF_SPLITS,
+    SUBSAMPLE_STREAM,
+)
 from counterrank.estimators.behavior.training import Position
+from counterrank.estimators.weights.ratios import Ratios
+
+#: Ratios below this are taken as this: a membership of nothing, without logarithms of zero.
+LEAST = 1e-290
+#: Points of the table between the least and the largest log-odds of `odds_given_part`.
+GRID = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +88,130 @@ class Oracle:
         weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
         value = float(given[position.index])
         return Objective.at(position, value=value, kappa=1.0, variance_weight=weight)
+
+
+@dataclass(frozen=True, slots=True)
+class PasIf:
+    """MSE = mean over splits of (V_c(D_0) - mean reward of D_1)^2, a row joining D_1 with probability rho.
+
+    Udagawa et al. (2023), Policy-adaptive estimator selection for off-policy evaluation, AAAI. They
+    fit rho so that the two parts' own importance ratio [rho/m] / [(1-rho)/(1-m)] equals w; for
+    known w that is solved up to a factor by rho = s w / (1 + s w), with s such that the mean is
+    `share`. V_c(D_0) has the weights between the two parts, as c sees them. Fails when few rows
+    carry the weight: rho is near one there, and D_1 is no longer what the target shows.
+    """
+
+    share: float = PASIF_SHARE
+    splits: int = PASIF_SPLITS
+    name: str = "pasif"
+
+    def objective(self, position: Position) -> Objective:
+        """Draw the splits and their pseudo-truths: mean over splits of (V_c(D_0) - mean reward of D_1)^2."""
+        data, k, key = position.data, position.index, repr(self)
+        if key not in data.shared:
+            scale, odds = self.log_odds(data.ratios)
+            rng = np.random.default_rng([position.seed, SUBSAMPLE_STREAM])
+            rho = chance(odds)
+            joins = np.stack([rng.random(len(rho)) < rho for _ in range(self.splits)]).astype(float)
+            rest, weights = 1.0 - joins, part_weights(scale, data.ratios, data.candidates, odds)
+            for part in (joins, rest):
+                part /= np.maximum(part.sum(axis=1, keepdims=True), 1.0)
+            data.shared[key] = rest, joins @ data.log.reward, weights
+        # The same splits at every position.
+        replicates, targets, weights = data.shared[key]
+        sets = [data.candidates[m].mask[k].tobytes() for m in data.models[k]]
+        return Objective.at(
+            position,
+            replicates=replicates,
+            averaged=np.stack([weights[one] * data.log.reward[:, k] for one in sets]).T,
+            targets=targets[:, k].copy(),
+            # The squared error against another sample has the variance of both in it: none is
+            # added, and none taken off.
+            variance_weight=0.0,
+        )
+
+    def log_odds(self, ratios: Ratios) -> tuple[float, Floats]:
+        """Return log s and the log-odds (n,) of joining D_1."""
+        if "joint" not in ratios.supports:
+            whole = np.zeros(len(ratios.rho))  # weights of one where no joint probability is known
+        elif ratios.kind == "policy":
+            whole = log_of(ratios.full()[:, 0])
+        else:
+            whole = log_of(ratios.rho).sum(axis=1)
+        scale = odds_scale(whole, self.share)
+        return scale, scale + whole
+
+
+def odds_scale(logs: Floats, share: float) -> float:
+    """Return log s such that s w / (1 + s w) has the mean `share`, from log w; less where few weights are positive.
+
+    >>> float(np.exp(odds_scale(np.zeros(4), 0.2)))
+    0.25
+    """
+    from scipy.optimize import brentq
+
+    # Rows of weight zero never join D_1: the share can only be asked of the others.
+    # At the whole share of positive weights s would be infinite: hence the .9.
+    wanted = min(share, 0.9 * float((logs > np.log(LEAST)).mean()))
+    if wanted <= 0:
+        # Odds of e^-60: nobody joins, and nothing underflows.
+        return -60.0
+    return float(brentq(lambda scale: float(chance(scale + logs).mean()) - wanted, -60, 60))
+
+
+def chance(log_odds: Floats) -> Floats:
+    """Return 1 / (1 + exp(-z))."""
+    out: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))
+    return out
+
+
+def log_of(weight: Floats) -> Floats:
+    """Return the logarithm, a very small number's where the weight is zero."""
+    out: Floats = np.log(np.maximum(weight, LEAST))
+    return out
+
+
+def part_weights(
+    scale: float, ratios: Ratios, candidates: tuple[Candidate, ...], odds: Floats
+) -> dict[bytes, Floats]:
+    """Return W (n,) of each set of items that a candidate has at a position, with mean 1 over D_0 in expectation.
+
+    odds (n,) are the rows' log-odds, scale + log w.
+    """
+    stay = chance(-odds)
+    # The rest of a weight is averaged over a sample: it enters through a slowly varying quotient.
+    sample = slice(None, None, max(1, -(-len(odds) // PASIF_REST_ROWS)))
+    single, out = log_of(ratios.rho), {}
+    for candidate in candidates:
+        logs = (
+            log_of(ratios.masked(candidate.mask))
+            if ratios.kind == "policy"
+            else single @ candidate.mask.T  # the same logarithms as those of `odds`
+        )
+        for relevant, of_set in zip(candidate.mask, logs.T, strict=True):
+            # Sets of items that several positions and models share are averaged once.
+            key = relevant.tobytes()
+            if key not in out:
+                own = scale + of_set
+                weight = odds_given_part(own, (odds - own)[sample])
+                # The factor (1 - kappa) / kappa of W goes with the mean.
+                mean = weight @ stay / max(stay.sum(), LEAST)
+                out[key] = weight / (mean if mean > 0 else 1.0)
+    return out
+
+
+def odds_given_part(own: Floats, rest: Floats) -> Floats:
+    """Return E[p] / E[1 - p] (n,) where p has log-odds own_i + rest, over the sample rest (r,).
+
+    With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the
+    quotient varies slowly, is one where the rest is zero, and is read from a table.
+    """
+    low, high = np.clip([own.min(), own.max()], -60.0, 60.0)
+    # n rows against r of the sample would be n r quotients; the table takes 64 r.
+    grid, z = np.linspace(low, high, GRID), np.exp(rest)
+    stays = 1.0 / (1.0 + np.exp(grid)[:, None] * z)  # (GRID, r)
+    out: Floats = np.exp(own) * np.interp(own, grid, (stays @ z) / stays.sum(axis=1))
+    return out
 
 
 #: Those that work on any log. "oracle" needs values from outside and is given as an object.

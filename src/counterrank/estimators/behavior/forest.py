@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import BehaviorError, ConfigError
-from counterrank.estimators.behavior.blending import Blend, share_of
 from counterrank.estimators.behavior.growing import Group
 from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
+from counterrank.estimators.behavior.pairs import Blend, share_of
 from counterrank.estimators.behavior.training import Bins, TrainingSet
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.records import Record
@@ -52,18 +52,19 @@ class Doubt(Record):
         return (1.0 - share) * self.gap + self.triples
 
 
-def doubt_of(own: Floats, data: TrainingSet) -> Doubt:
-    """Return the doubt about the sum over positions, of which `own` (n, K) are the rows."""
-    alpha, n = data.log.position_weights, max(data.log.n, 1)
+def doubt_of(own: Floats, value: Floats, stretched: Floats, triples: Floats) -> Doubt:
+    """Return the doubt about the mean of rows `own` (n,), given those of the value from pairs.
+
+    `stretched` are the latter with the spread that their tails have, `triples` what triples add.
+    """
+    n = max(len(own), 1)
     # With the spread that the tails of pairs have: few logs hold their extreme rows.
-    error = float((data.stretched @ alpha).std()) / math.sqrt(n)
+    error = float(stretched.std()) / math.sqrt(n)
     if not math.isfinite(error):
-        error = float((data.all_pairs @ alpha).std()) / math.sqrt(n)
-    triples = data.pairs.triples @ alpha
+        error = float(value.std()) / math.sqrt(n)
     # E mean^2 = effect^2 + variance of the mean.
     square = float(triples.mean()) ** 2 - float(triples.var()) / n
-    gap = abs(float(((own - data.all_pairs) @ alpha).mean()))
-    return Doubt(gap, math.sqrt(max(square, 0.0)), error)
+    return Doubt(abs(float((own - value).mean())), math.sqrt(max(square, 0.0)), error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ def assemble(
     roots = []
     for tree, models in zip(trees, data.models, strict=True):
         roots.append(len(nodes))
-        for group, node in _nodes_of(tree, data.bins, models.candidates.tolist(), roots[-1]):
+        for group, node in _nodes_of(tree, data.bins, models.tolist(), roots[-1]):
             nodes.append(node)
             labels.append(group.model)
     forest = Forest(
@@ -292,11 +293,13 @@ def assemble(
     rows = np.arange(data.log.n)
     chosen = forest.assigned(data.log.context, labels, data.log.n)
     own = np.column_stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)])
-    share = share_of(
-        own, data.all_pairs - own, data.stretched - own, data.log.position_weights, n_apply
-    )
-    blend = Blend(share, data.triples, tuple(data.pairs.centre.tolist()))
-    return replace(forest, doubt=doubt_of(own, data), blend=blend)
+    alpha, pairs, triples = data.log.position_weights, data.pairs, data.triples
+    # With every effect of pairs, whatever the evidence.
+    value, stretched = pairs.summed(1.0, triples), pairs.stretched(triples)
+    share = share_of(own, value - own, stretched - own, alpha, n_apply)
+    blend = Blend(share, triples, tuple(pairs.centre.tolist()))
+    doubt = doubt_of(own @ alpha, value @ alpha, stretched @ alpha, pairs.triples @ alpha)
+    return replace(forest, doubt=doubt, blend=blend)
 
 
 def _nodes_of(

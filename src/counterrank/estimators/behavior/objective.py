@@ -110,7 +110,7 @@ class Objective:
             n_grow=position.n_grow,
             n_apply=position.n_apply,
             tails=position.tails,
-            contrast=(position.densest, position.sparsest),
+            contrast=position.contrast,
             **more,
         )
 

@@ -8,6 +8,38 @@ b_k (r_k - m_k) (rho_l - 1) too unless item l matters at k: it is the effect of 
 constant taken off the reward, `centre` m (K,), changes nothing but the noise. With a `trust` of one and
 no centres this is the estimate of interaction order 2, with none that of single items. `triples` is the
 same for effects of three items, where positions are independent.
+
+Tails: how far a log understates the second moments of weights.
+
+A product of K ratios has so heavy a tail that most logs lack the rows that dominate its second
+moment, and a search over models picks those whose variance is understated most. For factored
+policies the second moment given the context is known. With v_l = sum_a pi(a)^2 / pi0(a) - 1 and e_j
+the elementary symmetric polynomials,
+
+- a product over the relevant items l has E[w_k^2 | x] = prod over l of (1 + v_l),
+- effects of pairs, rho_k sum over l of (rho_l - 1), have (1 + v_k) e_1(v of the others),
+- effects of triples have (1 + v_k) e_2(v of the others).
+
+Without whole distributions v_l is estimated by the mean of rho_l^2 - 1, which has a light tail, as
+if it did not depend on the context.
+
+Blending: the estimate between the tree's models and the pairs: how far it moves from one to the other.
+
+V_c is the estimate of the chosen models, V_2 the value from all pairs (`pairs`), D = V_2 - V_c their
+difference at each position. V = V_c + share D, summed over positions, has the MSE
+
+    Var(V_c) + 2 share Cov(V_c, D) + share^2 Var(D) + (1 - share)^2 B^2
+
+where B is the bias of V_c if that of V_2 is small. B^2 is not known. Its estimate is e Var(D), with
+
+    e = max(t^2 - 1 - s, 0),  t^2 = mean over positions of D_k^2 / Var(D_k).
+
+Without effects t^2 has mean 1 and standard deviation s = sqrt(2 sum of R_kl^2) / K, R the correlations
+of the D_k: e is what the log shows beyond chance by more than one standard deviation. The minimum is
+
+    share = (e - Cov(V_c, D) / Var(D)) / (e + 1),
+
+cut to 0 and 1. No number in it was tuned.
 """
 
 from dataclasses import dataclass
@@ -15,9 +47,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.estimators.behavior.settings import PAIRS_EVIDENCE, PAIRS_STEEPNESS
-from counterrank.estimators.behavior.tails import effect_inflation
+from counterrank.data.log import LOGGING, RankingLog
+from counterrank.estimators.behavior import settings
+from counterrank.estimators.behavior.masks import Candidate
+from counterrank.estimators.weights.kernels import weights
 from counterrank.estimators.weights.ratios import Ratios
+from counterrank.records import Record
 
 
 def pair_weights(ratios: Ratios, triples: float) -> Floats:
@@ -101,23 +136,20 @@ class PairRows:
         # bias.
         return max(trust, triples), triples
 
-    def summed(self, trust: float, triples: float) -> Floats:
+    def summed(self, trust: Floats | float, triples: Floats | float) -> Floats:
         """Return the contributions (n, K) of the estimate with these shares of pairs and triples."""
-        return self._added(np.full_like(self.centre, trust), np.full_like(self.centre, triples))
+        out: Floats = self.pairs * trust
+        out += self.single
+        if np.any(triples):
+            out += self.triples * triples
+        return out
 
     def stretched(self, triples: float) -> Floats:
         """Return contributions (n, K) with every pair, their deviations as large as the corrected variances say."""
         plain = np.maximum(self.second - self.mean**2, 0.0)
         # A corrected variance of NaN stays NaN.
         factor = np.sqrt(np.divide(self.variances, plain, out=np.ones_like(plain), where=plain > 0))
-        return self._added(factor[0], triples * factor[1])
-
-    def _added(self, pairs: Floats, triples: Floats) -> Floats:
-        out: Floats = self.pairs * pairs
-        out += self.single
-        if triples.any():
-            out += self.triples * triples
-        return out
+        return self.summed(factor[0], triples * factor[1])
 
 
 def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
@@ -157,6 +189,120 @@ def _trust(effect: Floats, variance: Floats) -> float:
     """Return how far effects (K,) with these variances are to be believed; not where no variance is known."""
     known = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)
     evidence = float((effect[known] ** 2 / variance[known]).mean()) if known.any() else 0.0
-    if evidence <= PAIRS_EVIDENCE:
+    if evidence <= settings.PAIRS_EVIDENCE:
         return 0.0
-    return 1.0 - float((PAIRS_EVIDENCE / evidence) ** PAIRS_STEEPNESS)
+    return 1.0 - float((settings.PAIRS_EVIDENCE / evidence) ** settings.PAIRS_STEEPNESS)
+
+
+def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:
+    """Return v_l(x) (rows, K), from whole distributions where the log has them.
+
+    None where positions depend on each other, and for padded rankings, whose products are shorter:
+    their second moments are left as they are.
+    """
+    if ratios.kind != "factored" or (log.lengths < log.K).any():
+        return None
+    p0, p1 = log.distribution(LOGGING), log.distribution(target)
+    if p0 is None or p1 is None:
+        plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
+        return np.maximum(plain, 0.0)
+    rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
+    # A mean over contexts: a sample of the rows gives it.
+    moment = weights.excess_squares(p0[rows], p1[rows])
+    if (moment == moment[:1]).all():  # policies without context
+        moment = moment[:1]
+    table: Floats = (
+        np.broadcast_to(moment[:, None], (len(moment), log.K)) if moment.ndim == 1 else moment
+    )
+    return np.maximum(table, 0.0)
+
+
+def inflation(v: Floats | None, candidates: tuple[Candidate, ...], seen: Floats) -> Floats:
+    """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones where v is not known.
+
+    `seen` (K, M) is the mean of w^2 in the log.
+    """
+    if v is None:
+        return np.ones_like(seen)
+    # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
+    moment = np.ascontiguousarray(1.0 + v.T)
+    each = [weights.ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
+    return _upwards(np.column_stack(each), seen)
+
+
+def effect_inflation(v: Floats | None, seen: Floats) -> Floats:
+    """Return the same for the weights of effects of pairs and of triples (2, K), whose means of squares are `seen`."""
+    if v is None:
+        return np.ones_like(seen)
+    expected = ((1.0 + v) * np.stack(weights.of_others(v))).mean(axis=1)
+    return _upwards(expected, seen)
+
+
+def _upwards(expected: Floats, seen: Floats) -> Floats:
+    # Upwards only: an understated variance would let chance choose a model; an overstated one only
+    # rules a model out. Factors beyond 1e100 make no difference.
+    return np.maximum(1.0, expected / np.maximum(seen, 1e-100 * expected + 1e-300))
+
+
+@dataclass(frozen=True, slots=True)
+class Blend(Record):
+    """A share of the value from pairs in the estimate, and what makes that value (`pairs`)."""
+
+    share: float
+    triples: float
+    centre: tuple[float, ...]
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return a share that is none."""
+        for name in ("share", "triples"):
+            if not 0 <= self[name] <= 1:
+                return name, "one of the numbers from 0 to 1"
+        return None if np.isfinite(self.centre).all() else ("centre", "a list of numbers")
+
+    def contributions(self, ratios: Ratios, own: Floats, reward: Floats) -> tuple[Floats, Floats]:
+        """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
+        # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
+        pairs, centre = pair_weights(ratios, self.triples), self.share * np.array(self.centre)
+        weights: Floats = self.share * pairs + (1.0 - self.share) * own
+        return centre * (1.0 - pairs) + weights * reward, weights
+
+
+def share_of(
+    own: Floats, difference: Floats, stretched: Floats, alpha: Floats, n_apply: int
+) -> float:
+    """Return the share of the value from pairs that minimises the estimated MSE.
+
+    own, difference (n, T) are rows of V_c and of D; `stretched` rows of D with the spread that its
+    tails have; alpha (T,) weighs their means. The evidence is that of n rows, the variances are those
+    of an estimate on `n_apply`.
+    """
+    n = len(own)
+    if n < 2:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = stretched - stretched.mean(axis=0)
+        covariance = centred.T @ centred / n
+        spread = float(alpha @ covariance @ alpha)
+        together = float((own @ alpha) @ (centred @ alpha)) / n
+    if not (spread > 0 and np.isfinite(covariance).all() and np.isfinite(together)):
+        return 0.0
+    counted = alpha != 0
+    beyond = beyond_chance(
+        difference.mean(axis=0)[counted], covariance[np.ix_(counted, counted)] / n
+    )
+    smaller = n / n_apply
+    return float(np.clip((beyond - smaller * together / spread) / (beyond + smaller), 0.0, 1.0))
+
+
+def beyond_chance(means: Floats, covariance: Floats) -> float:
+    """Return e: how far means (T,) with this covariance (T, T) are from zero, beyond chance."""
+    error = np.sqrt(np.diag(covariance))
+    known = error > 0
+    if not known.any():
+        return 0.0
+    error = error[known]
+    correlation = covariance[np.ix_(known, known)] / np.outer(error, error)
+    t = float(np.mean((means[known] / error) ** 2))
+    # Squares of normal numbers with correlation R have the covariance 2 R^2.
+    chance = float(np.sqrt(2.0 * (correlation**2).sum())) / len(error)
+    return max(t - 1.0 - chance, 0.0)

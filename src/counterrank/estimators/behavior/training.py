@@ -6,7 +6,7 @@ Contributions are w r of every model the log supports; `tails` corrects their se
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import BehaviorError
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
-from counterrank.estimators.behavior.pairs import PairRows, pair_rows
-from counterrank.estimators.behavior.tails import excess, inflation
+from counterrank.estimators.behavior.pairs import PairRows, excess, inflation, pair_rows
 from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
 
 Codes = NDArray[np.uint8]
@@ -82,14 +81,6 @@ def _quantile_edges(values: Floats, most: int) -> Floats:
     return (ordered[rises - 1] + ordered[rises]) / 2
 
 
-class PositionModels(NamedTuple):
-    """The distinct models at one position, and which candidate each of them is."""
-
-    candidates: Ints  # (M,) numbers of the candidates
-    densest: int
-    sparsest: int
-
-
 def supported(
     given: "list[Candidate]", ratios: Ratios
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
@@ -109,8 +100,8 @@ def supported(
     return tuple(good), ((note,) if dropped else ())
 
 
-def models_of(candidates: Sequence[Candidate]) -> list[PositionModels]:
-    """Return the models at each position; those that coincide there are one."""
+def models_of(candidates: Sequence[Candidate]) -> list[Ints]:
+    """Return the numbers (M,) of the candidates at each position; those that coincide there are one."""
     masks = np.stack([c.mask for c in candidates])  # (M, K, K)
     total, found = masks.sum(axis=(1, 2)), []
     for k in range(masks.shape[1]):
@@ -120,27 +111,25 @@ def models_of(candidates: Sequence[Candidate]) -> list[PositionModels]:
             # C and I are one model at the first position: it goes by the simpler name.
             if key not in first or total[m] < total[first[key]]:
                 first[key] = m
-        index = np.array(list(first.values()), dtype=np.int64)
-        by_size = np.argsort(-masks[index, k].sum(axis=1), kind="stable")
-        found.append(PositionModels(index, int(by_size[0]), int(by_size[-1])))
+        found.append(np.array(list(first.values()), dtype=np.int64))
     return found
 
 
 def contributions(
-    ratios: Ratios, candidates: Sequence[Candidate], models: Sequence[PositionModels]
+    ratios: Ratios, candidates: Sequence[Candidate], models: Sequence[Ints]
 ) -> tuple[list[Floats], Floats]:
     """Return w r of the models at each position, (n, M) each, and the mean of w^2 (K, candidates)."""
     log = ratios.batch
     # Position by position and model by model in memory: a column is read or written at a time.
     reward = np.asfortranarray(log.reward)
-    out = [np.empty((len(own.candidates), log.n)) for own in models]
+    out = [np.empty((len(own), log.n)) for own in models]
     seen = np.empty((log.K, len(candidates)))
     for m, candidate in enumerate(candidates):
         w = ratios.masked(candidate.mask)
         with np.errstate(over="ignore"):  # told below
             seen[:, m] = np.einsum("nk,nk->k", w, w) / log.n
         for k, own in enumerate(models):
-            for place in np.flatnonzero(own.candidates == m):
+            for place in np.flatnonzero(own == m):
                 np.multiply(w[:, k], reward[:, k], out=out[k][place])
     if not np.isfinite(seen).all():
         k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
@@ -160,17 +149,13 @@ class TrainingSet:
 
     log: RankingLog
     candidates: tuple[Candidate, ...]
-    models: list[PositionModels]
+    models: list[Ints]  # the numbers of the candidates at each position
     bins: Bins
     codes: Codes  # (d, n)
     y: list[Floats]  # of each position (n, M)
     pairs: PairRows
     triples: float  # the trust in effects of triples
     pair_values: Floats  # (K,) the values from pairs
-    all_pairs: (
-        Floats  # (n, K), whose means are those with every effect of pairs, whatever the evidence
-    )
-    stretched: Floats  # (n, K), `all_pairs` with the spread that the tails of pairs have
     tails: Floats  # (K, M)
     ratios: Ratios
     #: What MSE estimates computed once for all positions.
@@ -187,13 +172,12 @@ class TrainingSet:
 class Position:
     """One position as an MSE estimate sees it: the rows of a training set, and what is known about M models.
 
-    `densest` has the most items, the reference for bias; `sparsest` the fewest. `tails` (M,) are
-    factors by which the log understates second moments.
+    `contrast` are the models with the most items, the reference for bias, and with the fewest. `tails`
+    (M,) are factors by which the log understates second moments.
     """
 
     index: int
-    densest: int
-    sparsest: int
+    contrast: tuple[int, int]
     tails: Floats
     n_apply: int
     data: TrainingSet
@@ -203,11 +187,11 @@ class Position:
     def of(cls, data: TrainingSet, index: int, *, n_apply: int, seed: int) -> "Position":
         """Return a position of a training set."""
         models = data.models[index]
+        by_size = np.argsort([-data.candidates[m].mask[index].sum() for m in models], kind="stable")
         return cls(
             index=index,
-            densest=models.densest,
-            sparsest=models.sparsest,
-            tails=data.tails[index, models.candidates],
+            contrast=(int(by_size[0]), int(by_size[-1])),
+            tails=data.tails[index, models],
             n_apply=n_apply,
             data=data,
             seed=seed,
@@ -255,8 +239,6 @@ def prepare(
         pairs=pairs,
         triples=triples,
         pair_values=pairs.summed(trust, triples).mean(axis=0),
-        all_pairs=pairs.summed(1.0, triples),
-        stretched=pairs.stretched(triples),
         tails=inflation(v, candidates, seen),
         ratios=ratios,
     )

@@ -97,31 +97,22 @@ def rules_of(forest: Forest, path: Path) -> tuple[Condition, ...]:
 def _known(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Condition | None:
     """Return the condition on a value that is there, or None when no such value gets here."""
     if steps[0][0].left_categories:
-        return _among(forest, name, steps)
+        # Those that every step lets pass, or those that some step took away.
+        passed = [set(node.left_categories) for node, left in steps if left]
+        without = {code for node, left in steps if not left for code in node.left_categories}
+        codes = set.intersection(*passed) - without if passed else without
+        if passed and not codes:
+            return None
+        labels = forest.categories.get(name, ())
+        named = tuple(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
+        return Condition(name, "in" if passed else "not in", labels=named)
     # A split without a threshold only tells missing values from all others.
     if any(math.isnan(node.threshold) and node.missing_left == left for node, left in steps):
         return None
-    low = high = None
-    for node, left in steps:
-        if math.isnan(node.threshold):
-            continue
-        if left:
-            high = node.threshold if high is None else min(high, node.threshold)
-        else:
-            low = node.threshold if low is None else max(low, node.threshold)
-    return Condition(name, "known" if low is high is None else "range", low, high)
-
-
-def _among(forest: Forest, name: str, steps: list[tuple[Node, bool]]) -> Condition | None:
-    """Return the condition on a category: those that every step lets pass, or those that some step took away."""
-    passed = [set(node.left_categories) for node, left in steps if left]
-    without = {code for node, left in steps if not left for code in node.left_categories}
-    codes = set.intersection(*passed) - without if passed else without
-    if passed and not codes:
-        return None
-    labels = forest.categories.get(name, ())
-    named = tuple(labels[c] if c < len(labels) else str(c) for c in sorted(codes))
-    return Condition(name, "in" if passed else "not in", labels=named)
+    cuts = [(node.threshold, left) for node, left in steps if not math.isnan(node.threshold)]
+    low = max((cut for cut, left in cuts if not left), default=None)
+    high = min((cut for cut, left in cuts if left), default=None)
+    return Condition(name, "range" if cuts else "known", low, high)
 
 
 def _clear(node: Node) -> bool:

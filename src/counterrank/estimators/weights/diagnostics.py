@@ -147,11 +147,6 @@ ONE_UNIT = Message(
 )
 
 
-def units(moments: Moments) -> int:
-    """Return the number of independent parts: buckets of units when rows are clustered, else rows."""
-    return moments.n if moments.buckets is None else int((moments.buckets[:, -1] > 0).sum())
-
-
 def weight_flags(moments: Moments) -> tuple[Message, ...]:
     """Return what a careful analyst would say about these weights."""
     found = []
@@ -160,7 +155,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         THRESHOLDS["tail"].reliable,
         THRESHOLDS["concentration"].reliable,
     )
-    if units(moments) < 2:
+    if moments.sums.units < 2:
         found.append(ONE_UNIT)
     elif (ess := effective_rows(moments)) < few:
         said = (

@@ -86,24 +86,19 @@ def common_sums(w: Floats, r: Floats, out: Floats) -> None:
 
 
 @vector_helper
-def _row_sums(total: Floats, base: Floats, weight: Floats, out: Floats) -> None:
-    st, sb, sw, stt, sbb, sww, stb = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(total.shape[0]):
-        t, b, w = total[i], base[i], weight[i]
-        st += t
-        sb += b
-        sw += w
-        stt += t * t
-        sbb += b * b
-        sww += w * w
-        stb += t * b
-    out[0] += st
-    out[1] += sb
-    out[2] += sw
-    out[3] += stt
-    out[4] += sbb
-    out[5] += sww
-    out[6] += stb
+def _sum(values: Floats) -> float:
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += values[i]
+    return total
+
+
+@vector_helper
+def _dot(one: Floats, other: Floats) -> float:
+    total = 0.0
+    for i in range(one.shape[0]):
+        total += one[i] * other[i]
+    return total
 
 
 @jit
@@ -136,7 +131,13 @@ def close_block(
     total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
 ) -> None:
     """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
-    _row_sums(total, base, weight, rows)
+    rows[0] += _sum(total)
+    rows[1] += _sum(base)
+    rows[2] += _sum(weight)
+    rows[3] += _dot(total, total)
+    rows[4] += _dot(base, base)
+    rows[5] += _dot(weight, weight)
+    rows[6] += _dot(total, base)
     _count(weight, histogram)
 
 
@@ -176,21 +177,10 @@ def _turn_ratios(
 @vector_helper
 def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
     """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
-    first, second = 0.0, 0.0
     for i in range(values.shape[0]):
-        first += values[i]
-        second += values[i] * values[i]
         base[i] += alpha * values[i]
-    out[0] += first
-    out[1] += second
-
-
-@vector_helper
-def _dot(one: Floats, other: Floats) -> float:
-    total = 0.0
-    for i in range(one.shape[0]):
-        total += one[i] * other[i]
-    return total
+    out[0] += _sum(values)
+    out[1] += _dot(values, values)
 
 
 @helper
