@@ -1,8 +1,7 @@
 """Array types, whose shapes docstrings give, and records of arrays that add."""
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -33,7 +32,7 @@ class Summed:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __add__(self, other: Self) -> Self:
-        names = (one.name for one in fields(self))
+        names = self.__dataclass_fields__
         return type(self)(*(_added(getattr(self, name), getattr(other, name)) for name in names))
 
 
@@ -49,7 +48,8 @@ def _added(one: Any, other: Any) -> Any:
 
 def changed(record: Record, **values: Any) -> Record:
     """Return the same frozen record with other values of some fields, which are not checked again."""
-    other = copy(record)
-    for name, value in values.items():
-        object.__setattr__(other, name, value)
+    # Several times as fast as `copy`, which asks a record with slots for its state.
+    other = object.__new__(type(record))
+    for name in other.__dataclass_fields__:  # type: ignore[attr-defined]
+        object.__setattr__(other, name, values[name] if name in values else getattr(record, name))
     return other

@@ -51,13 +51,16 @@ class Pass:
         shown = shown if batch.weight is None else shown * batch.weight
         parts: list[PassState] = []
         columns: list[Floats] = []
-        first: dict[str, View] = {}
+        first: dict[tuple[str, bool], View] = {}
         for one in self.rewards:
             own = one.measure(batch)
-            targets = dict.fromkeys(group[0].target for group in one.groups)
-            # Ratios and draws are those of the first reward.
-            views = {name: View(own, name, first.get(name)) for name in targets}
-            first = first or views
+            views = {}
+            for name in dict.fromkeys(group[0].target for group in one.groups):
+                # Ratios and draws are those of the first reward, all else that does not depend on rewards
+                # that of the first one which is of the page as well, or is not.
+                alike, other = (name, own.page_reward), (name, not own.page_reward)
+                views[name] = View(own, name, first.get(alike) or first.get(other))
+                first.setdefault(alike, views[name])
             seen = parts[0].fingerprint if parts else None
             part, chosen = self._part(one, own, views, shown, seen)
             parts.append(part)

@@ -34,7 +34,9 @@ def any_of(reward: Floats) -> Floats:
     >>> any_of(np.array([[0.0, 2.0], [0.0, 0.0]])).tolist()
     [1.0, 0.0]
     """
-    return (first_place(reward) > 0.0).astype(np.float64)
+    # A product with ones: NumPy takes ten times as long to go along short rows.
+    count = (reward > 0.0) @ np.ones(reward.shape[1])
+    return (count > 0.0).astype(np.float64)
 
 
 def first_place(reward: Floats) -> Floats:
@@ -43,11 +45,9 @@ def first_place(reward: Floats) -> Floats:
     >>> first_place(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0]])).tolist()
     [2.0, 0.0]
     """
-    place = np.zeros(len(reward))
-    # Position by position: NumPy takes ten times as long to go along short rows.
-    for k in range(reward.shape[1] - 1, -1, -1):
-        place[reward[:, k] > 0.0] = k + 1.0
-    return place
+    earned = reward > 0.0
+    place = earned.argmax(axis=1)
+    return np.where(earned[np.arange(len(reward)), place], place + 1.0, 0.0)
 
 
 def reciprocal_rank(reward: Floats) -> Floats:

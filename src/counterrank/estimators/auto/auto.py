@@ -99,17 +99,17 @@ class AutoPlan(Plan[AutoState]):
             rows = np.flatnonzero(drawn.random(batch.n) < self.rate)
         near = view if rows is None else view.part(("asked", self.rate), rows)
         look = self.nuisances.predict(near)
-        weights = weights_of(near, self.members if rows is None else self.members[:2], self.limit)
+        members = self.members if rows is None else self.members[:2]
+        key = ("auto", members, self.limit)
+        weights, sums, reached = near.once(key, lambda: self._weighed(near, members))
         columns, totals = self._contributions(near.batch, weights, look)
         residual = (near.batch.reward - look.q) @ near.batch.position_weights
         aims = aim(self.nuisances, near, residual)
-        shown = near.batch.action >= 0
-        sums = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
-        controls = self._controls(view)
+        controls = view.once(("controls", self.modelled), lambda: self._controls(view))
         if rows is not None:
             exact = columns, totals
             columns, totals, squares = self._cheap_phase(view)
-            sums |= squares
+            sums = sums | squares
             add_second_phase(columns, totals, exact, rows, self.rate)
             controls = calibration(totals[0], rows, self.rate)
             asked, aims = aims, np.zeros((len(aims), batch.n))
@@ -128,7 +128,7 @@ class AutoPlan(Plan[AutoState]):
             sums=sums_of([*totals, *aims, *controls], bucket),
             mixed=columns @ controls.T,
             square=np.array([sums[name] for name in self.members]),
-            covered=covered(weights.get("iips"), near.ratios, self.limit) / self.rate,
+            covered=reached,
             tails=tails,
             tail_rows=tail_rows,
             ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
@@ -138,6 +138,14 @@ class AutoPlan(Plan[AutoState]):
             volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
         return Part(state, lambda: [*totals[1 : 1 + len(self.members)], *aims])
+
+    def _weighed(
+        self, view: View, members: tuple[str, ...]
+    ) -> tuple[dict[str, Floats], dict[str, float], Floats]:
+        """Return weights, the sums of their squares, and what they reach: the same for all rewards."""
+        weights, shown = weights_of(view, members, self.limit), view.batch.action >= 0
+        squares = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
+        return weights, squares, covered(weights.get("iips"), view.ratios, self.limit) / self.rate
 
     def _cheap_phase(self, view: View) -> tuple[Floats, Floats, dict[str, float]]:
         """Return the members on all rows, with the mean reward of a position as the model.
