@@ -7,8 +7,8 @@ from counterrank.models.clicks.likelihood import sigmoid
 from counterrank.models.linear import logistic_means, mean_values
 from counterrank.models.ridge import (
     Arrays,
-    Block,
     Layout,
+    columns_of,
     count_slots,
     indicators,
     logged_values,
@@ -49,10 +49,8 @@ def test_values_equal_columns_times_coefficients(options, padded, places):
     layout, given = layout_of(**options), batch(rng, places, padded=padded)
     coef = rng.standard_normal((F, K, A, layout.width))
     found, twin = logged_values(layout, given, coef), np.zeros((N, K))
-    block = Block(layout, given, indicators(given.action, A), sure=True)
     columns = np.empty((layout.width, N))
-    for k in range(K):
-        block.columns(k, columns)
+    for k in columns_of(layout, given, indicators(given.action, A), range(K), columns):
         own = coef[given.fold, k, given.action[:, k]]
         twin[:, k] = np.where(given.action[:, k] >= 0, np.einsum("dn,nd->n", columns, own), 0.0)
     np.testing.assert_allclose(found, twin, atol=1e-11)

@@ -26,13 +26,13 @@ from counterrank.models.rankings import (
 )
 from counterrank.models.ridge import (
     Arrays,
-    Block,
     Design,
     Grams,
     Layout,
     Ridge,
     Training,
     blocks_of,
+    columns_of,
     count_slots,
     expected,
     fit_ridge,
@@ -109,15 +109,13 @@ class LinearModel(RewardModel):
         known, mean = np.zeros(given.action.shape), mean_values(layout, given, wanted, self.coef)
         for f, rows in blocks_of(given.fold):
             part = given.take(rows)
-            above, below = (
-                indicators(part.action, layout.A),
-                expected(wanted[rows], part.lengths, layout.K),
-            )
-            below = np.broadcast_to(below, above.shape)
-            for k in range(layout.K):
-                shown = np.concatenate([above[:k], below[k:]])
-                block = Block(layout, part, shown, sure=False)
-                known[rows, k] = _at_own(block, k, part.action[:, k], self.coef[f, k])
+            above, columns = indicators(part.action, layout.A), np.empty((layout.width, len(rows)))
+            below = np.broadcast_to(expected(wanted[rows], part.lengths, layout.K), above.shape)
+            for at in range(layout.K):
+                shown = np.concatenate([above[:at], below[at:]])
+                for k in columns_of(layout, part, shown, [at], columns):
+                    own = self.coef[f, k, part.action[:, k]]
+                    known[rows, k] = np.einsum("dn,nd->n", columns, own)
         return clear(known, given), mean
 
 
@@ -125,13 +123,6 @@ def clear(values: Floats, given: Arrays) -> Floats:
     """Return values (n, K) with zeros in the padding."""
     values[given.action < 0] = 0.0
     return values
-
-
-def _at_own(block: Block, k: int, action: Ints, coef: Floats) -> Floats:
-    """Return z' coef[a_k] (n,) for coefficients (A, D) of position k."""
-    columns = np.empty((block.layout.width, len(action)))
-    block.columns(k, columns)
-    return np.asarray(np.einsum("dn,nd->n", columns, coef[action]))
 
 
 def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
@@ -142,34 +133,29 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
     alike = alike and bool((given.lengths == layout.K).all())
     if alike:
         layout, coef = _one_block(layout, coef)
-    steps = [slice(0, layout.K)] if alike else [slice(k, k + 1) for k in range(layout.K)]
-    out = np.zeros(given.action.shape)
+    out, K = np.zeros(given.action.shape), layout.K
     for f, rows in blocks_of(given.fold):
-        part = given.take(rows)
-        chance = expected(wanted[rows], part.lengths, layout.K)
-        block, columns = (
-            Block(layout, part, chance, sure=False),
-            np.empty((layout.width, len(rows))),
-        )
-        for at in steps:
-            block.columns(at.start, columns)
+        part, columns = given.take(rows), np.empty((layout.width, len(rows)))
+        chance = expected(wanted[rows], part.lengths, K)
+        for k in columns_of(layout, part, chance, range(1 if alike else K), columns):
+            at = slice(0, K) if alike else slice(k, k + 1)
             value = coef[f, at].reshape(-1, layout.width) @ columns
-            own = chance if len(chance) == 1 else chance[at]
-            out[rows, at] = (value.reshape(-1, *own.shape[1:]) * own).sum(axis=1).T
+            own = chance[min(k, len(chance) - 1)]
+            out[rows, at] = (value.reshape(-1, *own.shape) * own).sum(axis=1).T
     return clear(out, given)
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
     """Return a model with one block and the same mean where all positions have one distribution."""
-    A, dense = layout.A, layout.starts[3]
+    dense, beside = np.split(coef, [layout.starts[3]], axis=-1)
+    beside = beside.reshape(*coef.shape[:-1], layout.blocks, layout.A)
+    size = np.stack([
+        np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
+        for k in range(layout.K)
+    ])  # fmt: skip
+    mean = np.einsum("fkusb,ks->fkub", beside, size / max(layout.K - 1, 1))
     single = replace(layout, slots=np.zeros_like(layout.slots))
-    summed = np.zeros((*coef.shape[:-1], dense + A))  # (F, K, A, dense + A)
-    summed[..., :dense] = coef[..., :dense]
-    blocks = coef[..., dense:].reshape(*coef.shape[:-1], layout.blocks, A)
-    for k in range(layout.K if layout.K > 1 else 0):
-        size = np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
-        summed[:, k, :, dense:] = np.einsum("fusb,s->fub", blocks[:, k], size / (layout.K - 1))
-    return single, summed
+    return single, np.concatenate([dense, mean], axis=-1)
 
 
 def logistic_means(

@@ -18,7 +18,7 @@ columns), penalty and left-out fold is then computed from these sums. A fit is a
 departure of each position and own action from it.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -99,12 +99,7 @@ class Layout:
         centre = self.d + 1
         cross = centre + self.A
         squares = cross + (self.d * self.A if self.cross else 0)
-        return (
-            centre,
-            cross,
-            squares,
-            squares + (0, self.A * (self.A + 1) // 2, self.A)[self.squares],
-        )
+        return centre, cross, squares, squares + len(self.products[0])
 
     @property
     def width(self) -> int:
@@ -120,9 +115,8 @@ class Layout:
     @property
     def products(self) -> tuple[Ints, Ints]:
         """Actions b <= c whose counts are multiplied."""
-        if self.squares == 1:
-            return np.triu_indices(self.A)
-        return np.arange(self.A), np.arange(self.A)
+        single = np.arange(self.A if self.squares else 0)
+        return np.triu_indices(self.A) if self.squares == 1 else (single, single)
 
     def arrays(self, batch: RankingLog) -> Arrays:
         """Return the arrays of a batch."""
@@ -168,66 +162,44 @@ def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
     return np.asarray(columns)
 
 
-class Block:
-    """Rows as columns: the context, and the actions at each position or their chances.
+def columns_of(
+    layout: Layout, given: Arrays, shown: Floats, at: Iterable[int], out: Floats
+) -> Iterator[int]:
+    """Fill out (D, n) with the columns of each of the positions `at`, and yield the position.
 
     `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
     are linear in it, except for products of counts, whose means contain covariances.
     """
-
-    def __init__(self, layout: Layout, given: Arrays, shown: Floats, *, sure: bool) -> None:
-        self.layout, self.shown = layout, shown
-        self._x, self._centre = np.ascontiguousarray(given.x.T), given.centre.T
-        self._rich = bool(layout.cross or layout.squares)
-        if not self._rich:
-            return
-        logging = expected(given.logging, given.lengths, layout.K)
-        self._counts, self._means = _all_but(shown, layout.K), _all_but(logging, layout.K)
-        if layout.squares:
-            self._spread = _all_but(_covariances(layout, logging), layout.K)
-            self._extra = None if sure else _all_but(_covariances(layout, shown), layout.K)
-
-    def columns(self, k: int, out: Floats) -> None:
-        """Fill out (D, n) with the columns of position k."""
-        layout = self.layout
-        centre, cross, squares, blocks = layout.starts
-        out[:centre], out[centre:cross] = self._x, self._centre
-        if self._rich:
-            count, mean = self._counts(k), self._means(k)
-            _cross(layout, self._x, count - mean, out[cross:squares])
-        if layout.squares:
-            b, c = layout.products
-            extra = 0.0 if self._extra is None else self._extra(k)
-            second = mean[b] * mean[c] + self._spread(k) - extra
-            np.subtract(count[b] * count[c], second, out=out[squares:blocks])
-        for block in range(layout.blocks):
-            members = [m for m in range(layout.K) if m != k and layout.slots[k, m] == block]
-            first = blocks + block * layout.A
-            out[first : first + layout.A] = self._summed(members)
-
-    def _summed(self, members: list[int]) -> Floats | float:
-        if not members:
-            return 0.0
-        if len(self.shown) == 1:
-            return np.asarray(len(members) * self.shown[0])
-        return np.asarray(sum((self.shown[m] for m in members[1:]), start=self.shown[members[0]]))
-
-
-def _cross(layout: Layout, x: Floats, centred: Floats, out: Floats) -> None:
-    if layout.cross:
-        np.multiply(x[1:, None], centred, out=out.reshape(layout.d, layout.A, -1))
-
-
-def _covariances(layout: Layout, chance: Floats) -> Floats:
-    """Return p(b) (1{b = c} - p(c)) by position; independent positions add up."""
-    b, c = layout.products
-    return np.asarray(chance[:, b] * ((b == c)[:, None] - chance[:, c]))
+    centre, cross, squares, blocks = layout.starts
+    (b, c), x = layout.products, np.ascontiguousarray(given.x.T)
+    out[:centre], out[centre:cross] = x, given.centre.T
+    counts = shown, expected(given.logging, given.lengths, layout.K)
+    # Covariances p(b) (1{b = c} - p(c)) of independent positions add up.
+    sums = [*counts, *(p[:, b] * ((b == c)[:, None] - p[:, c]) for p in counts)]
+    # One distribution stands for all positions.
+    totals = [one.sum(axis=0) * (layout.K if len(one) == 1 else 1) for one in sums]
+    for k in at:
+        count, mean, own, logged = (
+            total - one[min(k, len(one) - 1)] for total, one in zip(totals, sums, strict=True)
+        )
+        if layout.cross:
+            centred = out[cross:squares].reshape(layout.d, layout.A, -1)
+            np.multiply(x[1:, None], count - mean, out=centred)
+        out[squares:blocks] = count[b] * count[c] - mean[b] * mean[c] + own - logged
+        members = (layout.slots[k] == np.arange(layout.blocks)[:, None]).astype(np.float64)
+        members[:, k] = 0.0
+        if len(shown) == 1:
+            members = members.sum(axis=1, keepdims=True)
+        np.matmul(
+            members, shown.reshape(len(shown), -1), out=out[blocks:].reshape(layout.blocks, -1)
+        )
+        yield k
 
 
 def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
     """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
-    b, c = layout.products if layout.squares else (np.empty(0, np.int64),) * 2
-    shape, out = Shape(layout.slots, b, c, layout.cross), np.empty(given.action.shape)
+    shape = Shape(layout.slots, *layout.products, layout.cross)
+    out = np.empty(given.action.shape)
     requests = given.x, given.centre, given.logging
     row = np.arange(len(out)) if given.row is None else given.row
     fill_values(shape, given.action, row, given.fold, requests, coef, out)
@@ -303,15 +275,6 @@ def fill_values(  # noqa: C901
             out[i, k] = value
 
 
-def _all_but(values: Floats, K: int) -> Callable[[int], Floats]:
-    """Return the function that gives the sum over all positions but one; one row of values serves all K."""
-    if len(values) == 1:
-        rest = np.asarray((K - 1) * values[0])
-        return lambda k: rest
-    total = values.sum(axis=0)
-    return lambda k: np.asarray(total - values[k])
-
-
 def pair_slots(K: int) -> Ints:
     """Return one block for each other position (K, K); the diagonal is never read.
 
@@ -357,14 +320,11 @@ def grams_of(
     whole = np.zeros((layout.F, K, A, width + 1, width + 1))
     for f, rows in blocks_of(given.fold):
         part = given.take(rows)
-        block = Block(layout, part, indicators(part.action, A), sure=True)
-        columns = np.empty((width + 1, len(rows)))
-        for k in range(K):
-            block.columns(k, columns[:width])
+        columns, shown = np.empty((width + 1, len(rows))), indicators(part.action, A)
+        for k in columns_of(layout, part, shown, range(K), columns[:width]):
             columns[width] = rewards[rows, k]
-            if weight is not None:
-                columns *= np.sqrt(weight[rows, k])
-            for u, mine in by_action(part.action[:, k], columns):
+            weighed = columns if weight is None else columns * np.sqrt(weight[rows, k])
+            for u, mine in by_action(part.action[:, k], weighed):
                 # BLAS sees that both factors are the same, and takes half the products.
                 whole[f, k, u] += mine @ mine.T
     gram, cover = whole[..., :width, :width], whole[..., width, :width]
