@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
@@ -19,7 +20,6 @@ from counterrank.propensity_models.model import (
     calibrate,
     fit_logistic,
     fit_model,
-    log_softmax,
 )
 
 
@@ -28,8 +28,8 @@ def test_the_logistic_fit_is_at_a_minimum():
     rng = np.random.default_rng(0)
     x = np.column_stack([np.ones(400), rng.normal(size=(400, 2))])
     action, weight = rng.integers(3, size=400), rng.random(400)
-    theta = fit_logistic(x, action, 3, weight=weight)
-    residual = weight[:, None] * (np.exp(log_softmax(x @ theta.T)) - np.eye(3)[action])
+    theta = fit_logistic(x, action, 3, weight=weight, available=np.ones((len(x), 3), bool))
+    residual = weight[:, None] * (np.exp(log_softmax(x @ theta.T, axis=1)) - np.eye(3)[action])
     penalty = np.ones((3, 3))
     penalty[:, 0] = 1e-3
     assert np.abs(residual.T @ x + penalty * theta).max() < 0.05  # of some 200 weighted rows
@@ -60,7 +60,7 @@ def test_a_row_never_helps_to_predict_itself(contextual):
     again = fit_model(other)
     for k in range(contextual.K):
         ours, theirs = (
-            log_softmax(m.features(contextual) @ m.models[0][k].T) for m in (model, again)
+            log_softmax(m.features(contextual) @ m.models[0][k].T, axis=1) for m in (model, again)
         )
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 

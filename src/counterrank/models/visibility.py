@@ -64,25 +64,16 @@ class VisibilityModel(RewardModel):
         if wanted is None:
             return super(VisibilityModel, self).mean_under(batch, target, fold)
         x, out = self.layout.standardised(context_columns(batch)), np.zeros(batch.action.shape)
-        own, lengths = by_row(fold, self.folds, batch.n), batch.lengths
-        if not self.product:
-            for f, rows in blocks_of(own):
-                chance = expected(wanted[rows], lengths[rows], batch.K)
-                out[rows] = self._sum_mean(f, x[rows].T, chance).T
-            out[batch.action < 0] = 0.0
-            return out
-        for f in range(self.folds):
-            # The exponential of a sum over independent positions is a product, so its mean is the
-            # product of the positions' means.
-            pair = self.effect[f, :, x.shape[1] :]
-            factor = np.exp(bounded(self.visible[:, :, None, None] * pair))
-            rows = np.flatnonzero(own == f)
-            fill_products(wanted, lengths, x, rows, self.effect[f], self.shift[f], factor, out)
+        for f, rows in blocks_of(by_row(fold, self.folds, batch.n)):
+            chance, own = expected(wanted[rows], batch.lengths[rows], batch.K), self.effect[f]
+            plain, pair = own[:, : x.shape[1]] @ x[rows].T, own[:, x.shape[1] :]
+            mean = self._product_mean if self.product else self._sum_mean
+            out[rows] = mean(plain, pair, self.shift[f][:, None], chance).T
+        out[batch.action < 0] = 0.0
         return out
 
-    def _sum_mean(self, f: int, x: Floats, chance: Floats) -> Floats:
-        """Return E q_k (K, n) of a sum under distributions (1 or K, A, n)."""
-        own, pair = np.split(self.effect[f], [len(x)], axis=1)
+    def _sum_mean(self, plain: Floats, pair: Floats, shift: Floats, chance: Floats) -> Floats:
+        """Return E q_k (K, n) under distributions (1 or K, A, n), from own effects (A, n)."""
         if len(chance) == 1:
             # One distribution at all positions has one mean pair effect.
             both = (chance[0] * (pair @ chance[0])).sum(axis=0)
@@ -90,8 +81,25 @@ class VisibilityModel(RewardModel):
         else:
             seen = np.tensordot(self.visible, chance, axes=1)
             beside = (chance * (pair @ seen)).sum(axis=1)
-        alone = (chance * (own @ x)).sum(axis=1) + self.shift[f][:, None]
-        return np.asarray(alone + beside)
+        return np.asarray((chance * plain).sum(axis=1) + shift + beside)
+
+    def _product_mean(self, plain: Floats, pair: Floats, shift: Floats, chance: Floats) -> Floats:
+        """Return the same of a product.
+
+        The exponential of a sum over independent positions is a product, so its mean is the product of
+        the positions' means.
+        """
+        K = len(shift)
+        chance = np.broadcast_to(chance, (K, *plain.shape))
+        out = np.empty((K, plain.shape[1]))
+        for k in range(K):
+            factor = np.ones(plain.shape)
+            for other in np.delete(np.arange(K), k):
+                mean = np.exp(bounded(self.visible[k, other] * pair)) @ chance[other]
+                # Chances of padding add up to zero.
+                factor *= np.where(chance[other].any(axis=0), mean, 1.0)
+            out[k] = (chance[k] * (plain + shift[k]) * factor).sum(axis=0)
+        return out
 
 
 def bounded(part: Floats) -> Floats:
@@ -140,31 +148,6 @@ def fill_rewards(
             lift = np.exp(min(max(part, -_LARGEST), _LARGEST)) if product else 1.0
             q[i, k] = own * lift if product else own + part
             slope[i, k] = lift if u >= 0 else 0.0
-
-
-@vector_jit
-def fill_products(
-    wanted: Floats, lengths: Ints, x: Floats, rows: Ints, effect: Floats, shift: Floats,
-    factor: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Fill some rows of out (n, K) with the mean of a product; `factor` (K, K, A, A) are exp(s_kl W(u, b))."""
-    A = wanted.shape[2]
-    last, p = wanted.shape[1] - 1, x.shape[1]
-    for i in rows:
-        for k in range(lengths[i]):
-            total = 0.0
-            for u in range(A):
-                own = shift[k]
-                for j in range(p):
-                    own += x[i, j] * effect[u, j]
-                for other in range(lengths[i]):
-                    if other != k:
-                        mean = 0.0
-                        for b in range(A):
-                            mean += factor[k, other, u, b] * wanted[i, min(other, last), b]
-                        own *= mean
-                total += wanted[i, min(k, last), u] * own
-            out[i, k] = total
 
 
 class Rows(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts, column_of
@@ -52,27 +53,13 @@ class ContextFeatures(GapScales):
 PENALTY = 1.0
 
 
-def log_softmax(scores: Floats, available: Bools | None = None) -> Floats:
-    """Return scores less the log of their summed exponentials.
-
-    >>> np.exp(log_softmax(np.zeros((1, 2)))).tolist()
-    [[0.5, 0.5]]
-    """
-    if available is not None:
-        scores = np.where(available, scores, -np.inf)
-    top = scores.max(axis=1, keepdims=True)
-    shifted = scores - top
-    result: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return result
-
-
 def fit_logistic(
     x: Floats,
     action: Ints,
     size: int,
     *,
     weight: Floats,
-    available: Bools | None = None,
+    available: Bools,
     start: Floats | None = None,
 ) -> Floats:
     """Return theta (A, d) of P(a | x) = exp(theta_a' x) / sum over available b of exp(theta_b' x), by L-BFGS.
@@ -92,7 +79,7 @@ def fit_logistic(
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         theta = flat.reshape(size, d)
-        log_p = log_softmax(x @ theta.T, available)
+        log_p = log_softmax(np.where(available, x @ theta.T, -np.inf), axis=1)
         residual = weight[:, None] * np.exp(log_p)
         residual[np.arange(n), action] -= weight
         value = -float(weight @ log_p[np.arange(n), action]) + 0.5 * float(
@@ -138,24 +125,17 @@ class PropensityModel:
         for f, models in enumerate(self.models):
             rows = fold == f
             if rows.any():
-                allowed = None if available is None else available[rows]
-                own = log_softmax(x[rows] @ models[k].T, allowed)
-                out[rows] = log_softmax(self.power[k] * own, allowed)
-        share = (
-            1.0 / self.size
-            if available is None
-            else available / available.sum(axis=1, keepdims=True)
-        )
+                own = log_softmax(np.where(available[rows], x[rows] @ models[k].T, -np.inf), axis=1)
+                out[rows] = log_softmax(self.power[k] * own, axis=1)
+        share = available / available.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             mixed: Floats = np.log((1 - self.floor) * np.exp(out) + self.floor * share)
         return mixed
 
-    def available(self, log: RankingLog, k: int) -> Bools | None:
-        """Return which items (n, A) can still be shown at position k, or None when all can."""
-        if not self.without_replacement or k == 0:
-            return None
+    def available(self, log: RankingLog, k: int) -> Bools:
+        """Return which items (n, A) can still be shown at position k."""
         free = np.ones((log.n, self.size), dtype=bool)
-        for earlier in range(k):
+        for earlier in range(k if self.without_replacement else 0):
             items = log.action[:, earlier]
             rows = np.flatnonzero(items >= 0)
             free[rows, items[rows]] = False
@@ -249,7 +229,7 @@ def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> Pro
                 )
             theta = fit_logistic(
                 x[rows], log.action[rows, k], model.size, weight=weight[rows],
-                available=None if available is None else available[rows],
+                available=available[rows],
                 start=model.models[f][k] if model.models else None,
             )  # fmt: skip
             models[f].append(theta)
@@ -271,7 +251,7 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
         table = np.maximum(log_p[rows], -700.0)
 
         def loss(power: float, table: Floats = table, items: Ints = items) -> float:
-            return -float(log_softmax(power * table)[np.arange(len(items)), items].mean())
+            return -float(log_softmax(power * table, axis=1)[np.arange(len(items)), items].mean())
 
         powers[k] = float(optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded").x)
     return powers
