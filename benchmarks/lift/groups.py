@@ -14,7 +14,7 @@ import numpy as np
 
 import counterrank as cr
 from benchmarks.lift.cells import DRAWS, TARGET, Case, Cell, Floats, Ints, Kept, Truth
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity
 
 GROUPS, FEATURES = 3, 3
 TRUE_ROWS = 2**18

@@ -1,7 +1,7 @@
 from counterrank.audit import audit_file as audit_file
 from counterrank.audit import audit_log as audit_log
+from counterrank.data.log import Propensity as Propensity
 from counterrank.data.log import RankingLog as RankingLog
-from counterrank.data.propensity import Propensity as Propensity
 from counterrank.data.rank_by import rank_by as rank_by
 from counterrank.errors import CounterrankError as CounterrankError
 from counterrank.errors import CounterrankWarning as CounterrankWarning

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import counterrank as cr
-from counterrank.data.visitors import shared_contexts
+from counterrank.data.columns import shared_contexts
 
 
 def log_of(seed: int, *, users: int = 100, rows: int = 40, unit: str = "row") -> cr.RankingLog:

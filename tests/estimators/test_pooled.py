@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity
 from counterrank.errors import PropensityError
 from counterrank.estimators import (
     balance_weights,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from counterrank import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity
 from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.data.fingerprint import fingerprint, fingerprint_of
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.io import from_frame, read_log, scan_log
 from counterrank.kernels import hashing
 

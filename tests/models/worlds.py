@@ -5,8 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import predicted

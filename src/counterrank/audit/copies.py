@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats, Ints
 from counterrank.audit.findings import Check, Subject, Tally
 from counterrank.data.columns import column_of
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
 from counterrank.policies import Policy, Scored

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints, Summed
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.findings import (
     AUDIT,

@@ -16,8 +16,7 @@ from counterrank.audit.findings import (
     examples_at,
     listed,
 )
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.kernels.jit import jit
 from counterrank.messages import say

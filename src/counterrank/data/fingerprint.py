@@ -13,8 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.kernels import hashing
 from counterrank.policies import Scored

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.propensity import Propensity
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.messages import row_name, say
 from counterrank.policies import Candidates, Policy
@@ -176,7 +175,7 @@ def refuse_scale(rewards: Floats, *, small: bool = True) -> None:
 
 
 def propensities(
-    given: Propensity,
+    given: Floats,
     length: Ints,
     shape: tuple[int, ...],
     *,
@@ -184,16 +183,17 @@ def propensities(
     positive: bool,
     start: int,
 ) -> None:
-    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a target."""
+    """Raise unless every used value is a probability: in (0, 1] for the logger, in [0, 1] for a target.
+
+    They are numbers of shown items (n, K), or of whole rankings (n,).
+    """
     from counterrank.kernels.validate import first_bad
 
-    expected = shape[:1] if given.kind == "joint" else shape
-    if given.values.shape != expected:
-        raise PropensityError(
-            f"'{name}' has shape {given.values.shape}, the log needs {tuple(expected)}"
-        )
-    values = given.values.reshape(shape[0], -1)
-    used = np.ones_like(length) if given.kind == "joint" else length
+    expected = tuple(shape[: given.ndim])
+    if given.shape != expected:
+        raise PropensityError(f"'{name}' has shape {given.shape}, the log needs {expected}")
+    values = given.reshape(shape[0], -1)
+    used = np.ones_like(length) if given.ndim == 1 else length
     # The kernel asks for values above `low`: zero is allowed to a target, so the bound lies just
     # below.
     low = _SMALLEST if positive else -np.finfo(np.float64).tiny
@@ -201,9 +201,7 @@ def propensities(
     if bad < 0:
         return
     row, position = divmod(bad, values.shape[1])
-    where = f"{row_name(start + row)}" + (
-        "" if given.kind == "joint" else f", position {position + 1}"
-    )
+    where = row_name(start + row) + ("" if given.ndim == 1 else f", position {position + 1}")
     raise PropensityError(_what_is_wrong(values, used, float(values[row, position]), name, where))
 
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from counterrank import stores
 from counterrank.arrays import Floats, Ints
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Plan, View, Workspace

@@ -9,8 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.errors import CounterrankError, PropensityError
 from counterrank.estimators import parse
 from counterrank.estimators.weights.diagnostics import ItemShare, Support

@@ -18,10 +18,10 @@ from counterrank.audit import (
     Finding,
     auditor_of,
 )
+from counterrank.data.columns import shared_contexts, units_are_rows
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Change, MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
-from counterrank.data.visitors import shared_contexts, units_are_rows
 from counterrank.estimators import Estimate, Estimator, View, parse
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.weights.diagnostics import Support, effective_rows, mean_weight_test

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data import validation
-from counterrank.data.log import LOGGING, Probabilities, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand

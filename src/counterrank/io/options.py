@@ -10,8 +10,7 @@ from typing import Any, Protocol, Self, TypedDict
 from numpy.typing import ArrayLike
 
 from counterrank import stores
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import MEANING
+from counterrank.data.log import MEANING, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.io.events import Events

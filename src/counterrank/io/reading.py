@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from counterrank import plugins
 from counterrank.data import validation
 from counterrank.data.events import JoinedEvents
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.io import tables
 from counterrank.io.decoding import decode, without_ties

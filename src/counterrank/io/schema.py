@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.data.events import JoinedEvents
-from counterrank.data.log import LOGGING
-from counterrank.data.propensity import MEANING
+from counterrank.data.log import LOGGING, MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
 from counterrank.io.events import Events

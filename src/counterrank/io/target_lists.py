@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from counterrank.arrays import Ints
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard

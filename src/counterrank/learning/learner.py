@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.columns import shared_contexts
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
-from counterrank.data.visitors import shared_contexts
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.boosting import fit_trees

@@ -11,8 +11,7 @@ from scipy.special import log_softmax
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.columns import as_texts, column_of
 from counterrank.data.encoding import GapScales, mean_and_spread
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import SUPPORTS, Propensity
+from counterrank.data.log import SUPPORTS, Propensity, RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Estimate, Estimator, View, Workspace

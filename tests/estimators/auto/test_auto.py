@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.propensity import MEANING, SUPPORTS, Propensity
+from counterrank.data.log import MEANING, SUPPORTS, Probabilities, Propensity, RankingLog
 from counterrank.errors import PropensityError
 from counterrank.estimators.weights.kernels import weights
 from counterrank.messages import say

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.log import RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.paper.replay import OracleView, PublishedRun, contributions

@@ -6,8 +6,7 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.propensity import Propensity
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.kernels.jit import jit
 from counterrank.research.simulate.environment import TARGET, Environment, Which, whole
 
