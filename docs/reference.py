@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
-from counterrank.cli.calls import TableCommand
+from counterrank.cli.calls import TableCommand, help_of
 from counterrank.cli.main import RESEARCH, main
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
@@ -82,10 +82,10 @@ def _of_table(command: TableCommand) -> tuple[list[str], list[str]]:
     same = [
         name
         for name in ordered
-        if spec is not first and name in first.on_line and spec.help_of(name) == first.help_of(name)
+        if spec is not first and name in first.on_line and help_of(spec, name) == help_of(first, name)
     ]
     rows = [
-        f"| `{_cell(OPTIONS[name].spelled + _value(name))}` | {_cell(spec.help_of(name))} |"
+        f"| `{_cell(OPTIONS[name].spelled + _value(name))}` | {_cell(help_of(spec, name))} |"
         for name in ordered
         if name not in same
     ]
@@ -130,7 +130,7 @@ def job_file() -> list[str]:
                 options.setdefault(kind, []).append(keys)
             continue
         commands = "all" if name in READING else ", ".join(takers)
-        text = COMMANDS[takers[0]].help_of(name)
+        text = help_of(COMMANDS[takers[0]], name)
         lines.append(f"| {keys} | {_cell(kind)} | {commands} | {_cell(text)} |")
     lines += ["", "Options that are repeated or have parts are lists or tables:", ""]
     lines += ["| value | keys |", "|---|---|"]

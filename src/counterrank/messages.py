@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-from counterrank.options import spelled
+from counterrank.options import COMMANDS, OPTIONS
 
 #: The command that messages are written for; None in Python. Threads that read rows take it with them.
 _COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
@@ -77,11 +77,26 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     ('--logger top', '--config decimal=,')
     """
     written_for = _COMMAND.get()
-    command = spelled(option, value, written_for or "")
+    command = _spelled(option, value, written_for or "")
     if written_for is not None:
         return command
     key = option.lstrip("-").replace("-", "_")
     return f"{command} ({python or f'{key}={value!r}'} in Python)"
+
+
+def _spelled(flag: str, value: str, command: str) -> str:
+    """Return how an option is given to a command: by its name, or as a key of its job file.
+
+    >>> _spelled("--missing-reward", "zero", "evaluate"), _spelled("--missing-reward", "zero", "check")
+    ('--missing-reward zero', '--config missing_reward=zero')
+    """
+    option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
+    takers = [one for one in COMMANDS.values() if option and option.name in one.options]
+    if command in COMMANDS and COMMANDS[command] in takers:
+        takers = [COMMANDS[command]]
+    if option is None or any(option.name in one.on_line for one in takers):
+        return f"{flag} {value}".rstrip()
+    return f"--config {option.keys[-1]}={value or 'true'}"
 
 
 def in_command() -> bool:

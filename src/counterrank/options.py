@@ -61,7 +61,21 @@ class Group(Enum):
     OUTPUT = "Output"
 
 
-@dataclass(frozen=True, slots=True)
+#: How a log is read: keys of every command with a log.
+READING: Final = (
+    "columns context propensity_kind unit weight logger policies items where missing_reward format version "
+    "behavior dists decimal renumber drop_ties encode_actions engine query connection "
+    "events join event within event_time"
+).split()
+
+#: What becomes of the result: the command handles it, and some others.
+WRITING: Final = "json html out require quiet verbose all reward_name ranking_name".split()
+_LOCAL: Final = (
+    "target_lists position_curve config query connection join event within event_time".split()
+)
+
+
+@dataclass
 class Option:
     """One option of one or more commands."""
 
@@ -79,27 +93,16 @@ class Option:
     #: Its value where it is given without one.
     bare: Any = None
 
-    @property
-    def group(self) -> Group:
-        """Where the help lists it."""
-        if self.name in WRITING:
-            return Group.OUTPUT
-        return Group.LOG if self.name in (*READING, "config") else Group.WHAT
-
-    @property
-    def local(self) -> bool:
-        """Whether the command handles it: the Python function has no such keyword."""
-        return self.name in WRITING or self.name in _LOCAL
-
-    @property
-    def spelled(self) -> str:
-        """The option on the command line, with its dashes."""
-        return "--" + (self.flag or self.name.replace("_", "-"))
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """What a job file may call it."""
-        return tuple(dict.fromkeys((self.name, self.spelled[2:].replace("-", "_"))))
+    def __post_init__(self) -> None:
+        written, read = self.name in WRITING, self.name in (*READING, "config")
+        #: Where the help lists it.
+        self.group = Group.OUTPUT if written else Group.LOG if read else Group.WHAT
+        #: Whether the command handles it: the Python function has no such keyword.
+        self.local = written or self.name in _LOCAL
+        flag = self.flag or self.name
+        #: The option on the command line, with its dashes, and what a job file may call it.
+        self.spelled = "--" + flag.replace("_", "-")
+        self.keys = tuple(dict.fromkeys((self.name, flag)))
 
 
 _MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH
@@ -486,19 +489,6 @@ _TABLE = (
 
 OPTIONS: Final = {one.name: one for one in _TABLE}
 
-#: How a log is read: keys of every command with a log.
-READING: Final = (
-    "columns context propensity_kind unit weight logger policies items where missing_reward format version "
-    "behavior dists decimal renumber drop_ties encode_actions engine query connection "
-    "events join event within event_time"
-).split()
-
-#: What becomes of the result: the command handles it, and some others.
-WRITING: Final = "json html out require quiet verbose all reward_name ranking_name".split()
-_LOCAL: Final = (
-    "target_lists position_curve config query connection join event within event_time".split()
-)
-
 #: Tables of a job file whose keys have names of their own: table, key, and the option it stands for.
 NESTED: Final[dict[str, dict[str, str]]] = {
     "events": {
@@ -511,7 +501,7 @@ NESTED: Final[dict[str, dict[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Command:
     """Which options a command takes, and where they are listed."""
 
@@ -527,29 +517,13 @@ class Command:
     words: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def on_line(self) -> list[str]:
-        """The options of its command line."""
-        return [*self.shown.split(), *self.more.split()]
-
-    @property
-    def options(self) -> list[str]:
-        """All of its options: the command line, then those of job files and Python alone."""
-        return list(dict.fromkeys([*self.on_line, *self.keys.split(), *READING]))
-
-    @property
-    def moved(self) -> list[str]:
-        """Options that had a place on the command line and are read there until the next version."""
-        return [name for name in self.options if name not in self.on_line]
-
-    def help_of(self, name: str) -> str:
-        """Return what an option means here, with its default."""
-        text = self.words.get(name, OPTIONS[name].help)
-        default = self.defaults.get(name, OPTIONS[name].default)
-        if default in (None, False):
-            return text
-        told = str(default).lower() if isinstance(default, bool) else default
-        return f"{text[:-1]} (default: {told})."
+    def __post_init__(self) -> None:
+        #: The options of its command line; those of job files and Python alone, which had a place there
+        #: and are read there until the next version; and all of them.
+        self.on_line = [*self.shown.split(), *self.more.split()]
+        keys = (*self.keys.split(), *READING)
+        self.moved = list(dict.fromkeys(name for name in keys if name not in self.on_line))
+        self.options = [*self.on_line, *self.moved]
 
 
 COMMANDS: Final = {
@@ -616,25 +590,3 @@ COMMANDS: Final = {
         },
     ),
 }
-
-
-def by_key(names: list[str]) -> dict[str, Option]:
-    """Return options by what a job file may call them."""
-    return {key: OPTIONS[name] for name in names for key in OPTIONS[name].keys}
-
-
-def spelled(flag: str, value: str, command: str) -> str:
-    """Return how an option is given to a command: by its name, or as a key of its job file.
-
-    >>> spelled("--missing-reward", "zero", "evaluate"), spelled("--missing-reward", "zero", "check")
-    ('--missing-reward zero', '--config missing_reward=zero')
-    """
-    option = next((one for one in _TABLE if one.spelled == flag), None)
-    if option is None:
-        return f"{flag} {value}".rstrip()
-    takers = [one for one in COMMANDS.values() if option.name in one.options]
-    if command in COMMANDS and COMMANDS[command] in takers:
-        takers = [COMMANDS[command]]
-    if any(option.name in one.on_line for one in takers):
-        return f"{flag} {value}".rstrip()
-    return f"--config {option.keys[-1]}={value or 'true'}"

@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from counterrank import atomic
+from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, require
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Result:
 
         text = page(self.document())
         if path is not None:
-            atomic.write_text(path, text)
+            write_text(path, text)
         return text
 
     def plot(self, kind: str = "") -> Figure:
@@ -258,7 +258,7 @@ def write_json(found: Json, path: Path | None = None) -> str:
     """Return a JSON document, and write it to `path` if one is given."""
     text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if path is not None:
-        atomic.write_text(path, text)
+        write_text(path, text)
     return text
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.report.charts import AxisScale
+from counterrank.report.document import AxisScale
 
 
 def columns(n=200, K=3, A=4, **other):

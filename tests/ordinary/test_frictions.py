@@ -13,7 +13,7 @@ from benchmarks.ordinary_logs import Recipe, make
 import counterrank as cr
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import ReadOptions, from_frame, read_log
-from counterrank.report.charts import AxisScale, tick_names
+from counterrank.report.document import AxisScale, tick_names
 
 N, C, K = 60, 5, 3
 

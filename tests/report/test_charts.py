@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterrank.report import charts, svg
-from counterrank.report.charts import AxisScale, around, around_intervals
+from counterrank.report import svg
+from counterrank.report.document import (
+    AxisScale,
+    Row,
+    RowChart,
+    around,
+    around_intervals,
+    tick_names,
+)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(4, 9))
@@ -22,30 +29,29 @@ def test_ticks_are_round_few_and_inside(low: float, width: float, most: int) -> 
 
 def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     good = [
-        charts.Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10)
-        for i in range(4)
+        Row(label=str(i), value=1.0 + i / 10, low=0.9 + i / 10, high=1.1 + i / 10) for i in range(4)
     ]
-    wild = charts.Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
+    wild = Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(svg.drawn(charts.RowChart([*good, wild], "value", "x", [])))
+    drawn = str(svg.drawn(RowChart([*good, wild], "value", "x", [])))
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
 
 def test_marks_lie_where_the_numbers_say() -> None:
     data = [
-        charts.Row(label="a", value=0.0, low=0.0, high=0.0),
-        charts.Row(label="b", value=10.0, low=10.0, high=10.0),
+        Row(label="a", value=0.0, low=0.0, high=0.0),
+        Row(label="b", value=10.0, low=10.0, high=10.0),
     ]
-    drawn = str(svg.drawn(charts.RowChart(data, "value", "x", [])))
+    drawn = str(svg.drawn(RowChart(data, "value", "x", [])))
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
 
 
 def test_nothing_to_show_draws_nothing() -> None:
-    assert svg.drawn(charts.RowChart([charts.Row(label="a")], "x", "x")) == ""
+    assert svg.drawn(RowChart([Row(label="a")], "x", "x")) == ""
 
 
 def test_equal_values_still_have_an_axis() -> None:
@@ -60,7 +66,7 @@ def test_a_signed_axis_has_a_tick_on_each_side_of_zero_with_equal_decimals(
     scale = around([low, low + width], also=[0.0])
     ticks = scale.ticks()
     assert any(tick < 0 for tick in ticks) and any(tick > 0 for tick in ticks)
-    names = charts.tick_names(ticks, signed=True)
+    names = tick_names(ticks, signed=True)
     assert len({len(name.partition(".")[2]) for name in names}) == 1 or max(map(abs, ticks)) <= 1e-6
 
 

@@ -13,8 +13,13 @@ from tests.report import sample
 
 from counterrank.errors import ConfigError, OutputError
 from counterrank.estimators import Estimate, Lift
-from counterrank.report.history import write_history
-from counterrank.report.outcomes import OUTCOME, MeasuredOutcome, read_outcomes, record
+from counterrank.report.history import (
+    OUTCOME,
+    MeasuredOutcome,
+    read_outcomes,
+    record,
+    write_history,
+)
 
 
 def page(folder: Path) -> str:

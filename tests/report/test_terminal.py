@@ -11,8 +11,7 @@ from tests.report import sample
 from counterrank.errors import ConfigError
 from counterrank.records import printed
 from counterrank.report import terminal
-from counterrank.report.charts import Mark
-from counterrank.report.document import BRIEF, Card, Chip, Document, Scorecard, Table
+from counterrank.report.document import BRIEF, Card, Chip, Document, Mark, Scorecard, Table
 
 shown = sample.shown
 

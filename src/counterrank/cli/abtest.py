@@ -18,6 +18,6 @@ usage or bad input.
 @command("abtest", _ABTEST)
 def abtest(call: Call) -> None:
     """Read an A/B test with its log: each row is used for every ranker that could have shown it."""
-    from counterrank import evaluation
+    from counterrank.evaluation import abtest
 
-    call.hand_over(call.run(evaluation.abtest, **call.settings))
+    call.hand_over(call.run(abtest, **call.settings))

@@ -244,7 +244,7 @@ class TableCommand(click.Command):
         )
         return click.Option(
             [both, name],
-            help=self.spec.help_of(name),
+            help=help_of(self.spec, name),
             default=None,
             multiple=one.kind in _REPEATED,
             **({"is_flag": True} if switch else more),
@@ -287,6 +287,16 @@ class TableCommand(click.Command):
         formatter.write_text(
             f"{rest}{keys} more can be given as --config KEY=VALUE or in a job file."
         )
+
+
+def help_of(spec: Command, name: str) -> str:
+    """Return what an option means to a command, with its default."""
+    text = spec.words.get(name, OPTIONS[name].help)
+    default = spec.defaults.get(name, OPTIONS[name].default)
+    if default in (None, False):
+        return text
+    told = str(default).lower() if isinstance(default, bool) else default
+    return f"{text[:-1]} (default: {told})."
 
 
 def command(name: str, epilog: str) -> Callable[[Callable[[Call], None]], TableCommand]:

@@ -34,8 +34,8 @@ def evaluate(call: Call) -> None:
     per ranking, with lists or numbered columns (action_1, action_2, ...), or the long format, one row
     per position with columns ranking and position.
     """
-    from counterrank import evaluation
     from counterrank.estimators import with_position_curve
+    from counterrank.evaluation import evaluate, meets
 
     given = call.settings
     named = given.pop("targets", ())
@@ -54,7 +54,7 @@ def evaluate(call: Call) -> None:
             names if names is None or isinstance(names, str) else ",".join(names), curve
         )
     command_line = shlex.join(["counterrank", *sys.argv[1:]])
-    result = call.run(evaluation.evaluate, targets, command=command_line, **given)
+    result = call.run(evaluate, targets, command=command_line, **given)
     words = {"reward": call.get("reward_name"), "ranking": call.get("ranking_name")}
     if any(words.values()):
         result = result.called(**{role: word for role, word in words.items() if word})
@@ -68,7 +68,7 @@ def evaluate(call: Call) -> None:
                 f"the decision is {result.decision.action}, ship was required: {why}", err=True
             )
             raise click.exceptions.Exit(1)
-    elif required and not evaluation.meets(result.verdict.level, required):
+    elif required and not meets(result.verdict.level, required):
         click.echo(f"evidence is {result.verdict.level}, {required} was required", err=True)
         raise click.exceptions.Exit(1)
 
@@ -217,9 +217,9 @@ probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage o
 @command("validate", _VALIDATE)
 def validate(call: Call) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
-    from counterrank import evaluation
+    from counterrank.evaluation import validate
 
-    call.hand_over(call.run(evaluation.validate, **call.settings))
+    call.hand_over(call.run(validate, **call.settings))
 
 
 _CURVE = """Example:
@@ -235,6 +235,6 @@ Exit codes: 0 done; 2 bad usage or bad input, or a log that does not tell examin
 @command("curve", _CURVE)
 def curve(call: Call) -> None:
     """Estimate how often each position of LOG is looked at, for training rankers and for pbm."""
-    from counterrank import evaluation
+    from counterrank.evaluation import position_curve
 
-    write(call.get("out"), call.run(evaluation.position_curve, **call.settings).to_json())
+    write(call.get("out"), call.run(position_curve, **call.settings).to_json())

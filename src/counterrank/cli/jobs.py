@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from counterrank import stores
 from counterrank.errors import ConfigError, CounterrankError
-from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Kind, Option, by_key
+from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Kind, Option
+from counterrank.stores import is_url
 from counterrank.texts import suggestion
 
 #: Values of options by name.
 Values = dict[str, Any]
 #: Commands that a table of their name stands for.
-TABLES = [name for name in COMMANDS if name != "evaluate"]
+TABLES = sorted(COMMANDS.keys() - {"evaluate"})
 
 _DAY = re.compile(r"\{(date|today|yesterday)(?:([+-])(\d{1,6}))?\}")
 
@@ -56,7 +56,7 @@ class Job:
 
         if "\0" in path:
             raise ConfigError(f"cannot read {path!r}: no path has a NUL character")
-        away = stores.is_url(path)
+        away = is_url(path)
         folder = path.rpartition("/")[0] if away else os.path.dirname(os.path.abspath(path))
         return cls(path, load_toml(path), folder)
 
@@ -106,13 +106,13 @@ class Job:
         `alone`. Files to write are those of the command that the file stands for.
         """
         # The time of the impressions is of use to every command that joins events.
-        known, own = by_key([*COMMANDS[command].options, "time"]), self.own(command)
+        known, own = _by_key([*COMMANDS[command].options, "time"]), self.own(command)
         outside = dict(self.outside())
         if twice := sorted(own.keys() & outside.keys()):
             raise ConfigError(
                 f"{self.name}: '{twice[0]}' stands both inside and outside of [{command}]"
             )
-        others = {} if alone else by_key(list(OPTIONS))
+        others = {} if alone else _by_key(OPTIONS)
         mine = not self.folder or self.command == command
         found: Values = {}
         for key, value in {**outside, **own}.items():
@@ -202,7 +202,11 @@ class Job:
     def path(self, text: str) -> str:
         """Return a path; in a file it is relative to it, and may name days."""
         text = with_days(text)
-        return text if stores.is_url(text) else os.path.join(self.folder, text)
+        return text if is_url(text) else os.path.join(self.folder, text)
+
+
+def _by_key(names: Iterable[str]) -> dict[str, Option]:
+    return {key: OPTIONS[name] for name in names for key in OPTIONS[name].keys}
 
 
 def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -17,10 +17,10 @@ LOG has the scores of all candidates (`propensity_scores`); its ranker may be de
 @command("plan", _EPILOG)
 def plan(call: Call) -> None:
     """Recommend what to randomise so that future rankers can be evaluated, and what it costs."""
-    from counterrank import exploration
+    from counterrank.exploration import plan
 
     out = call.json_file("out")
-    result = call.run(exploration.plan, **call.settings)
+    result = call.run(plan, **call.settings)
     if out is not None:
         result.save(out)
     call.hand_over(result)

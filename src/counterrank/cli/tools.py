@@ -114,6 +114,6 @@ def outcome(
     run: str, lift: float | None, earned: float | None, stderr: float, target: str | None
 ) -> None:
     """Record what an A/B test measured of a policy of RUN, a file of `evaluate --json`."""
-    from counterrank.report.outcomes import record
+    from counterrank.report.history import record
 
     click.echo(f"recorded in {record(run, earned, stderr, target, lift=lift)}")

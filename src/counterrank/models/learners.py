@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from counterrank import boosting
 from counterrank.arrays import Floats, Ints
+from counterrank.boosting import regressor, threads_for
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import Source, reporter
 from counterrank.errors import EstimatorError, require
@@ -40,7 +40,7 @@ class LearnedModel(RewardModel):
         out, folds = np.zeros(rankings.item.shape), by_row(fold, self.folds, rankings.m)
         # A call of a regressor costs the same for one row and for a thousand: many rows at a time.
         size = max(1, _NUMBERS // (rankings.x.shape[1] + 3 * self.n_actions))
-        with boosting.threads_for(rankings.m):
+        with threads_for(rankings.m):
             for first in range(0, rankings.m, size):
                 part = np.arange(first, min(first + size, rankings.m))
                 for f, by_position in enumerate(self.models):
@@ -72,7 +72,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
     """
     base = require("sklearn.base", extra="models")
-    given = boosting.regressor(seed) if isinstance(model, str) and model == "boosting" else model
+    given = regressor(seed) if isinstance(model, str) and model == "boosting" else model
     if not (hasattr(given, "fit") and hasattr(given, "predict")):
         raise EstimatorError(
             f"model is {model!r}; use 'ridge', 'linear', 'boosting', an object with fit(X, y) and "
@@ -85,7 +85,7 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     progress = reporter()
     progress.begin("fitting the reward model", LEARNER_FOLDS * log.K)
     fitted = []
-    with boosting.threads_for(log.n):
+    with threads_for(log.n):
         for f in range(LEARNER_FOLDS):
             by_position = []
             for k in range(log.K):

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Row, RowChart, interval_row
-from counterrank.report.document import BRIEF, PAGE, Document, Figure, Paragraph, Table
+from counterrank.report.document import (
+    BRIEF,
+    PAGE,
+    Document,
+    Figure,
+    Paragraph,
+    Row,
+    RowChart,
+    Table,
+    interval_row,
+)
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.texts import sentence
 

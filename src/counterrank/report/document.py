@@ -1,19 +1,239 @@
-"""A report as a list of blocks, from which the page, the terminal and the notebook are made.
+"""A report as data: a list of blocks, and charts of rows with their intervals over one axis.
 
-Every result yields one `Document`. A block says where it is shown: everything stands on the page, a
-terminal shows what is `BRIEF`, and with `--verbose` what is `VERBOSE` too.
+Every result yields one `Document`, from which the page, the terminal and the notebook are made. A block
+says where it is shown: everything stands on the page, a terminal shows what is `BRIEF`, and with
+`--verbose` what is `VERBOSE` too. `svg` draws charts on the page, `pictures` with matplotlib.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
 
 from counterrank.records import BRIEF as BRIEF
 from counterrank.records import PAGE as PAGE
 from counterrank.records import VERBOSE as VERBOSE
 from counterrank.records import Json
-from counterrank.report.charts import AxisScale, Mark, Row, RowChart
+from counterrank.report.numbers import (
+    MINUS,
+    known,
+    percent,
+    plain,
+    relative_ends,
+    short,
+    span,
+    width,
+)
+from counterrank.statistics import Number
+
+
+@dataclass(frozen=True, slots=True)
+class AxisScale:
+    """An axis from `low` to `high`.
+
+    >>> AxisScale(0, 10).at(2.5), AxisScale(0, 1).ticks(4)
+    (0.25, [0.0, 0.5, 1.0])
+    """
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return where a value lies, 0 to 1 inside the axis; the middle of an axis without length."""
+        if self.low == self.high:
+            return 0.5
+        return (value - self.low) / (self.high - self.low)
+
+    def clipped(self, value: float) -> float:
+        """Return where a value lies, moved to the nearer end when outside."""
+        return min(max(self.at(value), 0.0), 1.0)
+
+    def inside(self, value: float) -> bool:
+        """Return whether a value lies on the axis."""
+        # An end of the axis, computed anew, may lie a rounding outside of it.
+        return -1e-9 <= self.at(value) <= 1 + 1e-9
+
+    def step(self, most: int = 5) -> float:
+        """Return the distance of ticks: 1, 2, 2.5 or 5 of a power of ten."""
+        raw = (self.high - self.low) / max(most - 1, 1)
+        power = 10.0 ** math.floor(math.log10(raw))
+        # The 0.999 lets a range that is round but for rounding keep its round step.
+        return next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Return at most about `most` round values."""
+        if self.low == self.high:
+            return [self.low]
+        step = self.step(most)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [_neat(index * step) for index in range(first, last + 1)]
+
+
+def around(values: Iterable[Any], *, also: Sequence[float] = ()) -> AxisScale:
+    """Return an axis that holds the finite values, with a margin; around zero it has ticks on both sides.
+
+    >>> around([1.0, None, 2.0]), around([-0.01, 1.0], also=[0.0]).ticks()
+    (AxisScale(low=0.94, high=2.06), [-0.5, 0.0, 0.5, 1.0])
+    """
+    found = [float(v) for v in (*values, *also) if known(v)] or [0.0, 1.0]
+    low, high = min(found), max(found)
+    # Values that differ by roundings only would be spread over the whole axis.
+    if high - low < 1e-12 * max(abs(high), 1e-300):
+        low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
+    pad = (high - low) * 0.06
+    scale = AxisScale(_neat(low - pad), _neat(high + pad))
+    # A longer axis may have a longer step, which may need more room: the second or third time it fits.
+    for _ in range(4 if 0.0 in also else 0):
+        step = scale.step()
+        scale = AxisScale(_neat(min(scale.low, -step)), _neat(max(scale.high, step)))
+    return scale
+
+
+def _neat(value: float) -> float:
+    """Return a number without what rounding left in its last digits, however small it is."""
+    return float(f"{value:.12g}")
+
+
+def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> AxisScale:
+    """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
+
+    An interval reaches at most six times the median half-width from its value; the rest is drawn as
+    an arrow.
+    """
+    widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
+    # The median, which one hopeless interval cannot move.
+    most = 6 * widths[len(widths) // 2] if widths else 0.0
+    values: list[float] = []
+    for row in rows:
+        low = row.low if known(row.low) else row.value
+        high = row.high if known(row.high) else row.value
+        values += [row.value, max(low, row.value - most), min(high, row.value + most)]
+    return around(values, also=also)
+
+
+def tick_names(values: Sequence[float], *, signed: bool = False) -> list[str]:
+    r"""Return the labels of ticks, with as many digits as tell them apart.
+
+    >>> tick_names([0.9998, 1.0, 1.0002]), tick_names([-0.5, 0.0, 0.5], signed=True)
+    (['0.9998', '1.0000', '1.0002'], ['−0.5', '0.0', '+0.5'])
+    """
+    largest, sign = max(map(abs, values)), "+" if signed else ""
+    step = values[1] - values[0] if len(values) > 1 else 0.0
+    if 1e-6 < largest < 1e5 and step:
+        places = next(
+            (d for d in range(10) if all(abs(round(v, d) - v) < 1e-6 * step for v in values)), 10
+        )
+        names = [f"{value:,.{places}f}".replace("-", MINUS) for value in values]
+    else:
+        apart = (d for d in range(3, 12) if len({short(v, d) for v in values}) == len(values))
+        digits = next(apart, 12)
+        names = [short(value, digits) for value in values]
+    return [sign * (value > 0) + name for name, value in zip(names, values, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How a policy looks wherever it is shown: a colour and a shape, never the colour alone."""
+
+    name: str = ""
+    look: str = "t0"
+    shape: int = 0
+
+
+#: What was measured, beside what was estimated.
+MEASURED = Mark("", "today", 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A label, a value with its interval, how it looks, and what hovering says; a heading has no value."""
+
+    label: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    #: A wider interval drawn thin behind the first, for instance adjusted for many looks.
+    outer: tuple[float, float] = (math.nan, math.nan)
+    #: Value and interval as text.
+    shown: str = ""
+    reach: str = ""
+    note: str = ""
+    tip: str = ""
+    mark: Mark = Mark()
+    faded: bool = False
+    heading: bool = False
+
+
+def normal(value: float, stderr: float, level: float) -> Number:
+    """Return a number with the normal interval of its standard error."""
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * stderr
+    return Number(value, stderr, value - reach, value + reach)
+
+
+def interval_row(
+    label: str, number: Any, mark: Mark = Mark(), *, error: float | None = None, relative: bool = False,
+    sign: bool = True, more: Iterable[str] = (), **looks: Any,
+) -> Row:  # fmt: skip
+    """Return a value with its interval as a row, in per cent of the baseline where it is `relative`.
+
+    `error` decides the digits, `more` are further lines for hovering, `looks` other fields of the row.
+    """
+    if relative:
+        value, low, high = (
+            100 * one for one in (number.relative, number.relative_low, number.relative_high)
+        )
+        shown, reach = percent(number.relative, sign=True), relative_ends(number)
+    else:
+        value, low, high = number.value, number.low, number.high
+        error = width(number) if error is None else error
+        shown, reach = plain(value, error, sign=sign), span(low, high, error, sign=sign)
+    said = f"{shown} ({reach})" if reach else shown
+    tip = "\n".join(filter(None, (label, said, looks.get("note"), *more)))
+    return Row(
+        label=label, value=value, low=low, high=high, shown=shown, reach=reach, tip=tip, mark=mark, **looks
+    )  # fmt: skip
+
+
+NO_CHANGE = ((0.0, "no change"),)
+
+
+@dataclass(frozen=True, slots=True)
+class RowChart:
+    """Rows over an axis that holds them, with marked lines and their names."""
+
+    rows: Sequence[Row]
+    #: What the axis measures.
+    title: str
+    name: str
+    lines: Sequence[tuple[float, str]] = NO_CHANGE
+
+    @property
+    def shown(self) -> list[Row]:
+        """The rows that have a value, and headings."""
+        return [row for row in self.rows if row.heading or known(row.value)]
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything to show."""
+        return any(known(row.value) for row in self.rows)
+
+    @property
+    def scale(self) -> AxisScale:
+        """The axis."""
+        rows = [row for row in self.rows if known(row.value)]
+        return around_intervals(rows, also=[value for value, _ in self.lines])
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Ticks with their labels; around a line at zero they have signs."""
+        values = self.scale.ticks()
+        names = tick_names(values, signed=any(value == 0.0 for value, _ in self.lines))
+        return list(zip(values, names, strict=True))
+
 
 #: Signs beside the colour of a level or a status: colour is never alone.
 SIGNS = {

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from counterrank.report.answer import comparison
-from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
+from counterrank.report.answer import comparison, lifts
 from counterrank.report.document import (
     BRIEF,
+    MEASURED,
     VERBOSE,
     Block,
     Figure,
     Note,
     Paragraph,
+    Row,
+    RowChart,
     Table,
+    interval_row,
+    normal,
     section,
 )
-from counterrank.report.metrics import lifts
 from counterrank.report.numbers import NONE, count, known, percent, plain, span, width
 from counterrank.report.reading import Reading, family, known_bias
 from counterrank.statistics import Number

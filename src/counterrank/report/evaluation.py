@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from counterrank.report.answer import answer, headline
+from counterrank.report.answer import answer, headline, metrics, reading_of
 from counterrank.report.behavior import behavior
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, values
 from counterrank.report.health import ORDER, calm, health, note
 from counterrank.report.method import method
-from counterrank.report.metrics import metrics, reading_of
 from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
 from counterrank.report.where import positions, segments
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 def document(result: Evaluation, detail: int = PAGE) -> Document:
     """Return what was found, in as much detail as is shown."""
     reading = Reading(result)
-    blocks = [*answer(reading), *metrics(reading), *segments(reading), *health(reading)]
+    where = segments(reading) if result.segments else []
+    blocks = [*answer(reading), *metrics(reading), *where, *health(reading)]
     more = [block for least, make in MORE if least <= detail for block in make(reading)]
     fold = Fold("For data scientists", more, "details")
     return Document(headline(reading), [*blocks, fold], result.to_dict)

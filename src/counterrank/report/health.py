@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Row, RowChart
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -15,6 +14,8 @@ from counterrank.report.document import (
     Figure,
     Note,
     Paragraph,
+    Row,
+    RowChart,
     section,
 )
 from counterrank.report.reading import Reading

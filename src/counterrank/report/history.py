@@ -1,22 +1,30 @@
-"""All runs of a folder as static pages: a list, runs over time beside outcomes, and a report for each run."""
+"""Past results: all runs of a folder as static pages, beside them what was measured once a policy was shown.
+
+What was measured is kept in a file beside the run that predicted it, never inside it.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from counterrank.atomic import write_text
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimate
 from counterrank.evaluation import Evaluation
-from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
+from counterrank.records import Json
+from counterrank.report.answer import reading_of
 from counterrank.report.document import (
+    MEASURED,
     Block,
     Cell,
     Chip,
@@ -24,16 +32,21 @@ from counterrank.report.document import (
     Figure,
     Link,
     Paragraph,
+    Row,
+    RowChart,
     Table,
+    interval_row,
+    normal,
     section,
-)  # fmt: skip
+)
 from counterrank.report.html import page
 from counterrank.report.loading import KINDS
-from counterrank.report.metrics import reading_of
-from counterrank.report.numbers import count, plain, relative_ends
-from counterrank.report.outcomes import SUFFIX, MeasuredOutcome, read_outcomes
+from counterrank.report.numbers import count, known, plain, relative_ends
 from counterrank.report.reading import Reading
+from counterrank.statistics import Number
 
+OUTCOME = "counterrank/outcome/1"
+SUFFIX = ".outcome.json"
 #: Results are far smaller; anything larger is something else.
 MOST_BYTES = 64 * 2**20
 #: Runs at most on a chart; older ones stand in the table.
@@ -68,25 +81,16 @@ def write_history(folder: str | Path, out: str | Path) -> tuple[list[Path], list
         )
     found = sorted(runs(root.resolve()), key=lambda run: (run.night, run.name))
     beside, written = index.with_name(f"{index.stem}-reports"), [index]
+    here, there = (quote(name, errors="surrogateescape") for name in (index.name, beside.name))
     for number, run in enumerate(found):
         if run.document is not None:
-            path = beside / f"{number:04d}-{_slug(run.name)}.html"
-            write_text(path, page(run.document, back=f"../{_quoted(index.name)}"))
-            link = Link(run.name, f"{_quoted(beside.name)}/{path.name}")
-            found[number] = replace(run, cell=link)
+            slug = re.sub(r"[^A-Za-z0-9]+", "-", run.name.removesuffix(".json")).strip("-")[:60]
+            path = beside / f"{number:04d}-{slug or 'run'}.html"
+            write_text(path, page(run.document, back=f"../{here}"))
+            found[number] = replace(run, cell=Link(run.name, f"{there}/{path.name}"))
             written.append(path)
     write_text(index, page(document(found, root.name)))
     return written, [run.name for run in found if run.document is None]
-
-
-def _quoted(name: str) -> str:
-    from urllib.parse import quote
-
-    return quote(name, errors="surrogateescape")
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "-", name.removesuffix(".json")).strip("-")[:60] or "run"
 
 
 def runs(folder: Path) -> Iterator[Run]:
@@ -107,22 +111,16 @@ def runs(folder: Path) -> Iterator[Run]:
 
 def _loaded(path: Path) -> tuple[str, Any, Document | None] | None:
     """Return the kind of a result, the result and its report; None for JSON that is no result."""
-    damaged = "damaged file", None, None
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return damaged
-    kind = KINDS.get(str(found.get("schema"))) if isinstance(found, dict) else None
-    if kind is None:
+    found = read_json(path)
+    kind = KINDS.get(str((found or {}).get("schema")))
+    if found is not None and kind is None:
         return None
     try:
         result = kind.from_dict(found)
         shown = result.document()
         page(shown)
-    except CounterrankError:
-        return damaged
     except Exception:  # one damaged file must not take the others down
-        return "file that cannot be shown", None, None
+        return "damaged file", None, None
     return kind.NAME, result, shown
 
 
@@ -132,10 +130,10 @@ def _night(name: str, modified: float) -> datetime:
     A folder that was copied has new times but its old names.
     """
     found = re.search(r"\d{4}-\d{2}-\d{2}", name)
-    try:
-        return datetime.fromisoformat(found[0]) if found else datetime.fromtimestamp(modified)
-    except ValueError:
-        return datetime.fromtimestamp(modified)
+    with suppress(ValueError):
+        if found:
+            return datetime.fromisoformat(found[0])
+    return datetime.fromtimestamp(modified)
 
 
 def document(found: Sequence[Run], folder: str) -> Document:
@@ -285,3 +283,120 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
         RowChart(rows, unit, f"Lift of {title} over time"),
         mark=mark,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredOutcome:
+    """What an A/B test measured per ranking: the lift of a policy, or what it earned; with a standard error."""
+
+    value: float
+    stderr: float = 0.0
+    #: A difference to today's policy in the same test, rather than what the policy earned in it.
+    is_lift: bool = False
+
+    def contained(self, best: Estimate) -> bool | None:
+        """Return whether the interval of a prediction contained the outcome; None where there is none.
+
+        The outcome is uncertain too: both half-widths are added in quadrature, so that an exact test
+        of a right prediction is contained as often as the level says.
+        """
+        predicted: Number | Estimate = best.lift if self.is_lift else best
+        if not known(predicted.high - predicted.low):
+            return None
+        middle, half = (predicted.high + predicted.low) / 2, (predicted.high - predicted.low) / 2
+        return abs(self.value - middle) <= math.hypot(
+            half, normal(0.0, self.stderr, best.level).high
+        )
+
+
+def record(
+    run: str | Path, earned: float | None = None, stderr: float = 0.0, target: str | None = None,
+    *, lift: float | None = None,
+) -> Path:  # fmt: skip
+    """Write down what an A/B test measured of a target of a run, and return the file beside the run's.
+
+    Either `lift`, the difference to today's policy in the test, or what the target `earned` in it.
+    """
+    path = Path(run)
+    if (earned is None) == (lift is None):
+        raise ConfigError("give what was measured as --lift or as --earned, and not as both")
+    if not path.exists():
+        raise ConfigError(f"there is no file {path}; `counterrank evaluate --json` writes one")
+    try:
+        targets = list(Evaluation.from_dict(read_json(path) or {}).recommended)
+    except CounterrankError:
+        raise ConfigError(
+            f"{path} is no evaluation; give a file written by `counterrank evaluate --json`"
+        ) from None
+    name = target or (targets[0] if len(targets) == 1 else None)
+    if name is None:
+        raise ConfigError(
+            f"{path} has several targets; say which with --target: {', '.join(targets)}"
+        )
+    if name not in targets:
+        raise ConfigError(f"{path} has no target '{name}'; known: {', '.join(targets)}")
+    name_of, measured = ("earned", earned) if lift is None else ("lift", lift)
+    if not known(measured) or not (math.isfinite(stderr) and stderr >= 0):
+        raise ConfigError(
+            f"{name_of} is a number and its stderr a number of 0 or more; got {measured} and {stderr}"
+        )
+    beside = _beside(path)
+    with _locked(path):
+        rows = [row for row in _kept(beside) if row.get("target") != name]
+        rows.append({"target": name, name_of: measured, "stderr": stderr})
+        text = json.dumps({"schema": OUTCOME, "outcomes": rows}, indent=2, ensure_ascii=False)
+        write_text(beside, text + "\n", follow=False)
+    return beside
+
+
+def _beside(run: Path) -> Path:
+    return run.with_name(run.name.removesuffix(".json") + SUFFIX)
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """Hold others off who record an outcome of the same run; its file is locked, and not changed."""
+    with open(run, "rb") as file:
+        # Where a system or a file system knows no locks, writing whole files has to do.
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _kept(path: Path) -> list[Json]:
+    """Return the rows of an outcome file; one that cannot be read is an error, so that it is not replaced."""
+    if not path.exists() and not path.is_symlink():
+        return []
+    found = read_json(path) or {}
+    rows, schema = found.get("outcomes"), found.get("schema")
+    if schema == OUTCOME and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        return rows
+    what = f"has the schema {schema!r}" if schema else "is damaged or no outcome file"
+    raise ConfigError(
+        f"{path} {what}, and what it holds would be lost: this version writes {OUTCOME!r}. "
+        "Mend it, or move it away"
+    )
+
+
+def read_outcomes(run: Path) -> dict[str, MeasuredOutcome]:
+    """Return the outcomes beside a run by target; none where there is no such file, or something else."""
+    outcomes: dict[str, MeasuredOutcome] = {}
+    with suppress(ConfigError):
+        for row in _kept(_beside(run)):
+            error = row.get("stderr")
+            for key in ("lift", "earned"):
+                if known(value := row.get(key)):
+                    made = MeasuredOutcome(value, error if known(error) else 0.0, key == "lift")
+                    outcomes.setdefault(str(row.get("target")), made)
+    return outcomes
+
+
+def read_json(path: Path) -> Json | None:
+    """Return a JSON object, an empty one for other JSON; None where the file is missing or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else {}

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from counterrank._version import __version__
 from counterrank.records import Json
-from counterrank.report.charts import Mark
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
@@ -27,6 +26,7 @@ from counterrank.report.document import (
     Fold,
     Heading,
     Link,
+    Mark,
     Meter,
     Note,
     Paragraph,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from counterrank.evaluation import round_up
 from counterrank.messages import say
-from counterrank.report.charts import Mark, Row, RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -15,9 +14,13 @@ from counterrank.report.document import (
     Chip,
     Document,
     Figure,
+    Mark,
     Note,
     Paragraph,
+    Row,
+    RowChart,
     Scorecard,
+    interval_row,
     section,
 )  # fmt: skip
 from counterrank.report.numbers import at_least, count, percent, plain

@@ -34,21 +34,6 @@ def known(value: Any) -> TypeGuard[float]:
     )
 
 
-def decimals(error: Any) -> int:
-    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
-
-    The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise.
-
-    >>> decimals(0.0213), decimals(0.0061), decimals(4.2), decimals(None)
-    (3, 3, 0, 3)
-    """
-    if not known(error) or error <= 0:
-        return 3
-    power = math.floor(math.log10(error))
-    digits = 2 if error / 10.0**power < 3.55 else 1
-    return min(max(digits - 1 - power, 0), 8)
-
-
 def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     r"""Return a number with the digits its error supports.
 
@@ -59,23 +44,15 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """
     if not known(value):
         return NONE
-    if abs(value) >= _BEYOND_WORDS or _tiny(value, error):
-        return _tidy(f"{value:+.2e}" if sign else f"{value:.2e}")
-    if abs(value) > _HUGE or (known(error) and error > _ROUGH):
-        size, word, _ = next((unit for unit in _WORDS if abs(value) >= unit[0]), _WORDS[-1])
-        scaled = error / size if known(error) else None
-        return f"{_digits(value / size, scaled, sign=sign)}\N{NO-BREAK SPACE}{word}"
-    return _digits(value, error, sign=sign)
-
-
-def _tiny(value: float, error: Any) -> bool:
-    """Whether eight decimals would leave nothing of a number that its error supports."""
-    return _ROUNDING < abs(value) < _TINY and not (known(error) and error >= _TINY)
-
-
-def _digits(value: float, error: Any, *, sign: bool) -> str:
-    places = _places(value, error)
-    return _tidy(f"{value:+,.{places}f}" if sign else f"{value:,.{places}f}")
+    size, error = abs(value), error if known(error) else 0.0
+    # Eight decimals would leave nothing of a tiny number that its error supports.
+    if size >= _BEYOND_WORDS or (_ROUNDING < size < _TINY and error < _TINY):
+        return _text(value, ".2e", sign=sign)
+    unit, word = 1.0, ""
+    if size > _HUGE or error > _ROUGH:
+        unit, name, _ = next((one for one in _WORDS if size >= one[0]), _WORDS[-1])
+        word = f"\N{NO-BREAK SPACE}{name}"
+    return _text(value / unit, f",.{_places(value / unit, error / unit)}f", sign=sign) + word
 
 
 def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
@@ -99,12 +76,17 @@ def width(number: Any) -> float:
     return max((number.high - number.low) / 4, error) if known(number.low + error) else error
 
 
+def percents(low: Any, high: Any) -> str:
+    """Return both ends of an interval in per cent, nothing when there is none."""
+    if not known(high - low):
+        return ""
+    return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
+
+
 def relative_ends(lift: Any) -> str:
     """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
     low, high = lift.relative_low, lift.relative_high
-    if not known(high - low) or low == high:
-        return ""
-    return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
+    return "" if low == high else percents(low, high)
 
 
 def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
@@ -117,8 +99,9 @@ def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """
     if not known(value) or abs(value) >= _ROUGH:
         return plain(value, error, sign=sign)
+    error = error if known(error) else 0.0
     # A bound below its error keeps a digit: "at least 0.00" would promise nothing.
-    if known(error) and 0 < value < error:
+    if 0 < value < error:
         error = value
     steps = 10.0 ** _places(value, error)
     # The tiny part is for bounds that are round but for rounding.
@@ -133,11 +116,13 @@ def percent(value: Any, *, sign: bool = False, digits: int | None = None) -> str
     """
     if not known(value):
         return NONE
-    if abs(value) * 100 >= _HUGE:
-        return _tidy(f"{value * 100:+.2e}" if sign else f"{value * 100:.2e}") + NARROW + "%"
-    places = digits if digits is not None else _percent_places(value)
-    text = f"{value * 100:+,.{places}f}" if sign else f"{value * 100:,.{places}f}"
-    return _tidy(text) + NARROW + "%"
+    scaled, places = value * 100, digits
+    if places is None:
+        # Below a tenth the first digit; what rounding left is no share.
+        tiny = 1e-9 <= abs(scaled) < 0.1
+        places = min(_digits_before(scaled, 1), 6) if tiny else 1
+    how = ".2e" if abs(scaled) >= _HUGE else f",.{places}f"
+    return _text(scaled, how, sign=sign) + NARROW + "%"
 
 
 def count(value: Any) -> str:
@@ -151,12 +136,9 @@ def count(value: Any) -> str:
     for size, name, _ in _WORDS:
         if abs(value) >= size:
             scaled = value / size
-            return (
-                f"{scaled:,.1f}".removesuffix(".0") + f" {name}"
-                if scaled < 1000
-                else f"{scaled:.1e} {name}"
-            )
-    return _tidy(f"{value:,.0f}")
+            told = f"{scaled:,.1f}".removesuffix(".0") if scaled < 1000 else f"{scaled:.1e}"
+            return f"{told} {name}"
+    return _text(value, ",.0f")
 
 
 def roughly(value: Any) -> str:
@@ -165,10 +147,7 @@ def roughly(value: Any) -> str:
     >>> roughly(91_861), roughly(1_234_567), roughly(7.2)
     ('92,000', '1.2 million', '8')
     """
-    if not known(value):
-        return NONE
-    whole = math.ceil(value)
-    return count(float(f"{whole:.2g}"))
+    return count(float(f"{math.ceil(value):.2g}")) if known(value) else NONE
 
 
 def short(value: Any, digits: int = 3) -> str:
@@ -183,34 +162,38 @@ def short(value: Any, digits: int = 3) -> str:
         return NONE
     size = abs(value)
     if size >= _BEYOND_WORDS:
-        return _tidy(f"{value:.{digits - 1}e}")
-    for unit, _, letter in _WORDS:
-        if size >= unit:
-            return _tidy(f"{value / unit:.{digits}g}") + letter
-    if size >= 1e5:
-        return _tidy(f"{value / 1e3:.{digits}g}") + "k"
-    if size >= 1000:
+        return _text(value, f".{digits - 1}e")
+    if 1000 <= size < 1e5:
         rounded = float(f"{value:.{digits}g}")
-        return _tidy(f"{rounded:,.{0 if rounded == round(rounded) else digits - 4}f}")
-    return _tidy(f"{value:.{digits}g}")
+        return _text(rounded, f",.{0 if rounded == round(rounded) else digits - 4}f")
+    units = (*((unit, unit, letter) for unit, _, letter in _WORDS), (1e5, 1e3, "k"), (0.0, 1.0, ""))
+    unit, letter = next((unit, letter) for least, unit, letter in units if size >= least)
+    return _text(value / unit, f".{digits}g") + letter
 
 
-def _places(value: float, error: Any) -> int:
-    # Without an error three digits: more would claim an exactness that nobody has stated.
-    if known(error) and error > 0:
-        return decimals(error)
-    return 0 if value == 0 else min(max(3 - 1 - math.floor(math.log10(abs(value))), 0), 8)
+def _places(value: float, error: float) -> int:
+    """Return how many decimals an error supports: two of its digits when it starts below 3.55, else one.
+
+    The rule of the Particle Data Group (2024, section 5.3), which keeps rounding below the noise. Without
+    an error three digits: more would claim an exactness that nobody has stated.
+
+    >>> [_places(1.0, error) for error in (0.0213, 0.0061, 4.2, 0.0)]
+    [3, 3, 0, 2]
+    """
+    if error <= 0:
+        return min(_digits_before(value, 3), 8) if value else 0
+    two = error / 10.0 ** math.floor(math.log10(error)) < 3.55
+    return min(_digits_before(error, 2 if two else 1), 8)
 
 
-def _percent_places(value: float) -> int:
-    scale = abs(value) * 100
-    if scale < 1e-9:  # rounding, no share
-        return 1
-    return 1 if scale >= 0.1 else min(1 - math.floor(math.log10(scale)) - 1, 6)
+def _digits_before(value: float, digits: int) -> int:
+    """Return how many decimals show so many digits of a number."""
+    return max(digits - 1 - math.floor(math.log10(abs(value))), 0)
 
 
-def _tidy(text: str) -> str:
-    if text.startswith("-"):
-        text = MINUS + text[1:]
-    zero = text.strip("+" + MINUS + "0.,")
-    return text.lstrip("+" + MINUS) if not zero else text
+def _text(value: float, how: str, *, sign: bool = False) -> str:
+    """Return a number in a format, with a true minus sign; zero has no sign."""
+    text = format(value, f"+{how}" if sign else how)
+    if not text.strip("+-0.,"):
+        return text.lstrip("+-")
+    return MINUS + text[1:] if text.startswith("-") else text

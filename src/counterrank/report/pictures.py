@@ -5,8 +5,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.charts import AxisScale, Row, RowChart
-from counterrank.report.document import Document
+from counterrank.report.document import AxisScale, Document, Row, RowChart
 from counterrank.report.html import asset
 from counterrank.report.numbers import known
 

@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 
 from counterrank.report.answer import listed
-from counterrank.report.charts import RowChart, interval_row
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -16,7 +15,9 @@ from counterrank.report.document import (
     Figure,
     Note,
     Paragraph,
+    RowChart,
     Table,
+    interval_row,
     section,
 )
 from counterrank.report.numbers import count, percent, roughly

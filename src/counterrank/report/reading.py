@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from counterrank.estimators import Estimate, Form, Lift, parse
-from counterrank.report.charts import Mark
+from counterrank.report.document import Mark
 from counterrank.report.numbers import known, percent
 
 if TYPE_CHECKING:

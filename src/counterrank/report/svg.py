@@ -4,7 +4,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.charts import AxisScale, Row, RowChart
+from counterrank.report.document import AxisScale, Row, RowChart
 from counterrank.report.numbers import known
 from counterrank.texts import visible
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import MEASURED, Row, RowChart, interval_row, normal
 from counterrank.report.document import (
     BRIEF,
+    MEASURED,
     PAGE,
     Block,
     Document,
     Figure,
     Heading,
     Paragraph,
+    Row,
+    RowChart,
     Table,
+    interval_row,
+    normal,
 )
 from counterrank.report.numbers import NONE, known, percent, plain, span
 from counterrank.statistics import Number

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Row, RowChart
-from counterrank.report.document import Block, Figure, Table, section
+from counterrank.report.document import Block, Figure, Row, RowChart, Table, section
 from counterrank.report.numbers import count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from counterrank.report.charts import Row, RowChart, interval_row, normal
-from counterrank.report.document import BRIEF, Block, Figure, Table, section
+from counterrank.report.document import (
+    BRIEF,
+    Block,
+    Figure,
+    Row,
+    RowChart,
+    Table,
+    interval_row,
+    normal,
+    section,
+)
 from counterrank.report.numbers import NONE, count, known, span
 from counterrank.report.reading import Reading, column_name
 
