@@ -1,9 +1,6 @@
 """An A/B test read with its log: which arm earns more, and by how much."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from counterrank.evaluation import ABTest, ArmLift
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -17,9 +14,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.numbers import count, known, percent, plain, span
 from counterrank.texts import sentence
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import ABTest, ArmLift
 
 #: What the two readings are called in tables and in the picture.
 NAMES = {"pooled": "every row", "plain": "difference in means"}

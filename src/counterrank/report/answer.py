@@ -1,14 +1,17 @@
 """The answer: a headline by action, a card for each policy, the scorecard of metrics, and guardrails."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from counterrank.evaluation import causes_first, what_would_help
+from counterrank.evaluation import (
+    Comparison,
+    GuardrailResult,
+    MetricResult,
+    causes_first,
+    what_would_help,
+)
 from counterrank.report.document import (
     BRIEF,
     NO_CHANGE,
@@ -40,11 +43,8 @@ from counterrank.report.numbers import (
     width,
 )
 from counterrank.report.reading import Reading, column_name
+from counterrank.statistics import Number
 from counterrank.texts import sentence, without_options
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import Comparison, GuardrailResult, MetricResult
-    from counterrank.statistics import Number
 
 NO_INTERVAL = "these rows give no interval"
 #: Remedies on a card at most.

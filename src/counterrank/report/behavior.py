@@ -1,18 +1,13 @@
 """Who behaves how: which items matter to the rewards of whom, by the behaviour tree."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
 from counterrank.report.document import Block, Note, Table, section
 from counterrank.report.numbers import percent, plain
 from counterrank.report.reading import Reading, column_name
-
-if TYPE_CHECKING:
-    from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
 
 #: Models of `counterrank.estimators.behavior` in words.
 _WHOLE = {

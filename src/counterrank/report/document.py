@@ -48,8 +48,8 @@ class AxisScale:
         return (value - self.low) / (self.high - self.low)
 
     def clipped(self, value: float) -> float:
-        """Return where a value lies, moved to the nearer end when outside."""
-        return min(max(self.at(value), 0.0), 1.0)
+        """Return the nearest value on the axis."""
+        return min(max(value, self.low), self.high)
 
     def inside(self, value: float) -> bool:
         """Return whether a value lies on the axis."""
@@ -166,6 +166,19 @@ class Row:
     mark: Mark = Mark()
     faded: bool = False
     heading: bool = False
+
+    def marks(self, scale: AxisScale) -> Iterator[tuple[str, float, float]]:
+        """Yield what is drawn of it on an axis, from where to where: bars, arrows, and the value at last.
+
+        Bars are "outer" and "span"; "left" and "right" are arrows where the interval leaves the axis.
+        """
+        for name, (low, high) in (("outer", self.outer), ("span", (self.low, self.high))):
+            if known(low) and known(high):
+                yield name, scale.clipped(low), scale.clipped(high)
+        for name, end, edge in (("left", self.low, scale.low), ("right", self.high, scale.high)):
+            if known(end) and not scale.inside(end):
+                yield name, edge, edge
+        yield "value", scale.clipped(self.value), scale.clipped(self.value)
 
 
 def normal(value: float, stderr: float, level: float) -> Number:

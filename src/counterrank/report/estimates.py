@@ -1,10 +1,9 @@
 """The estimates as charts: what each policy earns, whether the estimators agree, and the path from IIPS to IPS."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from counterrank.estimators import Estimate
+from counterrank.evaluation import OrderPoint
 from counterrank.report.answer import comparison, lifts
 from counterrank.report.document import (
     BRIEF,
@@ -25,10 +24,6 @@ from counterrank.report.numbers import NONE, count, known, percent, plain, span,
 from counterrank.report.reading import Reading, family, known_bias
 from counterrank.statistics import Number
 from counterrank.texts import sentence
-
-if TYPE_CHECKING:
-    from counterrank.estimators import Estimate
-    from counterrank.evaluation import OrderPoint
 
 
 def values(reading: Reading) -> list[Block]:

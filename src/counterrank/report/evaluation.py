@@ -1,10 +1,8 @@
 """The document of an evaluation: four open sections, and all else folded for data scientists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from counterrank.evaluation import Evaluation
 from counterrank.report.answer import answer, headline, metrics, reading_of
 from counterrank.report.behavior import behavior
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
@@ -14,9 +12,6 @@ from counterrank.report.method import method
 from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
 from counterrank.report.where import positions, segments
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import Evaluation
 
 
 def document(result: Evaluation, detail: int = PAGE) -> Document:

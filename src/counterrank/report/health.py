@@ -1,10 +1,9 @@
 """The health of a log: how many checks failed, the failures first, and what a log cannot show."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
+from counterrank.audit import Audit
+from counterrank.findings import Finding
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -20,10 +19,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.reading import Reading
 from counterrank.texts import sentence
-
-if TYPE_CHECKING:
-    from counterrank.audit import Audit
-    from counterrank.findings import Finding
 
 #: What troubles most comes first.
 ORDER = ("failed", "warned", "passed", "skipped")

@@ -1,10 +1,7 @@
 """What a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from counterrank.evaluation import round_up
+from counterrank.learning import Certificate
 from counterrank.messages import say
 from counterrank.report.document import (
     BRIEF,
@@ -26,9 +23,6 @@ from counterrank.report.document import (
 from counterrank.report.numbers import at_least, count, percent, plain
 from counterrank.report.reading import column_name
 from counterrank.statistics import Number
-
-if TYPE_CHECKING:
-    from counterrank.learning import Certificate
 
 _ASSUMED = {
     "free": (

@@ -1,13 +1,12 @@
 """The report's charts as matplotlib figures: the same data, colours and shapes, for papers, slides and notebooks."""
 
 import re
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.document import AxisScale, Document, Row, RowChart
+from counterrank.report.document import Document, RowChart
 from counterrank.report.html import asset
-from counterrank.report.numbers import known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +22,8 @@ _ABSENT = {
 KINDS = ("segments", "lifts", "values", "agreement", "order-path", "positions", "weights", "path")
 _SHAPES = "oDs^v"
 _ROW = 0.32
+#: The sign and the size of the marks of a row, but for its value.
+_MARKS = {"outer": ("-", 1.0), "span": ("-", 3.5), "left": ("<", 6.0), "right": (">", 6.0)}
 
 
 def draw(document: Document, kind: str = "") -> "Figure":
@@ -43,17 +44,10 @@ def draw(document: Document, kind: str = "") -> "Figure":
     require("matplotlib", extra="plots")
     from matplotlib.figure import Figure
 
-    colours = _colours()
     heights = [1.3 + _ROW * len(one.shown) for one in drawings]
-    figure = Figure(figsize=(8.0, sum(heights)), layout="constrained", facecolor=colours["card"])
+    figure = Figure(figsize=(8.0, sum(heights)), layout="constrained", facecolor=_colours()["card"])
     panels = figure.subplots(len(drawings), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, one in zip(panels, drawings, strict=True):
-        axes.set_title(one.name, loc="left", fontsize=11, fontweight="bold", color=colours["ink"])
-        axes.set_facecolor(colours["card"])
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.spines["bottom"].set_color(colours["line"])
-        axes.tick_params(colors=colours["soft"], length=0, labelsize=9)
-        axes.set_axisbelow(True)
         _draw_rows(axes, one)
     return figure
 
@@ -66,31 +60,31 @@ def _colours() -> dict[str, str]:
 
 
 def _draw_rows(axes: "Axes", chart: RowChart) -> None:
-    colours, scale = _colours(), chart.scale
+    colours, scale, rows = _colours(), chart.scale, chart.shown
+    ink, soft = colours["ink"], colours["soft"]
+    axes.set_title(chart.name, loc="left", fontsize=11, fontweight="bold", color=ink)
+    axes.set_facecolor(colours["card"])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(colours["line"])
+    axes.tick_params(colors=soft, length=0, labelsize=9)
+    axes.set_axisbelow(True)
     # A dollar sign would start a formula.
-    labels = [f"{row.label}  {row.shown}".strip().replace("$", r"\$") for row in chart.shown]
+    labels = [f"{row.label}  {row.shown}".strip().replace("$", r"\$") for row in rows]
     named = [name for value, name in chart.lines if name and scale.inside(value)]
     title = f"{chart.title} (line: {', '.join(named)})" if named else chart.title
     places, names = zip(*chart.ticks, strict=True)
     axes.set(xlim=(scale.low, scale.high), xticks=places, xticklabels=names)
-    axes.set_xlabel(title.replace("$", r"\$"), color=colours["soft"], fontsize=9)
-    axes.set(ylim=(len(labels) - 0.5, -0.7), yticks=range(len(labels)), yticklabels=labels)
+    axes.set_xlabel(title.replace("$", r"\$"), color=soft, fontsize=9)
+    axes.set(ylim=(len(rows) - 0.5, -0.7), yticks=range(len(rows)), yticklabels=labels)
     axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
     for value, _ in chart.lines:
         axes.axvline(value, color=colours["zero"], linewidth=1)
-    for at, (label, row) in enumerate(zip(axes.get_yticklabels(), chart.shown, strict=True)):
-        label.set(color=colours["ink"], fontweight="bold" if row.heading else "normal")
-        if not row.heading:
-            _draw_row(axes, at, row, scale)
-
-
-def _draw_row(axes: "Axes", at: int, row: Row, scale: AxisScale) -> None:
-    plot = partial(axes.plot, color=_colours()[row.mark.look], alpha=0.45 if row.faded else 1.0)
-    for ends, thick in ((row.outer, 1.0), ((row.low, row.high), 3.5)):
-        if all(map(known, ends)):
-            plot(ends, [at, at], linewidth=thick, solid_capstyle="round")
-    for end, edge, arrow in ((row.low, scale.low, "<"), (row.high, scale.high, ">")):
-        if known(end) and not scale.inside(end):
-            plot([edge], [at], arrow, markersize=6, clip_on=False)
-    value = min(max(row.value, scale.low), scale.high)
-    plot([value], [at], _SHAPES[row.mark.shape % len(_SHAPES)], markersize=8)
+    for at, (label, row) in enumerate(zip(axes.get_yticklabels(), rows, strict=True)):
+        label.set(color=ink, fontweight="bold" if row.heading else "normal")
+        value = _SHAPES[row.mark.shape % len(_SHAPES)], 8.0
+        for name, start, end in row.marks(scale) if not row.heading else ():
+            sign, size = _MARKS.get(name, value)
+            axes.plot(
+                [start, end], [at, at], sign, color=colours[row.mark.look], alpha=0.45 if row.faded else 1.0,
+                linewidth=size, markersize=size, solid_capstyle="round", clip_on=False, markevery=[0],
+            )  # fmt: skip

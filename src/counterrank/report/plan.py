@@ -1,11 +1,9 @@
 """What to randomise: what each option costs, and the lifts that its log would detect."""
 
-from __future__ import annotations
-
 import math
 import re
-from typing import TYPE_CHECKING
 
+from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
 from counterrank.report.answer import listed
 from counterrank.report.document import (
     BRIEF,
@@ -22,9 +20,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.numbers import count, percent, roughly
 from counterrank.statistics import Number
-
-if TYPE_CHECKING:
-    from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
 
 
 def document(plan: ExplorationPlan, _: int = PAGE) -> Document:

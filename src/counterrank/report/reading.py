@@ -1,16 +1,12 @@
 """What reports ask of an evaluation: the recommended estimate of a target, its evidence, how it looks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counterrank.estimators import Estimate, Form, Lift, parse
+from counterrank.evaluation import Evaluation
+from counterrank.findings import Finding
 from counterrank.report.document import Mark
 from counterrank.report.numbers import known, percent
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import Evaluation
-    from counterrank.findings import Finding
 
 #: Colours of the style sheet; further targets start again and differ by their shape.
 LOOKS = 6

@@ -5,7 +5,6 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from counterrank.report.document import AxisScale, Row, RowChart
-from counterrank.report.numbers import known
 from counterrank.texts import visible
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
@@ -16,6 +15,7 @@ _SHAPES = (
     "M0-7 7 5.5H-7z",
     "M0 7 7-5.5H-7z",
 )
+_ARROWS = {"left": "M0 0 8-5V5z", "right": "M0 0-8-5V5z"}
 
 
 def tag(name: str, *children: Any, **attributes: Any) -> Markup:
@@ -120,20 +120,19 @@ def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
 def track(row: Row, scale: AxisScale, *, zero: bool = False) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
     parts = [_upright(scale, 0.0, "zero")] if zero else []
-    for (low, high), look in ((row.outer, "outer"), ((row.low, row.high), "span")):
-        if known(low) and known(high):
-            ends = (place(scale.clipped(end)) for end in (low, high))
-            parts.append(line(next(ends), MIDDLE, next(ends), MIDDLE, look))
-    for end, x, arrow in ((row.low, "0%", "M0 0 8-5V5z"), (row.high, "100%", "M0 0-8-5V5z")):
-        if known(end) and not scale.inside(end):
-            parts.append(_at(x, MIDDLE, arrow))
-    parts.append(marker(row.mark.shape, place(scale.clipped(row.value)), MIDDLE))
+    shape = _SHAPES[row.mark.shape % len(_SHAPES)]
+    for name, start, end in row.marks(scale):
+        x = place(scale.at(start))
+        if name in ("outer", "span"):
+            parts.append(line(x, MIDDLE, place(scale.at(end)), MIDDLE, name))
+        else:
+            parts.append(_at(x, MIDDLE, _ARROWS.get(name, shape)))
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=ROW_HEIGHT, class_=look)
 
 
 def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
-    x = place(scale.clipped(value))
+    x = place(scale.at(scale.clipped(value)))
     return line(x, 0, x, "100%", class_)
 
 

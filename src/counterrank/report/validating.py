@@ -1,9 +1,6 @@
 """Predictions beside outcomes of a past test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from counterrank.evaluation import Validation, ValidationSummary
 from counterrank.report.document import (
     BRIEF,
     MEASURED,
@@ -21,9 +18,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.numbers import NONE, known, percent, plain, span
 from counterrank.statistics import Number
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import Validation, ValidationSummary
 
 #: None: a prediction without an interval can neither contain the outcome nor miss it.
 _WORDS = {True: "yes", False: "no", None: NONE}

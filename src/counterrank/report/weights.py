@@ -1,17 +1,12 @@
 """Can the weights be trusted: effective rows, tails, support, planning, and wrong propensities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from counterrank.evaluation import SamplePlan, Sensitivity
 from counterrank.report.document import Block, Figure, Row, RowChart, Table, section
 from counterrank.report.numbers import count, known, percent, plain, roughly, short
 from counterrank.report.reading import Reading
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import SamplePlan, Sensitivity
 
 
 def weights(reading: Reading) -> list[Block]:

@@ -1,10 +1,8 @@
 """For whom a policy gains, and at which positions."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
+from counterrank.evaluation import SegmentLift
 from counterrank.report.document import (
     BRIEF,
     Block,
@@ -18,9 +16,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.numbers import NONE, count, known, span
 from counterrank.report.reading import Reading, column_name
-
-if TYPE_CHECKING:
-    from counterrank.evaluation import SegmentLift
 
 #: Segments that a terminal shows: both ends, who gains most and who loses most.
 MOST_SEGMENTS = 14
