@@ -114,7 +114,9 @@ def for_command(name: str) -> Iterator[None]:
         _COMMAND.reset(token)
 
 
-_ROW_NAME: ContextVar[Callable[[int], str] | None] = ContextVar("row_name", default=None)
+#: How rows of the log are called, and the labels of items.
+_Names = tuple[Callable[[int], str] | None, Sequence[str] | None]
+_NAMES: ContextVar[_Names] = ContextVar("names", default=(None, None))
 
 
 def row_name(row: object) -> str:
@@ -126,11 +128,8 @@ def row_name(row: object) -> str:
     ...     row_name(7)
     "ranking 'r7'"
     """
-    name = _ROW_NAME.get()
+    name, _ = _NAMES.get()
     return f"row {row}" if name is None else name(int(str(row)))
-
-
-_ITEMS: ContextVar[Sequence[str] | None] = ContextVar("items", default=None)
 
 
 def item_name(item: int) -> str:
@@ -140,7 +139,7 @@ def item_name(item: int) -> str:
     ...     item_name(1)
     'sku8'
     """
-    labels = _ITEMS.get()
+    _, labels = _NAMES.get()
     return labels[item] if labels and 0 <= item < len(labels) else str(item)
 
 
@@ -149,12 +148,11 @@ def naming_rows(
     name: Callable[[int], str] | None, items: Sequence[str] | None = None
 ) -> Iterator[None]:
     """Call rows by another name, where their number in the file is not that in the log, and items by labels."""
-    row, item = _ROW_NAME.set(name), _ITEMS.set(items)
+    token = _NAMES.set((name, items))
     try:
         yield
     finally:
-        _ROW_NAME.reset(row)
-        _ITEMS.reset(item)
+        _NAMES.reset(token)
 
 
 MISSING_PROPENSITY = Message(

@@ -310,20 +310,19 @@ def _record(kind: Any, found: Any, where: str) -> Any:
     hints: Json = _hints(kind)
     read: Json = {}
     for one in fields(kind):
-        place = f"{where}.{_key(one)}" if where else _key(one)
-        given, hint = found.get(_key(one)), hints[one.name]
+        key, hint = _key(one), hints[one.name]
+        place, given = f"{where}.{key}".lstrip("."), found.get(key)
         if (rows := one.metadata.get("rows")) and isinstance(given, list):
             given = rows.read(given)
         needed = one.default is MISSING and one.default_factory is MISSING
         # A number that is written as null is not known; one that is not written has its default.
-        unknown = hint in (float, object, Any) and (needed or _key(one) in found)
-        if given is not None or unknown:
-            read[one.name] = value_of(hint, given, place)
-        elif needed:
-            origin: Any = get_origin(hint)
-            if origin not in _UNIONS:
+        unknown = hint in (float, object, Any) and (needed or key in found)
+        if given is None and not unknown:
+            if not needed:
+                continue
+            if get_origin(hint) not in _UNIONS:
                 raise _damaged(place, "there")
-            read[one.name] = None
+        read[one.name] = value_of(hint, given, place)
     made: Record = kind(**read)
     if wrong := made.flaw():
         raise _damaged(f"{where}.{wrong[0]}".lstrip("."), wrong[1])

@@ -352,7 +352,7 @@ def test_the_console_keeps_spaces_of_numbers_and_marks_what_commands_a_terminal(
 
 def test_every_estimator_is_told_in_a_whole_line_of_one_style(counterrank):
     from counterrank.estimators import estimator_names
-    from counterrank.report import describe
+    from counterrank.report.method import describe
 
     assert [name for name in estimator_names() if describe(name) is None] == []
 

@@ -11,9 +11,9 @@ from counterrank.evaluation import Comparison, OrderPoint, Validation
 from counterrank.report import answer
 from counterrank.report.document import Scorecard
 from counterrank.report.estimates import path_in_words
-from counterrank.report.numbers import percent, plain, short, span
 from counterrank.report.reading import Reading
 from counterrank.report.validating import sentences as of_validation
+from counterrank.report.words import percent, plain, short, span
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
         row["level"] = level
     today = sample.figures(model, "values")[0].drawing.rows[0]
     assert (today.low, today.high) == pytest.approx((1.2 - z * 0.006, 1.2 + z * 0.006), abs=1e-7)
-    at = sample.reading(model).lift("personalised")["by_position"][0]
+    at = sample.result(model).estimate("personalised").lift["by_position"][0]
     point = sample.figures(model, "positions")[0].drawing.rows[0]
     assert point.high - point.value == pytest.approx(z * at["stderr"], rel=1e-6)
 
@@ -204,7 +204,7 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
 def test_lifts_are_shares_with_their_intervals_or_amounts_where_shares_mean_nothing():
     rows = sample.figures(None, "lifts")[0].drawing.rows
     for row in rows:
-        lift = sample.reading().lift(row.label)
+        lift = sample.result().estimate(row.label).lift
         assert (row.value, row.low) == pytest.approx((100 * lift.relative, 100 * lift.relative_low))
     model = sample.model()
     for row in model["lift"]:

@@ -10,7 +10,8 @@ import click
 
 from counterrank.data.source import Reporter, reporting_to
 from counterrank.options import SEED
-from counterrank.texts import NARROW, visible
+from counterrank.report.words import visible
+from counterrank.texts import NARROW
 
 if TYPE_CHECKING:
     from rich.console import Console

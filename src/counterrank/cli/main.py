@@ -19,6 +19,7 @@ from counterrank._version import __version__
 from counterrank.errors import CounterrankError
 from counterrank.messages import for_command
 from counterrank.plugins import COMMANDS, found, load
+from counterrank.report.words import visible
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
 #: when its command is used, so that --help stays quick.
@@ -132,7 +133,7 @@ def _end_cleanly_when_told() -> None:
 def _fault(problem: Exception) -> str:
     """Return a short report of an unexpected exception: what, where, and how to see the rest."""
     if os.environ.get("COUNTERRANK_TRACEBACK"):
-        return printable("".join(traceback.format_exception(problem)))
+        return "".join(traceback.format_exception(problem))
     # The last frame of ours: where a library raised says less about what we did to it.
     home = os.path.dirname(os.path.dirname(__file__)) + os.sep
     ours = [
@@ -141,23 +142,10 @@ def _fault(problem: Exception) -> str:
         if frame.filename.startswith(home)
     ]
     where = f" at {ours[-1].filename.removeprefix(home)}:{ours[-1].lineno}" if ours else ""
-    text = printable(f"{type(problem).__name__}: {problem}".splitlines()[0][:300])
+    text = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
     return (
         f"counterrank: this should not have happened ({text}{where}, version {__version__}). "
         "Please report it; COUNTERRANK_TRACEBACK=1 shows more"
-    )
-
-
-def printable(text: str) -> str:
-    r"""Return text with its control characters spelled out.
-
-    Names in a log must not command a terminal.
-
-    >>> printable("new\x1b[2J")
-    'new\\x1b[2J'
-    """
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )
 
 
@@ -194,7 +182,7 @@ def run() -> None:
     except click.ClickException as problem:
         shown = io.StringIO()
         problem.show(file=shown)
-        click.echo(printable(shown.getvalue()), err=True, nl=False)
+        click.echo(visible(shown.getvalue()), err=True, nl=False)
         code = 2
     except click.Abort:
         click.echo("interrupted; nothing was written", err=True)
@@ -209,17 +197,18 @@ def run() -> None:
         code = 143
     except Exception as problem:
         text, code = _told(problem)
-        click.echo(text, err=True)
+        # Names in a log must not command a terminal.
+        click.echo(visible(text), err=True)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _told(problem: Exception) -> tuple[str, int]:
     """Return what to say about an exception, and the exit code: 2 where the user can do something."""
     if isinstance(problem, CounterrankError):
-        return f"counterrank: {printable(str(problem))}", 2
+        return f"counterrank: {problem}", 2
     if isinstance(problem, MemoryError):
         return "counterrank: out of memory; give the log as Parquet files, which are streamed", 2
     if isinstance(problem, OSError):
         file = f"{problem.filename}: " if problem.filename else ""
-        return printable(f"counterrank: {file}{problem.strerror or problem}"), 2
+        return f"counterrank: {file}{problem.strerror or problem}", 2
     return _fault(problem), 70

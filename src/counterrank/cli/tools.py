@@ -4,7 +4,7 @@ import click
 
 from counterrank.cli.console import results_console, say
 from counterrank.errors import CounterrankError
-from counterrank.texts import visible
+from counterrank.report.words import visible
 
 
 @click.command("estimators")
@@ -29,7 +29,7 @@ def estimators() -> None:
 
 def _sentence(name: str) -> str:
     from counterrank.estimators import get_estimator
-    from counterrank.report import describe
+    from counterrank.report.method import describe
 
     known = describe(name)
     if known is not None:

@@ -4,7 +4,6 @@
 of result; `html`, `terminal` and `pictures` show them.
 """
 
-from counterrank.report.method import describe
-from counterrank.report.numbers import at_least, known, percent, plain
+from counterrank.report.words import at_least, known, percent, plain
 
-__all__ = ["at_least", "describe", "known", "percent", "plain"]
+__all__ = ["at_least", "known", "percent", "plain"]

@@ -12,8 +12,7 @@ from counterrank.report.document import (
     Table,
     interval_row,
 )
-from counterrank.report.numbers import count, known, percent, plain, span
-from counterrank.texts import sentence
+from counterrank.report.words import count, known, percent, plain, sentence, span
 
 #: What the two readings are called in tables and in the picture.
 NAMES = {"pooled": "every row", "plain": "difference in means"}

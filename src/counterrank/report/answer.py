@@ -32,19 +32,21 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.numbers import (
+from counterrank.report.reading import Reading, Target, column_name
+from counterrank.report.words import (
     NONE,
     count,
     known,
     percent,
+    percents,
     plain,
     relative_ends,
+    sentence,
     span,
     width,
+    without_options,
 )
-from counterrank.report.reading import Reading, column_name
 from counterrank.statistics import Number
-from counterrank.texts import sentence, without_options
 
 NO_INTERVAL = "these rows give no interval"
 #: Remedies on a card at most.
@@ -80,7 +82,7 @@ def headline(reading: Reading) -> str:
         return f"{wrong}: fix this first"
     groups: dict[str, list[str]] = {}
     for target in reading.candidates:
-        groups.setdefault(reading.action(target), []).append(target)
+        groups.setdefault(target.action, []).append(target.name)
     best = reading.result.decision.target
     ship = sorted(groups.get("ship", ()), key=lambda name: name != best)
     told = [f"Ship {ship[0]}."] if ship else []
@@ -118,10 +120,10 @@ def _guardrail_reasons(reading: Reading) -> list[str]:
             names = dict.fromkeys(
                 f"{one.metric}{f' by {column_name(one.column)}' if one.column else ''} ({limit_of(one)})"
                 for one in reading.result.guardrails
-                if (one.target, one.status) == (target, status)
+                if (one.target, one.status) == (target.name, status)
             )
-            if names and (status == "broken" or reading.action(target) == "test"):
-                lines.append(f"{target} {words} the limit of {listed([*names], 'and')}.")
+            if names and (status == "broken" or target.action == "test"):
+                lines.append(f"{target.name} {words} the limit of {listed([*names], 'and')}.")
     return lines
 
 
@@ -141,16 +143,10 @@ def outcome(lift: Number, *, lower_is_better: bool = False) -> str:
 RESULTS = {"better": "better", "worse": "worse", "unclear": "no clear difference"}
 
 
-def not_estimable(reading: Reading, target: str) -> str:
-    """Return why the recommended estimate of a target has no value; nothing where it has one."""
-    best = reading.best[target]
-    return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
-
-
-def _card(reading: Reading, target: str) -> Card:
-    best, lift, grade = reading.best[target], reading.lift(target), reading.evidence(target)
+def _card(reading: Reading, target: Target) -> Card:
+    best, lift, missing = target.best, target.lift, target.missing
     less = any(one.lower_is_better for one in reading.result.metrics if one.primary)
-    found, missing = outcome(lift, lower_is_better=less), not_estimable(reading, target)
+    found = outcome(lift, lower_is_better=less)
     if known(lift.relative):
         number, reach = percent(lift.relative, sign=True), relative_ends(lift)
     elif known(lift.value):
@@ -160,64 +156,61 @@ def _card(reading: Reading, target: str) -> Card:
         number, reach = plain(best.value, best.stderr), span(best.low, best.high, width(best))
     reach = f"{reading.level_words} interval {reach}" if reach else NO_INTERVAL
     return Card(
-        mark=reading.mark(target),
+        mark=target.mark,
         number="not estimable" if missing else number,
         interval="" if missing else reach,
         labels=[
             *([] if missing else [Chip(RESULTS[found], found, "Result")]),
-            Chip(grade or "not judged", grade, "Measurement"),
+            Chip(target.evidence or "not judged", target.evidence, "Measurement"),
         ],
         sentence=sentence_of(reading, target),
         cause=_cause(reading, target),
         advice=_advice(reading, target),
-        above="best guess" if reading.doubtful(target) and not missing else "",
-        level=grade or "unknown",
+        above="best guess" if target.doubtful and not missing else "",
+        level=target.evidence or "unknown",
     )
 
 
-def sentence_of(reading: Reading, target: str) -> str:
+def sentence_of(reading: Reading, target: Target) -> str:
     """Return the answer for one target in one sentence, in units of the reward."""
-    lift, best = reading.lift(target), reading.best[target]
-    reward, ranking = reading.reward, reading.ranking
-    if reason := not_estimable(reading, target):
-        return f"What {target} would earn is not estimable from this log: {reason}."
+    lift, name = target.lift, target.name
+    if target.missing:
+        return f"What {name} would earn is not estimable from this log: {target.missing}."
     if not known(lift.value):
-        return f"{target} would earn {plain(best.value, best.stderr)} {reward} per {ranking}."
+        return f"{name} would earn {plain(target.best.value, target.best.stderr)} {reading.unit}."
     if no_difference(lift):
         return (
-            f"This log shows no difference at all between {target} and {reading.baseline}: "
+            f"This log shows no difference at all between {name} and {reading.baseline}: "
             "all weights are one, or all rewards are the same."
         )
-    size, than = (
-        plain(abs(lift.value), width(lift)),
-        "today" if reading.over_logger else reading.result.baseline,
-    )
-    less = "less" if reward == "reward" else "fewer"
-    change = f"{size} {reward} per {ranking} {'more' if lift.value >= 0 else less} than {than}"
+    size = plain(abs(lift.value), width(lift))
+    than = "today" if reading.over_logger else reading.baseline
+    less = "less" if reading.reward == "reward" else "fewer"
+    change = f"{size} {reading.unit} {'more' if lift.value >= 0 else less} than {than}"
     if not size.strip("0."):
         change = f"about as much as {than}"
-    if reading.doubtful(target):
-        return f"This log cannot tell what {target} would earn. The best guess is {change}."
+    if target.doubtful:
+        return f"This log cannot tell what {name} would earn. The best guess is {change}."
     if outcome(lift) == "unclear":
-        return f"{target} may earn {change}; the interval includes no change."
-    would = "would probably earn" if reading.evidence(target) == "directional" else "would earn"
-    return f"{target} {would} {change}."
+        return f"{name} may earn {change}; the interval includes no change."
+    would = "would probably earn" if target.evidence == "directional" else "would earn"
+    return f"{name} {would} {change}."
 
 
-def _cause(reading: Reading, target: str) -> str:
+def _cause(reading: Reading, target: Target) -> str:
     """Return the first thing that keeps the measurement from being reliable."""
-    if reading.evidence(target) == "reliable" or reading.failed:
+    if target.evidence == "reliable" or reading.failed:
         return ""
-    doubts = causes_first(reading.reasons(target))
+    doubts = causes_first(target.reasons)
     return sentence(doubts[0].text) if doubts else ""
 
 
-def _advice(reading: Reading, target: str) -> tuple[str, ...]:
+def _advice(reading: Reading, target: Target) -> tuple[str, ...]:
     """Return what would change the label; nothing where the log has to be mended first."""
-    if reading.failed or no_difference(reading.lift(target)):
+    if reading.failed or no_difference(target.lift):
         return ()
-    found = list(what_would_help(reading.reasons(target)))
-    if reading.doubtful(target):
+    found = list(what_would_help(target.reasons))
+    if target.doubtful:
         found.append("an A/B test would settle it without weights")
     return tuple(map(sentence, found[:MOST_REMEDIES]))
 
@@ -229,13 +222,11 @@ def no_difference(lift: Number) -> bool:
 
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
-    reward, ranking = reading.reward, reading.ranking
     log = reading.log
-    size = f"{counted(log.n, ranking)} of {counted(log.K, 'position')}"
+    size = f"{counted(log.n, reading.ranking)} of {counted(log.K, 'position')}"
     if not known(log.value):
         return f"From {size}."
-    today = plain(log.value, log.stderr)
-    return f"From {size}; {reading.logger} earned {today} {reward} per {ranking}."
+    return f"From {size}; {reading.logger} earned {plain(log.value, log.stderr)} {reading.unit}."
 
 
 def counted(number: int, word: str) -> str:
@@ -250,7 +241,6 @@ def counted(number: int, word: str) -> str:
 
 def comparison(reading: Reading, row: Comparison) -> str:
     """Return which of two targets is better, by how much, and whether that is settled."""
-    reward, ranking = reading.reward, reading.ranking
     if not known(row.value):
         return ""
     first, second, value, low, high = row.better, row.than, row.value, row.low, row.high
@@ -261,7 +251,7 @@ def comparison(reading: Reading, row: Comparison) -> str:
         first, second, value, low, high = second, first, -value, -high, -low
     error = width(row)
     return (
-        f"{first} {'earns' if low > 0 else 'may earn'} {plain(value, error)} {reward} per {ranking} more than "
+        f"{first} {'earns' if low > 0 else 'may earn'} {plain(value, error)} {reading.unit} more than "
         f"{second} (adjusted {reading.level_words} interval {span(low, high, error, sign=True)})."
     )
 
@@ -286,7 +276,8 @@ def _named(reading: Reading) -> list[tuple[str, str, MetricResult]]:
 
 def _scorecard(reading: Reading) -> Table:
     named, result = _named(reading), reading.result
-    lifts = [one.estimate(target).lift for _, _, one in named for target in reading.candidates]
+    names = [target.name for target in reading.candidates]
+    lifts = [one.estimate(name).lift for _, _, one in named for name in names]
     ends = [v for one in lifts for v in (one.relative_low, one.relative_high) if known(v)]
     # An interval of several hundred per cent would leave the others without length.
     scale = around([min(max(v, -1.0), 1.0) * 100 for v in ends], also=[0.0])
@@ -294,24 +285,24 @@ def _scorecard(reading: Reading) -> Table:
     for name, unit, one in named:
         told = f"{name} (primary)" if one.primary and len(named) > 1 else name
         base = one.value if reading.over_logger else one.estimate(result.baseline).value
-        cells = (_cell(reading, one, target, scale) for target in reading.candidates)
+        cells = (_cell(one, target, scale) for target in reading.candidates)
         rows.append((told, f"{plain(base, one.stderr)} {unit}", *cells))
     signs = ", ".join(f"{SIGNS[found]} {words}" for found, words in RESULTS.items())
     # One metric over the logger is what the table of estimates says already.
     several = len(named) > 1 or result.guardrails or not reading.over_logger
     return Table(
-        f"Lift over {reading.baseline}: {signs}", ("metric", reading.baseline, *reading.candidates),
+        f"Lift over {reading.baseline}: {signs}", ("metric", reading.baseline, *names),
         rows, detail=BRIEF if several else VERBOSE,
     )  # fmt: skip
 
 
-def _cell(reading: Reading, metric: MetricResult, target: str, scale: AxisScale) -> Meter | str:
-    one = metric.estimate(target)
-    lift, grade = one.lift, metric.verdict.of(target) if one.estimable else "insufficient"
+def _cell(metric: MetricResult, target: Target, scale: AxisScale) -> Meter | str:
+    one = metric.estimate(target.name)
+    lift, grade = one.lift, metric.verdict.of(target.name) if one.estimable else "insufficient"
     if not one.estimable or not known(lift.value):
         return f"not estimable, {grade}"
     relative = known(lift.relative_low)
-    row = interval_row(target, lift, reading.mark(target), relative=relative)
+    row = interval_row(target.name, lift, target.mark, relative=relative)
     sign = SIGNS[outcome(lift, lower_is_better=metric.lower_is_better)]
     found = Meter(replace(row, shown=f"{sign} {row.shown}", note=f"{row.reach}, {grade}"), scale)
     return found if relative else str(found)
@@ -349,7 +340,7 @@ def _reach(rail: GuardrailResult) -> str:
     if not known(rail.low):
         return NONE
     if rail.relative:
-        return f"{percent(rail.low, sign=True)} to {percent(rail.high, sign=True)}"
+        return percents(rail.low, rail.high)
     return span(rail.low, rail.high, (rail.high - rail.low) / 4, sign=True)
 
 
@@ -372,16 +363,16 @@ def lifts(reading: Reading) -> Figure:
     """
     named, rows = _named(reading), list[Row]()
     several, practical = len(named) > 1, reading.result.provenance.options.practical
-    shares = several or all(known(reading.lift(t).relative_low) for t in reading.candidates)
+    shares = several or all(known(one.lift.relative_low) for one in reading.candidates)
     for target in reading.candidates:
-        rows += [Row(label=target, heading=True)] if several else []
+        rows += [Row(label=target.name, heading=True)] if several else []
         for name, unit, one in named:
-            lift, grade = one.estimate(target).lift, one.verdict.of(target)
+            lift, grade = one.estimate(target.name).lift, one.verdict.of(target.name)
             wide = (lift.adjusted_relative_low, lift.adjusted_relative_high)
             low, high = (100 * end if known(end) else math.nan for end in wide)
             rows.append(
                 interval_row(
-                    name if several else target, lift, reading.mark(target), relative=shares, more=[grade],
+                    name if several else target.name, lift, target.mark, relative=shares, more=[grade],
                     note="primary" if several and one.primary else unit, outer=(low, high),
                     faded=grade == "insufficient",
                 )

@@ -6,8 +6,8 @@ import numpy as np
 
 from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
 from counterrank.report.document import Block, Note, Table, section
-from counterrank.report.numbers import percent, plain
 from counterrank.report.reading import Reading, column_name
+from counterrank.report.words import percent, plain
 
 #: Models of `counterrank.estimators.behavior` in words.
 _WHOLE = {

@@ -17,7 +17,7 @@ from counterrank.records import BRIEF as BRIEF
 from counterrank.records import PAGE as PAGE
 from counterrank.records import VERBOSE as VERBOSE
 from counterrank.records import Json
-from counterrank.report.numbers import (
+from counterrank.report.words import (
     MINUS,
     known,
     percent,

@@ -1,9 +1,10 @@
-"""The estimates as charts: what each policy earns, whether the estimators agree, and the path from IIPS to IPS."""
+"""The estimates as charts: what each policy earns, for whom, at which positions, and whether the estimators agree."""
 
+import math
 from collections.abc import Sequence
 
 from counterrank.estimators import Estimate
-from counterrank.evaluation import OrderPoint
+from counterrank.evaluation import OrderPoint, SegmentLift
 from counterrank.report.answer import comparison, lifts
 from counterrank.report.document import (
     BRIEF,
@@ -20,10 +21,9 @@ from counterrank.report.document import (
     normal,
     section,
 )
-from counterrank.report.numbers import NONE, count, known, percent, plain, span, width
-from counterrank.report.reading import Reading, family, known_bias
+from counterrank.report.reading import Reading, Target, column_name, family, known_bias
+from counterrank.report.words import NONE, count, known, percent, plain, sentence, span, width
 from counterrank.statistics import Number
-from counterrank.texts import sentence
 
 
 def values(reading: Reading) -> list[Block]:
@@ -36,9 +36,10 @@ def values(reading: Reading) -> list[Block]:
         )
     ]
     for target in reading.targets:
-        best, faded = reading.best[target], reading.doubtful(target)
-        by, mark = f"by {best.estimator}", reading.mark(target)
-        rows.append(interval_row(target, best, mark, sign=False, note=by, faded=faded))
+        by, faded = f"by {target.best.estimator}", target.doubtful
+        rows.append(
+            interval_row(target.name, target.best, target.mark, sign=False, note=by, faded=faded)
+        )
     aid = f"Each mark is a value, each bar its {reading.level_words} interval."
     chart = RowChart(rows, reading.unit, "Values of all policies with intervals", _today(reading))
     value = Figure("values", reading.unit.capitalize(), aid, chart)
@@ -59,10 +60,10 @@ def _table(reading: Reading) -> Table:
     rows: list[tuple[str, ...]] = []
     styles: list[str] = []
     for target in reading.targets:
-        rows.append((target,))
+        rows.append((target.name,))
         styles.append("head")
-        best = reading.best[target]
-        own = [e for e in reading.result.estimates if e.target == target]
+        best = target.best
+        own = [e for e in reading.result.estimates if e.target == target.name]
         for one in sorted(own, key=lambda e: (e.estimator != best.estimator, not e.estimable)):
             mine = one.estimator == best.estimator
             cells = _cells(reading, one, best) if one.estimable else ("not estimable", *("",) * 6)
@@ -107,19 +108,18 @@ _GROUPS = {
 def agreement(reading: Reading) -> list[Block]:
     """Return one figure a target, the flags, and what was left out."""
     lead = "The methods make different assumptions. If those that should agree do, the result can be trusted more."
-    figures = [_agreement(reading, target) for target in reading.targets if reading.of(target)]
+    figures = [_agreement(reading, target) for target in reading.targets if target.estimates]
     more = _flags(reading) if figures else []
     return section("Do the estimators agree?", "estimators", *figures, *more, lead=lead)
 
 
-def _agreement(reading: Reading, target: str) -> Figure:
+def _agreement(reading: Reading, target: Target) -> Figure:
     """Return every estimate of a target, the recommended one first, then by what they rest on."""
-    best, mark, rows = reading.best[target], reading.mark(target), list[Row]()
+    best, rows = target.best, list[Row]()
     groups = {"best": ("Recommended", ""), **_GROUPS}
     for name, (title, note) in groups.items():
         members = [
-            e for e in reading.of(target)
-            if name == ("best" if e.estimator == best.estimator else family(e.estimator))
+            e for e in target.estimates if name == ("best" if e is best else family(e.estimator))
         ]  # fmt: skip
         rows += [Row(label=title, note=note, heading=True)] if members else []
         for e in members:
@@ -129,16 +129,15 @@ def _agreement(reading: Reading, target: str) -> Figure:
             # One column, one number of digits: those that the recommended estimate's error supports.
             error = best.stderr if known(best.stderr) and best.stderr else e.stderr
             rows.append(
-                interval_row(label, e, mark, error=error, sign=False, more=lines, faded=name == "biased",
+                interval_row(label, e, target.mark, error=error, sign=False, more=lines, faded=name == "biased",
                              note="★ recommended" if name == "best" else known_bias(e.estimator))
             )  # fmt: skip
-    verdict = [sentence(one.text) for one in reading.reasons(target) if one.code == "agreement"]
+    verdict = [sentence(one.text) for one in target.reasons if one.code == "agreement"]
     aid = " ".join([*verdict, "Estimates with a known bias are dashed."])
     if why := best.details.get("why"):
         aid += f" {best.estimator}: {why}"
-    unit = reading.unit
-    chart = RowChart(rows, unit, f"Estimates of {target}", _today(reading))
-    return Figure("agreement", "", aid, chart, mark=mark)
+    chart = RowChart(rows, reading.unit, f"Estimates of {target.name}", _today(reading))
+    return Figure("agreement", "", aid, chart, mark=target.mark)
 
 
 def _flags(reading: Reading) -> list[Block]:
@@ -193,20 +192,95 @@ def path_in_words(points: Sequence[OrderPoint]) -> str:
     )
 
 
-def _path_figure(reading: Reading, target: str) -> Figure | None:
-    recorded = reading.result.diagnostics.order_path.get(target, ())
+def _path_figure(reading: Reading, target: Target) -> Figure | None:
+    recorded = reading.result.diagnostics.order_path.get(target.name, ())
     path = [point for point in recorded if known(point.value)]
     if len(path) < 2:
         return None
-    mark, names, rows = reading.mark(target), {1: "each item alone"}, list[Row]()
-    names |= {reading.log.K: "the whole ranking"}
-    for p in path:
-        label, more = (
-            names.get(p.order, f"{p.order} items together"),
-            f"effective rows {count(p.ess)}",
+    names = {1: "each item alone", reading.log.K: "the whole ranking"}
+    rows = [
+        interval_row(
+            names.get(p.order, f"{p.order} items together"), p, target.mark, error=p.stderr, sign=False,
+            note=p.estimator, more=[f"effective rows {count(p.ess)}"],
         )
-        rows.append(
-            interval_row(label, p, mark, error=p.stderr, sign=False, note=p.estimator, more=[more])
+        for p in path
+    ]  # fmt: skip
+    chart = RowChart(rows, reading.unit, f"Order path of {target.name}", _today(reading))
+    return Figure("order-path", "", path_in_words(path), chart, mark=target.mark)
+
+
+#: Segments that a terminal shows: both ends, who gains most and who loses most.
+MOST_SEGMENTS = 14
+
+
+def segments(reading: Reading) -> list[Block]:
+    """Return a forest for each target."""
+    lead = "Sorted by lift. Segments with too little evidence are dashed, not hidden."
+    figures = (_forest(reading, name) for name in reading.candidates)
+    return section("For whom", "segments", *figures, lead=lead)
+
+
+def adjusted(lift: SegmentLift) -> tuple[float, float]:
+    """Return the interval that allows for looking at all segments, never shorter than the segment's own."""
+    low, high = lift.adjusted_low, lift.adjusted_high
+    if not known(high - low):
+        return math.nan, math.nan
+    return min(low, lift.low), max(high, lift.high)
+
+
+def _forest(reading: Reading, target: Target) -> Figure:
+    """Return the segments by column, the largest lift first; in a terminal, those of all columns."""
+    own = [s for s in reading.result.segments if s.target == target.name]
+    found = sorted(own, key=lambda s: -s.lift.value if known(s.lift.value) else 0.0)
+    # One column, one number of digits: those that the median error supports.
+    errors = sorted(s.lift.stderr for s in found if known(s.lift.stderr))
+    typical = errors[len(errors) // 2] if errors else None
+    rows, cells, styles = dict[str, list[Row]](), [], []
+    for s in found:
+        lift, few, size = s.lift, s.evidence == "insufficient", f"{count(s.n)} rows"
+        outer = adjusted(lift)
+        wide = span(*outer, typical, sign=True) or NONE
+        lines = [
+            f"adjusted interval {wide}",
+            f"{count(s.ess)} effective rows",
+            *(f"⚑ {f}" for f in s.flags),
+        ]
+        note = f"{size}, too little evidence" if few else size
+        row = interval_row(
+            s.label, lift, target.mark, error=typical, outer=outer, note=note, faded=few, more=lines
         )
-    chart = RowChart(rows, reading.unit, f"Order path of {target}", _today(reading))
-    return Figure("order-path", "", path_in_words(path), chart, mark=mark)
+        rows.setdefault(s.column, []).append(row)
+        name = f"{column_name(s.column)} = {s.label}"
+        cells.append((name, count(s.n), row.shown, row.reach or NONE, wide, count(s.ess)))
+        styles.append("dim" if few else "")
+    shown = [
+        one
+        for column in dict.fromkeys(s.column for s in own)
+        for one in (Row(label=column_name(column), heading=True), *rows[column])
+    ]
+    aid = (
+        f"Thick: {reading.level_words} interval of the segment. Thin: adjusted for looking at {len(found)} segments; "
+        "only what stays on one side of zero with the thin line stands out."
+    )
+    title, unit = f"Lift of {target.name} by segment", f"lift in {reading.unit}"
+    head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
+    most = max(MOST_SEGMENTS // len(reading.candidates), 2)
+    data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
+    chart = RowChart(shown, unit, title)
+    return Figure("segments", "", aid, chart, data, target.mark, detail=BRIEF)
+
+
+def positions(reading: Reading) -> list[Block]:
+    """Return the lift of every position, for each target."""
+    aid = f"Right of the line the position gains, left of it it loses; bars are {reading.level_words} intervals."
+    figures = []
+    for target in reading.candidates:
+        rows = list[Row]()
+        found = target.lift.by_position
+        for k, one in enumerate(found, start=1):
+            number = normal(one.value, one.stderr, reading.level)
+            rows.append(interval_row(f"position {k}", number, target.mark, error=found[0].stderr))
+        chart = RowChart(rows, f"lift in {reading.reward}", f"Lift of {target.name} by position")
+        figures.append(Figure("positions", "", aid, chart, mark=target.mark))
+    lead = "The lifts of the positions add up to the whole."
+    return section(f"Where in the {reading.ranking}", "positions", *figures, lead=lead)

@@ -6,12 +6,11 @@ from counterrank.evaluation import Evaluation
 from counterrank.report.answer import answer, headline, metrics, reading_of
 from counterrank.report.behavior import behavior
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
-from counterrank.report.estimates import agreement, order_path, values
+from counterrank.report.estimates import agreement, order_path, positions, segments, values
 from counterrank.report.health import ORDER, calm, health, note
 from counterrank.report.method import method
 from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
-from counterrank.report.where import positions, segments
 
 
 def document(result: Evaluation, detail: int = PAGE) -> Document:

@@ -18,7 +18,7 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.reading import Reading
-from counterrank.texts import sentence
+from counterrank.report.words import sentence
 
 #: What troubles most comes first.
 ORDER = ("failed", "warned", "passed", "skipped")

@@ -41,8 +41,8 @@ from counterrank.report.document import (
 )
 from counterrank.report.html import page
 from counterrank.report.loading import KINDS
-from counterrank.report.numbers import count, known, plain, relative_ends
-from counterrank.report.reading import Reading
+from counterrank.report.reading import Reading, Target
+from counterrank.report.words import count, known, plain, relative_ends
 from counterrank.statistics import Number
 
 OUTCOME = "counterrank/outcome/1"
@@ -112,7 +112,7 @@ def runs(folder: Path) -> Iterator[Run]:
 def _loaded(path: Path) -> tuple[str, Any, Document | None] | None:
     """Return the kind of a result, the result and its report; None for JSON that is no result."""
     found = read_json(path)
-    kind = KINDS.get(str((found or {}).get("schema")))
+    kind: Any = KINDS.get(str((found or {}).get("schema")))
     if found is not None and kind is None:
         return None
     try:
@@ -148,7 +148,7 @@ def document(found: Sequence[Run], folder: str) -> Document:
     for run in found:
         if isinstance(run.result, Evaluation):
             for night in _nights(run):
-                nights.setdefault((night.target, night.metric), []).append(night)
+                nights.setdefault((night.target.name, night.metric), []).append(night)
     # A target's name is enough where there is one metric of it.
     several = Counter(target for target, _ in nights)
     for number, ((target, metric), members) in enumerate(nights.items()):
@@ -173,8 +173,7 @@ class Night:
 
     run: Run
     reading: Reading
-    target: str
-    best: Estimate
+    target: Target
     outcome: MeasuredOutcome | None
     #: What is measured, and per what.
     metric: str
@@ -189,18 +188,18 @@ def _nights(run: Run) -> Iterator[Night]:
     seen = [(whole, whole.reward, f"per {whole.ranking}")]
     others = [one for one in whole.result.metrics if not one.primary]
     seen += [(reading_of(whole, one), one.name, one.unit) for one in others]
-    for target in whole.candidates:
+    for place in range(len(whole.candidates)):
         for reading, metric, unit in seen:
-            best = reading.best[target]
+            target = reading.candidates[place]
             facts = {
-                "evidence": reading.evidence(target) or "none",
-                "decision": reading.action(target),
+                "evidence": target.evidence or "none",
+                "decision": target.action,
                 "baseline": reading.baseline,
-                "estimator": best.estimator,
+                "estimator": target.best.estimator,
                 "counterrank": reading.result.provenance.counterrank,
             }
-            outcome = outcomes.get(target) if reading is whole else None
-            yield Night(run, reading, target, best, outcome, metric, unit, facts)
+            outcome = outcomes.get(target.name) if reading is whole else None
+            yield Night(run, reading, target, outcome, metric, unit, facts)
 
 
 def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
@@ -218,7 +217,9 @@ def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
 
 def contained_in_words(nights: Sequence[Night]) -> str:
     """Return how many of the last intervals contained a known outcome; nothing where none is known."""
-    judged = [night.outcome.contained(night.best) for night in nights if night.outcome is not None]
+    judged = [
+        night.outcome.contained(night.target.best) for night in nights if night.outcome is not None
+    ]
     # The last ones: a method that was mended is judged by what it does now.
     recent = [one for one in judged if one is not None][-RECENT:]
     if not recent:
@@ -229,7 +230,7 @@ def contained_in_words(nights: Sequence[Night]) -> str:
 
 
 def _line(night: Night, last: Night | None) -> tuple[Cell, ...]:
-    best, lift, outcome, measured = night.best, night.best.lift, night.outcome, ""
+    best, lift, outcome, measured = night.target.best, night.target.lift, night.outcome, ""
     if outcome is not None:
         verdict = {True: ", contained", False: ", not contained", None: ""}
         value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
@@ -255,16 +256,17 @@ def changes(last: Night, night: Night) -> list[str]:
     # A quarter more or less is an ordinary night.
     if before and not 0.8 <= now / before <= 1.25:
         found.append(f"{count(before)} → {count(now)} rankings")
-    if night.best.lift.value < last.best.lift.low or night.best.lift.value > last.best.lift.high:
+    lift, value = last.target.lift, night.target.lift.value
+    if value < lift.low or value > lift.high:
         found.append("the lift left the interval of the run before")
     return found
 
 
 def _lifts(title: str, nights: Sequence[Night]) -> Figure:
     """Return the lift of each run, below it what a test measured; measured values stand in the table."""
-    rows, mark = list[Row](), nights[-1].reading.mark(nights[-1].target)
+    rows, mark = list[Row](), nights[-1].target.mark
     for night in reversed(nights):
-        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.best.lift
+        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.target.lift
         faded, error = note != "reliable", lift.stderr
         rows.append(
             interval_row(

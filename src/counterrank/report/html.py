@@ -35,7 +35,7 @@ from counterrank.report.document import (
     walk,
 )
 from counterrank.report.svg import drawn, marker, picture, safe, tag, track
-from counterrank.texts import without_options
+from counterrank.report.words import without_options
 
 
 def page(document: Document, *, back: str | None = None) -> str:

@@ -20,8 +20,8 @@ from counterrank.report.document import (
     interval_row,
     section,
 )  # fmt: skip
-from counterrank.report.numbers import at_least, count, percent, plain
 from counterrank.report.reading import column_name
+from counterrank.report.words import at_least, count, percent, plain
 from counterrank.statistics import Number
 
 _ASSUMED = {

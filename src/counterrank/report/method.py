@@ -5,8 +5,8 @@ from typing import Any
 
 from counterrank.estimators import Form, parse
 from counterrank.report.document import Block, Note, Paragraph, Table, section
-from counterrank.report.numbers import count
 from counterrank.report.reading import Reading
+from counterrank.report.words import count
 
 _TABLE = {
     "auto": (

@@ -81,9 +81,9 @@ def _draw_rows(axes: "Axes", chart: RowChart) -> None:
         axes.axvline(value, color=colours["zero"], linewidth=1)
     for at, (label, row) in enumerate(zip(axes.get_yticklabels(), rows, strict=True)):
         label.set(color=ink, fontweight="bold" if row.heading else "normal")
-        value = _SHAPES[row.mark.shape % len(_SHAPES)], 8.0
+        point = _SHAPES[row.mark.shape % len(_SHAPES)], 8.0
         for name, start, end in row.marks(scale) if not row.heading else ():
-            sign, size = _MARKS.get(name, value)
+            sign, size = _MARKS.get(name, point)
             axes.plot(
                 [start, end], [at, at], sign, color=colours[row.mark.look], alpha=0.45 if row.faded else 1.0,
                 linewidth=size, markersize=size, solid_capstyle="round", clip_on=False, markevery=[0],

@@ -18,7 +18,7 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.numbers import count, percent, roughly
+from counterrank.report.words import count, percent, roughly
 from counterrank.statistics import Number
 
 

@@ -1,12 +1,14 @@
 """What reports ask of an evaluation: the recommended estimate of a target, its evidence, how it looks."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
 from counterrank.findings import Finding
 from counterrank.report.document import Mark
-from counterrank.report.numbers import known, percent
+from counterrank.report.words import known, percent
 
 #: Colours of the style sheet; further targets start again and differ by their shape.
 LOOKS = 6
@@ -23,6 +25,38 @@ def column_name(name: Any) -> str:
     return text if not short or short.isdigit() else short.replace("_", " ")
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One policy as a report reads it."""
+
+    name: str
+    mark: Mark
+    #: The recommended estimate, also where it has no value, and all that have one, the recommended first.
+    best: Estimate
+    estimates: Sequence[Estimate]
+    #: The evidence level, empty where no verdict was made, and the reasons behind it.
+    evidence: str
+    reasons: Sequence[Finding]
+    #: What the decision says: "ship", "test" or "hold".
+    action: str
+
+    @property
+    def lift(self) -> Lift:
+        """The lift by the recommended estimator."""
+        return self.best.lift
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the evidence is insufficient."""
+        return self.evidence == "insufficient"
+
+    @property
+    def missing(self) -> str:
+        """Why the recommended estimate has no value; nothing where it has one."""
+        best = self.best
+        return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
+
+
 class Reading:
     """An evaluation as a report reads it."""
 
@@ -30,13 +64,12 @@ class Reading:
         self.result, self.log = result, result.log
         #: Checks of the log that failed: nothing else is to be believed before these are mended.
         self.failed = [one for one in result.audit if one.status.value == "failed"]
-        #: All estimates that have a value, and the recommended one of each target, also without a value.
+        #: All estimates that have a value.
         self.estimates = [e for e in result.estimates if known(e.value)]
-        chosen = result.recommended
-        self.best = {e.target: e for e in result.estimates if e.estimator == chosen[e.target]}
-        #: The target policies in the order they were given, and those that are compared with the baseline.
-        self.targets = list(dict.fromkeys(e.target for e in result.estimates))
-        self.candidates = [name for name in self.targets if name != result.baseline]
+        #: The policies in the order they were given, and those that are compared with the baseline.
+        names = dict.fromkeys(e.target for e in result.estimates)
+        self.targets = [self._target(name, place) for place, name in enumerate(names)]
+        self.candidates = [one for one in self.targets if one.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
         self.over_logger = result.baseline == "logger"
         self.baseline = "today's policy" if self.over_logger else result.baseline
@@ -50,36 +83,21 @@ class Reading:
         self.ranking = result.log.words.get("ranking") or "ranking"
         self.unit = f"{self.reward} per {self.ranking}"
 
-    def mark(self, target: str) -> Mark:
-        """Return how a target looks: by its place among all, so that it looks the same in every chart."""
-        index = self.targets.index(target) if target in self.targets else 0
-        return Mark(target, f"t{index % LOOKS}", index)
-
-    def action(self, target: str) -> str:
-        """Return what the decision says of a target: "ship", "test" or "hold"."""
-        return self.result.decision.targets.get(target, self.result.decision.action)
-
-    def of(self, target: str) -> list[Estimate]:
-        """Return the estimates of a target that have a value, the recommended one first."""
-        found = [e for e in self.estimates if e.target == target]
-        return sorted(found, key=lambda e: e is not self.best[target])
-
-    def lift(self, target: str) -> Lift:
-        """Return the lift of a target by the recommended estimator."""
-        return self.best[target].lift
-
-    def evidence(self, target: str) -> str:
-        """Return the evidence level of a target; empty where no verdict was made."""
-        level = self.result.verdict.of(target)
-        return "" if level == "none" else level
-
-    def doubtful(self, target: str) -> bool:
-        """Return whether the evidence on a target is insufficient."""
-        return self.evidence(target) == "insufficient"
-
-    def reasons(self, target: str) -> list[Finding]:
-        """Return the reasons behind the evidence level of a target."""
-        return [one for one in self.result.verdict.reasons if one.target == target]
+    def _target(self, name: str, place: int) -> Target:
+        """Return a policy; it looks the same in every chart, by its place among all."""
+        result, chosen = self.result, self.result.recommended[name]
+        best = next(e for e in result.estimates if (e.target, e.estimator) == (name, chosen))
+        valued = [e for e in self.estimates if e.target == name]
+        level = result.verdict.of(name)
+        return Target(
+            name,
+            Mark(name, f"t{place % LOOKS}", place),
+            best,
+            sorted(valued, key=lambda e: e is not best),
+            "" if level == "none" else level,
+            [one for one in result.verdict.reasons if one.target == name],
+            result.decision.targets.get(name, result.decision.action),
+        )
 
 
 def family(name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from counterrank.report.document import AxisScale, Row, RowChart
-from counterrank.texts import visible
+from counterrank.report.words import visible
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
 _SHAPES = (
@@ -65,11 +65,6 @@ def line(x1: str, y1: Any, x2: str, y2: Any, class_: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
-def text(content: Any, x: str, y: float, class_: str, anchor: str = "middle") -> Markup:
-    """Return a piece of text."""
-    return tag("text", content, x=x, y=y, class_=class_, text_anchor=anchor)
-
-
 def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Markup:
     """Return an SVG of its own, which says nothing to those who only hear the page."""
     size = {"width": width, "height": height}
@@ -82,16 +77,11 @@ def drawn(chart: RowChart) -> Markup:
         return Markup("")
     scale, ticks = chart.scale, chart.ticks
     # The grid behind a row is as tall as the row, so that lines run through from top to bottom.
-    upright = [
-        *((value, "grid") for value, _ in ticks),
-        *((value, "zero") for value, _ in chart.lines),
-    ]
-    grid = (_upright(scale, value, look) for value, look in upright)
+    looks = {"grid": ticks, "zero": chart.lines}
+    grid = (_upright(scale, at, look) for look, lines in looks.items() for at, _ in lines)
     ground = picture(*grid, height="100%", class_="ground")
-    # Near an end a label grows inwards, so that it does not leave the card.
     named = [(scale.at(value), name) for value, name in chart.lines if name]
-    names = [text(name, place(at), 12, "zero-name", _anchor(at, 0.2)) for at, name in named]
-    parts = [_labelled("", picture(*names, height=18, class_="track"), "", class_="row edge")]
+    parts = [_edge(named, 12, "zero-name", 0.2, height=18)]
     for row in chart.shown:
         note = tag("span", row.note, class_="note") if row.note else ""
         if row.heading:
@@ -103,9 +93,8 @@ def drawn(chart: RowChart) -> Markup:
             cell = ground + track(row, scale)
             parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
     places = [(scale.at(value), name) for value, name in ticks]
-    below = [text(name, place(at), 14, "tick", _anchor(at, 0.02)) for at, name in places]
-    below.append(text(chart.title, "50%", 32, "axis-title"))
-    parts.append(_labelled("", picture(*below, height=40, class_="track"), "", class_="row edge"))
+    title = _text(chart.title, 0.5, 32, "axis-title")
+    parts.append(_edge(places, 14, "tick", 0.02, title, height=40))
     return tag(
         "div", *parts, class_="rows chart", role="group", aria_label=chart.name, tabindex="0"
     )
@@ -136,5 +125,14 @@ def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
     return line(x, 0, x, "100%", class_)
 
 
-def _anchor(share: float, margin: float) -> str:
-    return "start" if share < margin else "end" if share > 1 - margin else "middle"
+def _edge(labels: Any, y: float, class_: str, margin: float, *more: Markup, height: int) -> Markup:
+    """Return the names above or below a chart, each where its share of the axis says."""
+    names = [_text(name, at, y, class_, margin) for at, name in labels]
+    track = picture(*names, *more, height=height, class_="track")
+    return _labelled("", track, "", class_="row edge")
+
+
+def _text(content: str, at: float, y: float, class_: str, margin: float = 0.0) -> Markup:
+    # Near an end a label grows inwards, so that it does not leave the card.
+    anchor = "start" if at < margin else "end" if at > 1 - margin else "middle"
+    return tag("text", content, x=place(at), y=y, class_=class_, text_anchor=anchor)

@@ -29,7 +29,8 @@ from counterrank.report.document import (
     Table,
     walk,
 )
-from counterrank.texts import NARROW, visible
+from counterrank.report.words import visible
+from counterrank.texts import NARROW
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -16,7 +16,7 @@ from counterrank.report.document import (
     interval_row,
     normal,
 )
-from counterrank.report.numbers import NONE, known, percent, plain, span
+from counterrank.report.words import NONE, known, percent, plain, span
 from counterrank.statistics import Number
 
 #: None: a prediction without an interval can neither contain the outcome nor miss it.

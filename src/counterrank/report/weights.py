@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from counterrank.evaluation import SamplePlan, Sensitivity
 from counterrank.report.document import Block, Figure, Row, RowChart, Table, section
-from counterrank.report.numbers import count, known, percent, plain, roughly, short
-from counterrank.report.reading import Reading
+from counterrank.report.reading import Reading, Target
+from counterrank.report.words import count, known, percent, plain, roughly, short
 
 
 def weights(reading: Reading) -> list[Block]:
@@ -16,31 +16,27 @@ def weights(reading: Reading) -> list[Block]:
     return section("Can we trust the weights?", "weights", *figures, _support(reading), lead=lead)
 
 
-def _effective_rows(reading: Reading, target: str) -> Figure:
+def _effective_rows(reading: Reading, target: Target) -> Figure:
     """Return the share of rows that carry information, for each estimator that rests on weights."""
-    mark, rows, cells = reading.mark(target), list[Row](), []
-    for e in reading.of(target):
+    rows, cells = list[Row](), []
+    for e in target.estimates:
         share = e.ess / reading.log.n if reading.log.n else math.nan
-        found = reading.result.diagnostics.of(target, e.estimator)
+        found = reading.result.diagnostics.of(target.name, e.estimator)
         if found is not None and known(share):
             name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
-            tip = f"{name}\n{shown} of the rows"
             rows.append(
                 Row(
-                    label=name,
-                    value=100 * share,
-                    shown=shown,
-                    note=f"{size} rows",
-                    tip=tip,
-                    mark=mark,
+                    label=name, value=100 * share, shown=shown, note=f"{size} rows",
+                    tip=f"{name}\n{shown} of the rows", mark=target.mark,
                 )
-            )
+            )  # fmt: skip
             cells.append(
                 (name, size, shown, percent(found.rows_carrying_50), percent(found.rows_carrying_90),
                  short(found.tail_index), percent(found.largest_share))
             )  # fmt: skip
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
-    chart = RowChart(rows, "% of the rows", f"Effective rows of {target}", [(100.0, "all rows")])
+    name = f"Effective rows of {target.name}"
+    chart = RowChart(rows, "% of the rows", name, [(100.0, "all rows")])
     head = (
         "estimator",
         "effective rows",
@@ -51,20 +47,21 @@ def _effective_rows(reading: Reading, target: str) -> Figure:
         "largest row",
     )
     data = Table("Rows that carry information; a tail index above 0.7 is a warning", head, cells)
-    return Figure("weights", "rows that carry information", aid, chart, data, mark)
+    return Figure("weights", "rows that carry information", aid, chart, data, target.mark)
 
 
 def _support(reading: Reading) -> Table:
     """Return what the logger rarely or never shows of each target."""
     rows = []
     for target in reading.targets:
-        found = reading.result.diagnostics.support.get(target)
+        found = reading.result.diagnostics.support.get(target.name)
         if found is None or not max(found.rare_share, default=0.0) > 0:
             continue
         items = ", ".join(f"{one.action} ({percent(one.share)})" for one in found.actions)
         pairs = zip(found.rare_share, found.unlogged_share, strict=True)
         for k, (rare, never) in enumerate(pairs, start=1):
-            rows.append((target, str(k), percent(rare), percent(never), items if k == 1 else ""))
+            cells = (str(k), percent(rare), percent(never), items if k == 1 else "")
+            rows.append((target.name, *cells))
     head = ("policy", "position", "rarely logged", "never logged", "most of all")
     return Table(
         "Share of what a policy shows that today's policy rarely or never shows", head, rows
@@ -78,15 +75,13 @@ SHOWN = (0.01, 0.02, 0.05)
 def planning(reading: Reading) -> list[Block]:
     """Return what this log can detect, and how wrong propensities may be before the sign turns."""
     rows: list[tuple[str, ...]] = []
-    for name in reading.targets:
+    for target in reading.targets:
+        plan = reading.result.planning.get(target.name)
         # Plans rest on the estimate's own error, which cannot be trusted where evidence is insufficient.
-        if name in reading.result.planning and not reading.doubtful(name):
-            facts = _facts(reading.result.planning[name], reading.ranking)
-            rows += [(name, *fact) for fact in facts]
-        if name in reading.result.sensitivity:
-            rows.append(
-                (name, "the lift keeps its sign", _tolerance(reading.result.sensitivity[name]))
-            )
+        if plan is not None and not target.doubtful:
+            rows += [(target.name, *fact) for fact in _facts(plan, reading.ranking)]
+        if (found := reading.result.sensitivity.get(target.name)) is not None:
+            rows.append((target.name, "the lift keeps its sign", _tolerance(found)))
     table = Table("What this log can detect, and bear", ("policy", "", ""), rows, texts=3)
     return section("Planning", "planning", table)
 

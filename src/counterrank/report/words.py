@@ -1,6 +1,7 @@
-"""Numbers as people read them: as many digits as the error supports, signs where they matter, units always."""
+"""Numbers and texts as people read them: as many digits as the error supports, whole sentences, nothing unseen."""
 
 import math
+import re
 import sys
 from typing import Any, TypeGuard
 
@@ -197,3 +198,55 @@ def _text(value: float, how: str, *, sign: bool = False) -> str:
     if not text.strip("+-0.,"):
         return text.lstrip("+-")
     return MINUS + text[1:] if text.startswith("-") else text
+
+
+#: Control characters but for tab and line feed, marks that turn the direction of text, halves of
+#: characters, and what is no character.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return a user's text with a mark in place of every character that acts on other text unseen.
+
+    >>> visible("new\u202edlo\x1b[2J") == "new\ufffddlo\ufffd[2J"
+    True
+    """
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def sentence(text: str) -> str:
+    """Return words as a sentence.
+
+    >>> sentence("log more rows"), sentence("Is that so?"), sentence("log.csv is empty")
+    ('Log more rows.', 'Is that so?', 'log.csv is empty.')
+    """
+    text = text.strip()
+    # The name of a file stays as it is written.
+    first = text if re.match(r"\S*[./\\]\w", text) else text[:1].upper() + text[1:]
+    return first + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+#: What may be left at the end of advice without its option.
+_LOOSE = " ,;:(`."
+
+
+def without_options(text: str) -> str:
+    """Return advice without what is typed: whoever reads the page first types nothing, and the details have it.
+
+    >>> without_options("Name the user, --columns unit=COLUMN, or say --independent-rows if none comes twice.")
+    'Name the user.'
+    >>> without_options("Log P(a | x); see --weight"), without_options("if it is prefix, use --propensity-kind")
+    ('Log P(a | x).', '')
+    """
+    kept = []
+    for way in text.split(", or "):
+        words, option, _ = way.partition("--")
+        words = re.sub(
+            r"\b(say|give|see|use)$" if option else r"$^", "", words.rstrip(_LOOSE)
+        ).strip(_LOOSE)
+        # A condition whose advice was an option advises nothing.
+        if words and not (option and words.lower().startswith("if ")):
+            kept.append(words)
+    return sentence(", or ".join(kept)) if kept else ""

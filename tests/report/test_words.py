@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterrank
-from counterrank.report import numbers
+from counterrank.report import words as numbers
 from counterrank.texts import in_percent
 
 FINITE = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-6)
