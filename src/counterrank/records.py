@@ -320,7 +320,8 @@ def _record(kind: Any, found: Any, where: str) -> Any:
         if given is None and not unknown:
             if not needed:
                 continue
-            if get_origin(hint) not in _UNIONS:
+            origin: Any = get_origin(hint)
+            if origin not in _UNIONS:
                 raise _damaged(place, "there")
         read[one.name] = value_of(hint, given, place)
     made: Record = kind(**read)

@@ -185,7 +185,7 @@ def test_words_about_agreement_are_those_of_the_verdict():
 def test_one_column_has_one_number_of_digits():
     for kind in ("agreement", "segments"):
         for figure in sample.figures(None, kind):
-            shown = [row.shown for row in figure.drawing.rows if not row.heading]
+            shown = [row.shown for row in figure.rows if not row.heading]
             assert len({len(text.partition(".")[2]) for text in shown}) == 1
 
 
@@ -194,23 +194,23 @@ def test_what_has_a_standard_error_only_gets_an_interval_of_the_level(level, z):
     model = sample.model()
     for row in model["estimates"]:
         row["level"] = level
-    today = sample.figures(model, "values")[0].drawing.rows[0]
+    today = sample.figures(model, "values")[0].rows[0]
     assert (today.low, today.high) == pytest.approx((1.2 - z * 0.006, 1.2 + z * 0.006), abs=1e-7)
     at = sample.result(model).estimate("personalised").lift["by_position"][0]
-    point = sample.figures(model, "positions")[0].drawing.rows[0]
+    point = sample.figures(model, "positions")[0].rows[0]
     assert point.high - point.value == pytest.approx(z * at["stderr"], rel=1e-6)
 
 
 def test_lifts_are_shares_with_their_intervals_or_amounts_where_shares_mean_nothing():
-    rows = sample.figures(None, "lifts")[0].drawing.rows
+    rows = sample.figures(None, "lifts")[0].rows
     for row in rows:
         lift = sample.result().estimate(row.label).lift
         assert (row.value, row.low) == pytest.approx((100 * lift.relative, 100 * lift.relative_low))
     model = sample.model()
     for row in model["lift"]:
         row.update(relative=None, relative_low=None, relative_high=None)
-    chart = sample.figures(model, "lifts")[0].drawing
-    assert "clicks per page" in chart.title and chart.rows[0].value == pytest.approx(0.1)
+    chart = sample.figures(model, "lifts")[0]
+    assert "clicks per page" in chart.axis and chart.rows[0].value == pytest.approx(0.1)
 
 
 def test_huge_numbers_stay_short():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from counterrank.report import svg
 from counterrank.report.document import (
     AxisScale,
+    Figure,
     Row,
-    RowChart,
     around,
     around_intervals,
     tick_names,
@@ -34,7 +34,7 @@ def test_one_hopeless_interval_does_not_squeeze_the_others() -> None:
     wild = Row(label="ips", value=1.2, low=-1000.0, high=1000.0)
     scale = around_intervals([*good, wild])
     assert scale.high - scale.low < 3
-    drawn = str(svg.drawn(RowChart([*good, wild], "value", "x", [])))
+    drawn = str(svg.drawn(Figure("x", [*good, wild], "value", "x", [])))
     # An arrow at each end says that the interval goes on.
     assert drawn.count('x="0%" y="15"') == 1 and drawn.count('x="100%" y="15"') == 1
 
@@ -44,14 +44,14 @@ def test_marks_lie_where_the_numbers_say() -> None:
         Row(label="a", value=0.0, low=0.0, high=0.0),
         Row(label="b", value=10.0, low=10.0, high=10.0),
     ]
-    drawn = str(svg.drawn(RowChart(data, "value", "x", [])))
+    drawn = str(svg.drawn(Figure("x", data, "value", "x", [])))
     places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" y="15"', drawn)]
     margin = 0.06 / 1.12 * 100
     assert places == pytest.approx([margin, 100 - margin], abs=0.01)
 
 
 def test_nothing_to_show_draws_nothing() -> None:
-    assert svg.drawn(RowChart([Row(label="a")], "x", "x")) == ""
+    assert svg.drawn(Figure("x", [Row(label="a")], "x", "x")) == ""
 
 
 def test_equal_values_still_have_an_axis() -> None:

@@ -30,7 +30,7 @@ def test_marks_stand_at_the_values():
         for line in axes.lines
         if line.get_marker() not in ("None", "")
     ]
-    rows = sample.figures(None, "values")[0].drawing.rows
+    rows = sample.figures(None, "values")[0].rows
     assert marks == [(row.value, place) for place, row in enumerate(rows)]
 
 

@@ -100,15 +100,14 @@ class Call:
 
         This is found out before the work, not after it.
         """
-        from counterrank.io import check_outputs
-
-        if list(self.outputs.values()).count("-") > 1:
+        outputs = {OPTIONS[name].spelled: path for name, path in self.outputs.items()}
+        if [*outputs.values()].count("-") > 1:
             raise click.UsageError("only one result can go to stdout (-); give the other a file")
         # A query reads a database, which no result is written into.
-        check_outputs(
-            [*self.files, self.log if isinstance(self.log, str) else None, *self.inputs],
-            {OPTIONS[name].spelled: path for name, path in self.outputs.items()},
-        )
+        inputs = [*self.files, self.log if isinstance(self.log, str) else None, *self.inputs]
+        from counterrank.io import check_outputs
+
+        check_outputs(inputs, outputs)
 
     @property
     def outputs(self) -> dict[str, str]:

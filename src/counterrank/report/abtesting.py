@@ -8,7 +8,6 @@ from counterrank.report.document import (
     Figure,
     Paragraph,
     Row,
-    RowChart,
     Table,
     interval_row,
 )
@@ -26,7 +25,10 @@ def document(test: ABTest, _: int = PAGE) -> Document:
         "The pale one is the other way to read the same test."
     )
     told = (Paragraph(line, detail=BRIEF) for line in lines)
-    chart = Figure("lifts", "Lifts per ranking", aid, _chart(test), detail=BRIEF)
+    chart = Figure(
+        "lifts", _rows(test), "more per ranking than the baseline", "Lifts with their intervals",
+        [(0.0, "no difference")], "Lifts per ranking", aid, detail=BRIEF,
+    )  # fmt: skip
     return Document(title, [*told, chart, _arms(test)])
 
 
@@ -86,8 +88,8 @@ def _arms(test: ABTest) -> Table:
     return Table("What each arm earned per ranking", head, rows, detail=BRIEF)
 
 
-def _chart(test: ABTest) -> RowChart:
-    """Return both readings of each lift over one axis, with the line of no difference."""
+def _rows(test: ABTest) -> list[Row]:
+    """Return both readings of each lift."""
     rows: list[Row] = []
     for one in test.lifts:
         rows.append(Row(label=f"{one.to} over {one.source}", heading=True))
@@ -96,5 +98,4 @@ def _chart(test: ABTest) -> RowChart:
             note = "★ reported" if chosen else ""
             number = interval_row(title, found, error=found.stderr, note=note, faded=not chosen)
             rows.append(number)
-    lines = [(0.0, "no difference")]
-    return RowChart(rows, "more per ranking than the baseline", "Lifts with their intervals", lines)
+    return rows

@@ -25,7 +25,6 @@ from counterrank.report.document import (
     Meter,
     Paragraph,
     Row,
-    RowChart,
     Scorecard,
     Table,
     around,
@@ -385,9 +384,10 @@ def lifts(reading: Reading) -> Figure:
             f" Between the dashed lines lifts are below {percent(practical)}, too small to matter."
         )
         lines += [(100 * practical, ""), (-100 * practical, "")]
-    title = "lift in %" if shares else f"lift in {reading.unit}"
-    chart = RowChart(rows, title, "Lifts of all policies", lines)
-    return Figure("lifts", f"Lift over {reading.baseline}", aid, chart)
+    return Figure(
+        "lifts", rows, "lift in %" if shares else f"lift in {reading.unit}", "Lifts of all policies", lines,
+        f"Lift over {reading.baseline}", aid,
+    )  # fmt: skip
 
 
 def reading_of(reading: Reading, metric: MetricResult) -> Reading:

@@ -214,40 +214,6 @@ def interval_row(
 NO_CHANGE = ((0.0, "no change"),)
 
 
-@dataclass(frozen=True, slots=True)
-class RowChart:
-    """Rows over an axis that holds them, with marked lines and their names."""
-
-    rows: Sequence[Row]
-    #: What the axis measures.
-    title: str
-    name: str
-    lines: Sequence[tuple[float, str]] = NO_CHANGE
-
-    @property
-    def shown(self) -> list[Row]:
-        """The rows that have a value, and headings."""
-        return [row for row in self.rows if row.heading or known(row.value)]
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is anything to show."""
-        return any(known(row.value) for row in self.rows)
-
-    @property
-    def scale(self) -> AxisScale:
-        """The axis."""
-        rows = [row for row in self.rows if known(row.value)]
-        return around_intervals(rows, also=[value for value, _ in self.lines])
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Ticks with their labels; around a line at zero they have signs."""
-        values = self.scale.ticks()
-        names = tick_names(values, signed=any(value == 0.0 for value, _ in self.lines))
-        return list(zip(values, names, strict=True))
-
-
 #: Signs beside the colour of a level or a status: colour is never alone.
 SIGNS = {
     "reliable": "●", "directional": "◐", "insufficient": "○", "better": "▲", "worse": "▼", "unclear": "◆",
@@ -382,26 +348,53 @@ class Table(Block):
 
 @dataclass(frozen=True, slots=True)
 class Figure(Block):
-    """A chart with its title, one line on what to see, and its numbers as a table.
+    """A chart: rows over an axis that holds them, with marked lines and their names.
 
-    `kind` is the name under which `result.plot(kind)` finds it.
+    `kind` is the name under which `result.plot(kind)` finds it. On the page it has a title, one line on
+    what to see, and its numbers as a table.
     """
 
     kind: str
-    title: str
-    aid: str
-    drawing: RowChart
+    rows: Sequence[Row]
+    #: What the axis measures, and what the chart is called.
+    axis: str
+    name: str
+    lines: Sequence[tuple[float, str]] = NO_CHANGE
+    title: str = ""
+    aid: str = ""
     data: Table | None = None
     mark: Mark | None = None
+
+    @property
+    def shown(self) -> list[Row]:
+        """The rows that have a value, and headings."""
+        return [row for row in self.rows if row.heading or known(row.value)]
+
+    @property
+    def filled(self) -> bool:
+        """Whether there is anything to show."""
+        return any(known(row.value) for row in self.rows)
+
+    @property
+    def scale(self) -> AxisScale:
+        """The axis."""
+        rows = [row for row in self.rows if known(row.value)]
+        return around_intervals(rows, also=[value for value, _ in self.lines])
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Ticks with their labels; around a line at zero they have signs."""
+        values = self.scale.ticks()
+        names = tick_names(values, signed=any(value == 0.0 for value, _ in self.lines))
+        return list(zip(values, names, strict=True))
 
     def numbers(self) -> Table:
         """Return what is drawn as a table."""
         if self.data is not None:
             return self.data
-        chart = self.drawing
-        styles = ["head" if row.heading else "dim" * row.faded for row in chart.shown]
-        rows = [(row.label, row.note, row.shown, row.reach) for row in chart.shown]
-        return Table(chart.name, ("", "", chart.title, "interval"), rows, 2, styles)
+        styles = ["head" if row.heading else "dim" * row.faded for row in self.shown]
+        rows = [(row.label, row.note, row.shown, row.reach) for row in self.shown]
+        return Table(self.name, ("", "", self.axis, "interval"), rows, 2, styles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +428,7 @@ class Document:
 
     def figures(self, kind: str = "") -> list[Figure]:
         """Return the figures of a kind that have something to show; all kinds without one."""
-        found = (one for one in walk(self.blocks) if isinstance(one, Figure) and one.drawing.filled)
+        found = (one for one in walk(self.blocks) if isinstance(one, Figure) and one.filled)
         return [one for one in found if kind in ("", one.kind)]
 
 
@@ -459,7 +452,7 @@ def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list
 def _filled(one: Block) -> bool:
     match one:
         case Figure():
-            return one.drawing.filled
+            return one.filled
         case Table(rows=content) | Scorecard(cards=content) | Fold(blocks=content):
             return bool(content)
     return True

@@ -15,7 +15,6 @@ from counterrank.report.document import (
     Note,
     Paragraph,
     Row,
-    RowChart,
     Table,
     interval_row,
     normal,
@@ -41,8 +40,8 @@ def values(reading: Reading) -> list[Block]:
             interval_row(target.name, target.best, target.mark, sign=False, note=by, faded=faded)
         )
     aid = f"Each mark is a value, each bar its {reading.level_words} interval."
-    chart = RowChart(rows, reading.unit, "Values of all policies with intervals", _today(reading))
-    value = Figure("values", reading.unit.capitalize(), aid, chart)
+    name, title = "Values of all policies with intervals", reading.unit.capitalize()
+    value = Figure("values", rows, reading.unit, name, _today(reading), title, aid)
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
     return section(
@@ -136,8 +135,8 @@ def _agreement(reading: Reading, target: Target) -> Figure:
     aid = " ".join([*verdict, "Estimates with a known bias are dashed."])
     if why := best.details.get("why"):
         aid += f" {best.estimator}: {why}"
-    chart = RowChart(rows, reading.unit, f"Estimates of {target.name}", _today(reading))
-    return Figure("agreement", "", aid, chart, mark=target.mark)
+    name, today = f"Estimates of {target.name}", _today(reading)
+    return Figure("agreement", rows, reading.unit, name, today, aid=aid, mark=target.mark)
 
 
 def _flags(reading: Reading) -> list[Block]:
@@ -205,8 +204,8 @@ def _path_figure(reading: Reading, target: Target) -> Figure | None:
         )
         for p in path
     ]  # fmt: skip
-    chart = RowChart(rows, reading.unit, f"Order path of {target.name}", _today(reading))
-    return Figure("order-path", "", path_in_words(path), chart, mark=target.mark)
+    name, lines, aid = f"Order path of {target.name}", _today(reading), path_in_words(path)
+    return Figure("order-path", rows, reading.unit, name, lines, aid=aid, mark=target.mark)
 
 
 #: Segments that a terminal shows: both ends, who gains most and who loses most.
@@ -266,8 +265,9 @@ def _forest(reading: Reading, target: Target) -> Figure:
     head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
     most = max(MOST_SEGMENTS // len(reading.candidates), 2)
     data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
-    chart = RowChart(shown, unit, title)
-    return Figure("segments", "", aid, chart, data, target.mark, detail=BRIEF)
+    return Figure(
+        "segments", shown, unit, title, aid=aid, data=data, mark=target.mark, detail=BRIEF
+    )
 
 
 def positions(reading: Reading) -> list[Block]:
@@ -280,7 +280,7 @@ def positions(reading: Reading) -> list[Block]:
         for k, one in enumerate(found, start=1):
             number = normal(one.value, one.stderr, reading.level)
             rows.append(interval_row(f"position {k}", number, target.mark, error=found[0].stderr))
-        chart = RowChart(rows, f"lift in {reading.reward}", f"Lift of {target.name} by position")
-        figures.append(Figure("positions", "", aid, chart, mark=target.mark))
+        name, unit = f"Lift of {target.name} by position", f"lift in {reading.reward}"
+        figures.append(Figure("positions", rows, unit, name, aid=aid, mark=target.mark))
     lead = "The lifts of the positions add up to the whole."
     return section(f"Where in the {reading.ranking}", "positions", *figures, lead=lead)

@@ -14,7 +14,6 @@ from counterrank.report.document import (
     Note,
     Paragraph,
     Row,
-    RowChart,
     section,
 )
 from counterrank.report.reading import Reading
@@ -48,8 +47,8 @@ def document(audit: Audit, detail: int = PAGE) -> Document:
     shown = ORDER if detail == VERBOSE else ORDER[:2]
     notes = [note(one, detail=BRIEF) for status in shown for one in found[status]]
     rows = [Row(label=name, value=len(all_), shown=str(len(all_))) for name, all_ in found.items()]
-    chart = RowChart(rows, "checks", "Checks by outcome", [])
-    return Document(tally(audit), [*notes, Figure("checks", "Checks by outcome", "", chart)])
+    name = "Checks by outcome"
+    return Document(tally(audit), [*notes, Figure("checks", rows, "checks", name, [], name)])
 
 
 def health(reading: Reading) -> list[Block]:

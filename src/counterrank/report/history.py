@@ -33,7 +33,6 @@ from counterrank.report.document import (
     Link,
     Paragraph,
     Row,
-    RowChart,
     Table,
     interval_row,
     normal,
@@ -278,13 +277,8 @@ def _lifts(title: str, nights: Sequence[Night]) -> Figure:
             rows.append(interval_row("measured in a test", measured, MEASURED, error=error))
     aid = "Each mark is a run, each bar its interval; dashed where the measurement is not reliable."
     unit = f"lift in {nights[-1].metric} {nights[-1].unit}"
-    return Figure(
-        "lifts",
-        "lift, run by run",
-        aid,
-        RowChart(rows, unit, f"Lift of {title} over time"),
-        mark=mark,
-    )
+    name = f"Lift of {title} over time"
+    return Figure("lifts", rows, unit, name, title="lift, run by run", aid=aid, mark=mark)
 
 
 @dataclass(frozen=True, slots=True)

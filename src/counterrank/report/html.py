@@ -235,7 +235,7 @@ def _figure(one: Figure) -> Markup:
     caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
     data = _folded("Show the numbers", _table(one.numbers()))
     target = one.mark.name if one.mark is not None else None
-    return tag("figure", caption, drawn(one.drawing), data, data_target=target)
+    return tag("figure", caption, drawn(one), data, data_target=target)
 
 
 def _folded(title: str, *content: Markup) -> Markup:

@@ -15,7 +15,6 @@ from counterrank.report.document import (
     Note,
     Paragraph,
     Row,
-    RowChart,
     Scorecard,
     interval_row,
     section,
@@ -66,9 +65,17 @@ def document(found: Certificate, _: int = PAGE) -> Document:
         "Lifts on the rows on which the step was chosen, not those of the certificate; each bar begins at the "
         "expected bound."
     )
-    path = Figure("path", "Lift and bound by step", aid, _path(found), detail=BRIEF)
-    told = "Bars are adjusted for looking at all segments."
-    who = Figure("segments", "For whom", told, _segments(found), detail=BRIEF)
+    unit, name = (
+        "lift per ranking",
+        "Lift of each step, from the expected bound to the estimate (★ chosen)",
+    )
+    path = Figure(
+        "path", _path(found), unit, name, [(0.0, "today")], "Lift and bound by step", aid, detail=BRIEF
+    )  # fmt: skip
+    who = Figure(
+        "segments", _segments(found), unit, "Lift by segment", title="For whom",
+        aid="Bars are adjusted for looking at all segments.", detail=BRIEF,
+    )  # fmt: skip
     blocks += section("How it was chosen, and for whom", "path", path, who)
     promised = (
         "A plain sort by score is not certified: today's policy almost never shows exactly that ranking, so "
@@ -149,7 +156,7 @@ def _not_yet(found: Certificate, seems: str) -> str:
     return f"{seems} {enough}"
 
 
-def _path(found: Certificate) -> RowChart:
+def _path(found: Certificate) -> list[Row]:
     """Return the lift of each step and the bound to expect of it: ambition against evidence."""
     rows = []
     for step in found.path:
@@ -161,11 +168,10 @@ def _path(found: Certificate) -> RowChart:
         rows.append(
             interval_row(f"{chosen}best of {step.m}", number, error=found.stderr, note=note)
         )
-    name = "Lift of each step, from the expected bound to the estimate (★ chosen)"
-    return RowChart(rows, "lift per ranking", name, [(0.0, "today")])
+    return rows
 
 
-def _segments(found: Certificate) -> RowChart:
+def _segments(found: Certificate) -> list[Row]:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
     rows: list[Row] = []
     for column in dict.fromkeys(row.column for row in found.segments):
@@ -174,4 +180,4 @@ def _segments(found: Certificate) -> RowChart:
         for one in sorted(members, key=lambda row: -row.value):
             size = f"{count(one.n)} rows"
             rows.append(interval_row(one.label, one, error=one.stderr, note=size))
-    return RowChart(rows, "lift per ranking", "Lift by segment")
+    return rows

@@ -5,7 +5,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from counterrank.errors import ConfigError, require
-from counterrank.report.document import Document, RowChart
+from counterrank.report.document import Document
+from counterrank.report.document import Figure as Chart
 from counterrank.report.html import asset
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw(document: Document, kind: str = "") -> "Figure":
     """
     kinds = list(dict.fromkeys(one.kind for one in document.figures()))
     chosen = kind or next(iter(kinds), "")
-    drawings = [one.drawing for one in document.figures() if one.kind == chosen]
+    drawings = [one for one in document.figures() if one.kind == chosen]
     if not drawings and chosen and chosen not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(kinds)}")
     if not drawings:
@@ -59,7 +60,7 @@ def _colours() -> dict[str, str]:
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", daylight))
 
 
-def _draw_rows(axes: "Axes", chart: RowChart) -> None:
+def _draw_rows(axes: "Axes", chart: Chart) -> None:
     colours, scale, rows = _colours(), chart.scale, chart.shown
     ink, soft = colours["ink"], colours["soft"]
     axes.set_title(chart.name, loc="left", fontsize=11, fontweight="bold", color=ink)
@@ -71,7 +72,7 @@ def _draw_rows(axes: "Axes", chart: RowChart) -> None:
     # A dollar sign would start a formula.
     labels = [f"{row.label}  {row.shown}".strip().replace("$", r"\$") for row in rows]
     named = [name for value, name in chart.lines if name and scale.inside(value)]
-    title = f"{chart.title} (line: {', '.join(named)})" if named else chart.title
+    title = f"{chart.axis} (line: {', '.join(named)})" if named else chart.axis
     places, names = zip(*chart.ticks, strict=True)
     axes.set(xlim=(scale.low, scale.high), xticks=places, xticklabels=names)
     axes.set_xlabel(title.replace("$", r"\$"), color=soft, fontsize=9)

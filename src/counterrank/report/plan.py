@@ -13,7 +13,7 @@ from counterrank.report.document import (
     Figure,
     Note,
     Paragraph,
-    RowChart,
+    Row,
     Table,
     interval_row,
     section,
@@ -32,7 +32,10 @@ def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
         )
     )
     aid = "Bars are intervals of the change; beside each option the smallest lift that its log would show."
-    blocks.append(Figure("plan", "Cost and detectable lift", aid, _chart(plan)))
+    name = "Cost and detectable lift"
+    blocks.append(
+        Figure("plan", _rows(plan), "change of the metric in %", name, title=name, aid=aid)
+    )
     lead = (
         f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
         "“never” if the option does not show the items that such a ranker would show."
@@ -150,7 +153,7 @@ def shortened(spec: str) -> str:
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
 
 
-def _chart(plan: ExplorationPlan) -> RowChart:
+def _rows(plan: ExplorationPlan) -> list[Row]:
     """Return the change of the metric by each option, the cheapest first."""
     rows = []
     for index in _shown(plan):
@@ -167,7 +170,7 @@ def _chart(plan: ExplorationPlan) -> RowChart:
                 chosen + one.kind, change, error=0.5, note=note, more=[shortened(one.spec)]
             )
         )
-    return RowChart(rows, "change of the metric in %", "Cost and detectable lift")
+    return rows
 
 
 def _shown(plan: ExplorationPlan) -> list[int]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.document import AxisScale, Row, RowChart
+from counterrank.report.document import AxisScale, Figure, Row
 from counterrank.report.words import visible
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
@@ -71,7 +71,7 @@ def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Ma
     return tag("svg", *parts, **size, class_=class_, aria_hidden="true")
 
 
-def drawn(chart: RowChart) -> Markup:
+def drawn(chart: Figure) -> Markup:
     """Return a chart as the page shows it; empty when there is nothing to show."""
     if not chart.filled:
         return Markup("")
@@ -93,7 +93,7 @@ def drawn(chart: RowChart) -> Markup:
             cell = ground + track(row, scale)
             parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
     places = [(scale.at(value), name) for value, name in ticks]
-    title = _text(chart.title, 0.5, 32, "axis-title")
+    title = _text(chart.axis, 0.5, 32, "axis-title")
     parts.append(_edge(places, 14, "tick", 0.02, title, height=40))
     return tag(
         "div", *parts, class_="rows chart", role="group", aria_label=chart.name, tabindex="0"

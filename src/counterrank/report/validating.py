@@ -11,7 +11,6 @@ from counterrank.report.document import (
     Heading,
     Paragraph,
     Row,
-    RowChart,
     Table,
     interval_row,
     normal,
@@ -28,7 +27,9 @@ def document(report: Validation, _: int = PAGE) -> Document:
     title, *lines = sentences(report)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
     aid = "Each prediction stands above what the arm earned; bars are intervals."
-    blocks += [Figure("pairs", "Predicted against earned", aid, _chart(report)), _pairs(report)]
+    name = "Predicted against earned"
+    chart = Figure("pairs", _rows(report), "per ranking", name, [], name, aid)
+    blocks += [chart, _pairs(report)]
     for one in report.metrics:
         if one.name != report.name:
             blocks.append(Heading(one.name, detail=BRIEF))
@@ -106,7 +107,7 @@ def _pairs(report: Validation) -> Table:
     return Table(caption, head, rows, texts=2, minor=(5, 8, 7), detail=BRIEF)
 
 
-def _chart(report: Validation) -> RowChart:
+def _rows(report: Validation) -> list[Row]:
     """Return what each arm earned below what was predicted of it."""
     rows: list[Row] = []
     for pair in report.pairs:
@@ -117,4 +118,4 @@ def _chart(report: Validation) -> RowChart:
             interval_row("predicted", predicted, sign=False),
             interval_row("earned", earned, MEASURED, sign=False),
         ]
-    return RowChart(rows, "per ranking", "Predicted against earned", [])
+    return rows

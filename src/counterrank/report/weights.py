@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from counterrank.evaluation import SamplePlan, Sensitivity
-from counterrank.report.document import Block, Figure, Row, RowChart, Table, section
+from counterrank.report.document import Block, Figure, Row, Table, section
 from counterrank.report.reading import Reading, Target
 from counterrank.report.words import count, known, percent, plain, roughly, short
 
@@ -36,7 +36,6 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
             )  # fmt: skip
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
     name = f"Effective rows of {target.name}"
-    chart = RowChart(rows, "% of the rows", name, [(100.0, "all rows")])
     head = (
         "estimator",
         "effective rows",
@@ -47,7 +46,10 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
         "largest row",
     )
     data = Table("Rows that carry information; a tail index above 0.7 is a warning", head, cells)
-    return Figure("weights", "rows that carry information", aid, chart, data, target.mark)
+    return Figure(
+        "weights", rows, "% of the rows", name, [(100.0, "all rows")], "rows that carry information", aid, data,
+        target.mark,
+    )  # fmt: skip
 
 
 def _support(reading: Reading) -> Table:
