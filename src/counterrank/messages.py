@@ -91,9 +91,8 @@ def _spelled(flag: str, value: str, command: str) -> str:
     ('--missing-reward zero', '--config missing_reward=zero')
     """
     option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
-    takers = [one for one in COMMANDS.values() if option and option.name in one.options]
-    if command in COMMANDS and COMMANDS[command] in takers:
-        takers = [COMMANDS[command]]
+    asked = COMMANDS.get(command)
+    takers = [asked] if option and asked and option.name in asked.options else COMMANDS.values()
     if option is None or any(option.name in one.on_line for one in takers):
         return f"{flag} {value}".rstrip()
     return f"--config {option.keys[-1]}={value or 'true'}"

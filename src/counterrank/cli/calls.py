@@ -226,28 +226,20 @@ class TableCommand(click.Command):
 
     def option(self, name: str) -> click.Option:
         """Return an option of the command line."""
-        one = OPTIONS[name]
-        switch = one.kind is Kind.SWITCH
+        one, told = OPTIONS[name], help_of(self.spec, name)
+        if one.kind is Kind.SWITCH:
+            off = f"/--no-{one.spelled[2:]}" if name in self.spec.moved else ""
+            return click.Option([one.spelled + off, name], help=told, default=None, is_flag=True)
         kind: Any = _TYPES.get(one.kind, str)
         if one.kind is Kind.WHOLE:
             kind = click.IntRange(min=one.least)
         if one.words and one.kind is Kind.TEXT:
             kind = click.Choice(one.words)
-        more: Values = {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
-        if not switch:
-            more |= {"type": kind, "metavar": one.metavar or None}
-        both = (
-            f"{one.spelled}/--no-{one.spelled[2:]}"
-            if switch and name in self.spec.moved
-            else one.spelled
-        )
+        bare: Values = {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
         return click.Option(
-            [both, name],
-            help=help_of(self.spec, name),
-            default=None,
-            multiple=one.kind in _REPEATED,
-            **({"is_flag": True} if switch else more),
-        )
+            [one.spelled, name], help=told, default=None, type=kind, metavar=one.metavar or None,
+            multiple=one.kind in _REPEATED, **bare,
+        )  # fmt: skip
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters with --help, --help-all and the options that have moved to job files."""

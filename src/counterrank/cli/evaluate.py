@@ -60,16 +60,18 @@ def evaluate(call: Call) -> None:
         result = result.called(**{role: word for role, word in words.items() if word})
     call.hand_over(result)
     # Last: a job that fails its requirement still has its report.
-    required = call.get("require")
+    required, decision, level = call.get("require"), result.decision, result.verdict.level
     if required == "ship":
-        if result.decision.action != "ship":
-            why = "; ".join(one.text for one in result.decision.reasons)
-            click.echo(
-                f"the decision is {result.decision.action}, ship was required: {why}", err=True
-            )
-            raise click.exceptions.Exit(1)
-    elif required and not meets(result.verdict.level, required):
-        click.echo(f"evidence is {result.verdict.level}, {required} was required", err=True)
+        why = "; ".join(one.text for one in decision.reasons)
+        met, told = (
+            decision.action == "ship",
+            f"the decision is {decision.action}, ship was required: {why}",
+        )
+    else:
+        met = not required or meets(level, required)
+        told = f"evidence is {level}, {required} was required"
+    if not met:
+        click.echo(told, err=True)
         raise click.exceptions.Exit(1)
 
 

@@ -82,7 +82,7 @@ def _draw_rows(axes: "Axes", chart: Chart) -> None:
         axes.axvline(value, color=colours["zero"], linewidth=1)
     for at, (label, row) in enumerate(zip(axes.get_yticklabels(), rows, strict=True)):
         label.set(color=ink, fontweight="bold" if row.heading else "normal")
-        point = _SHAPES[row.mark.shape % len(_SHAPES)], 8.0
+        point = _SHAPES[row.mark.shape], 8.0
         for name, start, end in row.marks(scale) if not row.heading else ():
             sign, size = _MARKS.get(name, point)
             axes.plot(

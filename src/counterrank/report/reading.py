@@ -10,8 +10,8 @@ from counterrank.findings import Finding
 from counterrank.report.document import Mark
 from counterrank.report.words import known, percent
 
-#: Colours of the style sheet; further targets start again and differ by their shape.
-LOOKS = 6
+#: Colours of the style sheet, and shapes; further targets start again and differ by either.
+LOOKS, SHAPES = 6, 5
 
 
 def column_name(name: Any) -> str:
@@ -91,7 +91,7 @@ class Reading:
         level = result.verdict.of(name)
         return Target(
             name,
-            Mark(name, f"t{place % LOOKS}", place),
+            Mark(name, f"t{place % LOOKS}", place % SHAPES),
             best,
             sorted(valued, key=lambda e: e is not best),
             "" if level == "none" else level,

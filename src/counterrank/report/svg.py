@@ -52,7 +52,7 @@ def place(share: float) -> str:
 
 def marker(shape: int, x: str, y: float) -> Markup:
     """Return one of five shapes at (x, y): circle, diamond, square, triangle, inverted triangle."""
-    return _at(x, y, _SHAPES[shape % len(_SHAPES)])
+    return _at(x, y, _SHAPES[shape])
 
 
 def _at(x: str, y: float, path: str) -> Markup:
@@ -109,13 +109,12 @@ def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
 def track(row: Row, scale: AxisScale, *, zero: bool = False) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
     parts = [_upright(scale, 0.0, "zero")] if zero else []
-    shape = _SHAPES[row.mark.shape % len(_SHAPES)]
     for name, start, end in row.marks(scale):
         x = place(scale.at(start))
         if name in ("outer", "span"):
             parts.append(line(x, MIDDLE, place(scale.at(end)), MIDDLE, name))
         else:
-            parts.append(_at(x, MIDDLE, _ARROWS.get(name, shape)))
+            parts.append(_at(x, MIDDLE, _ARROWS.get(name, _SHAPES[row.mark.shape])))
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=ROW_HEIGHT, class_=look)
 
