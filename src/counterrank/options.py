@@ -99,10 +99,10 @@ class Option:
         self.group = Group.OUTPUT if written else Group.LOG if read else Group.WHAT
         #: Whether the command handles it: the Python function has no such keyword.
         self.local = written or self.name in _LOCAL
-        flag = self.flag or self.name
+        word = self.flag or self.name
         #: The option on the command line, with its dashes, and what a job file may call it.
-        self.spelled = "--" + flag.replace("_", "-")
-        self.keys = tuple(dict.fromkeys((self.name, flag)))
+        self.spelled = "--" + word.replace("_", "-")
+        self.keys = tuple(dict.fromkeys((self.name, word)))
 
 
 _MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH

@@ -37,12 +37,16 @@ from counterrank.report.document import (
 from counterrank.report.svg import drawn, marker, picture, safe, tag, track
 from counterrank.report.words import without_options
 
+#: The section of the page's title, which is the answer.
+TITLE = "answer"
+UNTITLED = Heading("")
+
 
 def page(document: Document, *, back: str | None = None) -> str:
     """Return the document as one page; `back` links to a list of reports."""
     script = asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    parts = _sections(document.blocks, Heading(document.title, "answer"))
+    parts = _sections(document.blocks, Heading(document.title, TITLE))
     links = [tag("a", "All results", class_="button", href=back)] if back else []
     data = Markup("")
     if document.data is not None:
@@ -85,36 +89,36 @@ def _nav(parts: "Sequence[tuple[Heading | Fold, Markup]]") -> Markup:
 
 
 def _link(one: Heading | Fold) -> str:
-    return "Details" if isinstance(one, Fold) else "Summary" if one.id == "answer" else one.text
+    return "Details" if isinstance(one, Fold) else "Summary" if one.id == TITLE else one.text
 
 
 def _sections(
-    blocks: Sequence[Block], first: Heading | None = None
+    blocks: Sequence[Block], first: Heading = UNTITLED
 ) -> "list[tuple[Heading | Fold, Markup]]":
-    """Return the sections: what follows a heading, the first of which is the page's title, and large folds."""
-    found: list[tuple[Heading | Fold, list[Block]]] = [(first, [])] if first else []
+    """Return the sections: what follows a heading, the first of which may be the page's title, and large folds."""
+    found: list[tuple[Heading | Fold, list[Block]]] = [(first, [])]
     for one in blocks:
-        if isinstance(one, Heading) or (isinstance(one, Fold) and one.id) or not found:
-            head = one if isinstance(one, (Heading, Fold)) else Heading("")
-            found.append((head, [] if one is head else [one]))
+        if isinstance(one, Heading) or (isinstance(one, Fold) and one.id):
+            found.append((one, []))
         else:
             found[-1][1].append(one)
-    return [(head, _section(head, inner, title=head is first)) for head, inner in found]
+    return [(head, _section(head, inner)) for head, inner in found if inner or head is not UNTITLED]
 
 
 #: Characters of a title that fill two lines.
 _LONG_TITLE = 80
 
 
-def _section(head: Heading | Fold, inner: Sequence[Block], *, title: bool) -> Markup:
+def _section(head: Heading | Fold, inner: Sequence[Block]) -> Markup:
     if isinstance(head, Fold):
         below = Markup("").join(body for _, body in _sections(head.blocks))
         whole = tag("details", tag("summary", tag("h2", head.title)), below, class_="more")
         return tag("section", whole, *_body(inner), id=head.id)
+    title = head.id == TITLE
     # A title of several sentences is set smaller.
     size = "long" if title and len(head.text) > _LONG_TITLE else None
     name = tag("h1" if title else "h2", head.text, class_=size) if head.text else ""
-    look = "answer" if title else None
+    look = TITLE if title else None
     return tag("section", name, *_body(inner), id=head.id or None, class_=look)
 
 
