@@ -151,7 +151,7 @@ def test_a_narrow_terminal_shows_the_targets_that_count_and_cuts_no_number(plan,
 def test_the_chart_of_a_plan_has_every_option_that_no_other_beats(plan):
     (figure,) = plan.document().figures("plan")
     shown = {0, plan.chosen, *plan.frontier}
-    assert len(figure.rows) == len(shown) and "%" in figure.title
+    assert len(figure.rows) == len(shown) and "%" in figure.axis
     values = [row.value for row in figure.rows]
     assert values == sorted(values, reverse=True)  # the cheapest first
     assert sum(row.label.startswith("★") for row in figure.rows) == 1

@@ -11,7 +11,7 @@ import click
 from counterrank.cli.console import results_console, showing_progress, write
 from counterrank.cli.jobs import READERS, Job, Values
 from counterrank.errors import ConfigError
-from counterrank.options import COMMANDS, OPTIONS, READING, Command, Group, Kind
+from counterrank.options import COMMANDS, OPTIONS, Command, Group, Kind
 
 _REPEATED = (Kind.MANY, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
 #: What is said of --events.
@@ -132,28 +132,13 @@ class Call:
         """What the Python function of the command is given beside its log."""
         return {name: one for name, one in self.values.items() if not OPTIONS[name].local}
 
-    @property
-    def reading(self) -> Values:
-        """What the reader of the log is told."""
-        return {name: one for name, one in self.settings.items() if name in READING}
-
     def get(self, name: str) -> Any:
         """Return the value of an option; None where nobody gave it."""
         return self.values.get(name)
 
-    @property
-    def piped(self) -> bool:
-        """A result goes to stdout, which then holds nothing else."""
-        return "-" in (self.get("json"), self.get("html"))
-
-    @property
-    def quiet(self) -> bool:
-        """Nothing but errors is printed."""
-        return bool(self.get("quiet"))
-
     def run(self, work: Callable[..., Any], *more: Any, **given: Any) -> Any:
         """Return what a function makes of the log; on a terminal its passes are shown."""
-        with showing_progress(enabled=not self.quiet):
+        with showing_progress(enabled=not self.get("quiet")):
             return work(self.log, *more, **given)
 
     def json_file(self, name: str) -> str | None:
@@ -174,7 +159,8 @@ class Call:
             write(path, (to_json or result.to_json)())
         if path := self.get("html"):
             write(path, result.to_html())
-        if not (self.quiet or self.piped):
+        # A result that goes to stdout is the only thing there.
+        if not (self.get("quiet") or "-" in (self.get("json"), self.get("html"))):
             console = results_console()
             detail = VERBOSE if self.get("verbose") or self.get("all") else BRIEF
             for part in renderables(result.document(detail), detail):

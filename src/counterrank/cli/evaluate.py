@@ -8,6 +8,7 @@ import click
 
 from counterrank.cli.calls import Call, command
 from counterrank.cli.console import say, showing_progress, write
+from counterrank.options import READING
 
 _EVALUATE = """Examples:
 
@@ -54,19 +55,16 @@ def evaluate(call: Call) -> None:
             names if names is None or isinstance(names, str) else ",".join(names), curve
         )
     command_line = shlex.join(["counterrank", *sys.argv[1:]])
+    words = {role: call.get(f"{role}_name") for role in ("reward", "ranking")}
     result = call.run(evaluate, targets, command=command_line, **given)
-    words = {"reward": call.get("reward_name"), "ranking": call.get("ranking_name")}
-    if any(words.values()):
-        result = result.called(**{role: word for role, word in words.items() if word})
+    result = result.called(**{role: word for role, word in words.items() if word})
     call.hand_over(result)
     # Last: a job that fails its requirement still has its report.
     required, decision, level = call.get("require"), result.decision, result.verdict.level
     if required == "ship":
         why = "; ".join(one.text for one in decision.reasons)
-        met, told = (
-            decision.action == "ship",
-            f"the decision is {decision.action}, ship was required: {why}",
-        )
+        met = decision.action == "ship"
+        told = f"the decision is {decision.action}, ship was required: {why}"
     else:
         met = not required or meets(level, required)
         told = f"evidence is {level}, {required} was required"
@@ -78,33 +76,27 @@ def evaluate(call: Call) -> None:
 def _overview(call: Call) -> None:
     """Print what a log holds and what could be evaluated, for somebody who has named no target yet."""
     from counterrank.audit import audit_file
-    from counterrank.io import opened
+    from counterrank.io import columns_of, opened
     from counterrank.report import plain
 
-    reading = call.reading
+    reading = {name: one for name, one in call.settings.items() if name in READING}
     log = opened(call.log, (), needs_targets=False, require_propensity=False, **reading)
-    with showing_progress(enabled=not call.quiet), log as (source, _):
+    with showing_progress(enabled=not call.get("quiet")), log as (source, _):
         rows, total, squares = source.reduce(_earned, label="reading")
         audit = audit_file(call.log, **reading)
     mean = total / rows
     error = max(squares / rows - mean**2, 0.0) ** 0.5 / rows**0.5
+    given = columns_of(call.get("columns") or {})
+    columns = {role: one for role, one in given.items() if isinstance(one, str)}
+    names = (call.get("reward_name"), *source.first.rewards, columns.get("reward"), "reward")
+    reward = next(filter(None, names))
     lines = [
         f"{int(rows):,} rankings of {source.first.K} positions; today's policy earned "
-        f"{plain(mean, error)} {_reward(call, source.first)}per ranking.",
+        f"{plain(mean, error)} {'' if reward == 'reward' else f'{reward} '}per ranking.",
         *(f"Audit: {line}" for line in audit.summary().splitlines()[:4]),
-        *_candidates(call),
+        *_candidates(call, columns),
     ]
     say(lines)
-
-
-def _reward(call: Call, log: Any) -> str:
-    """Return what the reward is called, with a space behind it; nothing where nobody named it."""
-    from counterrank.io import columns_of
-
-    column = columns_of(call.get("columns") or {}).get("reward", "reward")
-    names = [call.get("reward_name"), *log.rewards, column if isinstance(column, str) else None]
-    name = next(filter(None, names), "reward")
-    return "" if name == "reward" else f"{name} "
 
 
 def _earned(batch: Any) -> Any:
@@ -115,19 +107,14 @@ def _earned(batch: Any) -> Any:
     return np.array([len(earned), earned.sum(), (earned**2).sum()])
 
 
-def _candidates(call: Call) -> list[str]:
-    """Return which columns look like targets, and the next command."""
-    from counterrank.io import ROLES, columns_of, guess_log, sample_of
+def _candidates(call: Call, known: dict[str, str]) -> list[str]:
+    """Return which columns look like targets, and the next command; of some columns the role is known."""
+    from counterrank.io import ROLES, guess_log, sample_of
 
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
         return ["Name a target with --target, or give its lists with --config target_lists=FILE."]
     table = sample_of(call.log)
-    known = {
-        role: one
-        for role, one in columns_of(call.get("columns") or {}).items()
-        if isinstance(one, str)
-    }
     guess = guess_log(table, known)
     # Numbered columns stand for lists.
     stems = {

@@ -147,7 +147,7 @@ def document(found: Sequence[Run], folder: str) -> Document:
     for run in found:
         if isinstance(run.result, Evaluation):
             for night in _nights(run):
-                nights.setdefault((night.target.name, night.metric), []).append(night)
+                nights.setdefault((night.target.name, night.reading.reward), []).append(night)
     # A target's name is enough where there is one metric of it.
     several = Counter(target for target, _ in nights)
     for number, ((target, metric), members) in enumerate(nights.items()):
@@ -174,8 +174,7 @@ class Night:
     reading: Reading
     target: Target
     outcome: MeasuredOutcome | None
-    #: What is measured, and per what.
-    metric: str
+    #: What the metric is counted per.
     unit: str
     #: What may change from run to run, in words.
     facts: dict[str, str]
@@ -184,11 +183,11 @@ class Night:
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
     whole, outcomes = Reading(run.result), read_outcomes(run.path)
-    seen = [(whole, whole.reward, f"per {whole.ranking}")]
     others = [one for one in whole.result.metrics if not one.primary]
-    seen += [(reading_of(whole, one), one.name, one.unit) for one in others]
+    seen = [(whole, f"per {whole.ranking}")]
+    seen += [(reading_of(whole, one), one.unit) for one in others]
     for place in range(len(whole.candidates)):
-        for reading, metric, unit in seen:
+        for reading, unit in seen:
             target = reading.candidates[place]
             facts = {
                 "evidence": target.evidence or "none",
@@ -198,51 +197,59 @@ def _nights(run: Run) -> Iterator[Night]:
                 "counterrank": reading.result.provenance.counterrank,
             }
             outcome = outcomes.get(target.name) if reading is whole else None
-            yield Night(run, reading, target, outcome, metric, unit, facts)
+            yield Night(run, reading, target, outcome, unit, facts)
 
 
 def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
+    """Return a chart of the lifts, below each what a test measured, and a table of the runs."""
+    points, lines, judged = list[list[Row]](), list[tuple[Cell, ...]](), list[bool]()
+    for number, night in enumerate(nights):
+        best, lift, outcome = night.target.best, night.target.lift, night.outcome
+        run, evidence, error = night.run, night.facts["evidence"], night.target.lift.stderr
+        day, faded = f"{run.night:%Y-%m-%d}", evidence != "reliable"
+        point = interval_row(
+            day, lift, night.target.mark, error=error, note=evidence, faded=faded, more=[run.name]
+        )
+        points.append([point])
+        measured = ""
+        if outcome is not None:
+            contained = outcome.contained(best)
+            judged += [] if contained is None else [contained]
+            words = {True: ", contained", False: ", not contained", None: ""}[contained]
+            value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
+            measured = f"{'lift' if outcome.is_lift else 'value'} {value}{words}"
+            if outcome.is_lift:
+                test = normal(outcome.value, outcome.stderr, night.reading.level)
+                points[-1].append(interval_row("measured in a test", test, MEASURED, error=error))
+        # Lift and interval in one unit: shares where there are some.
+        shown = interval_row("", lift, error=error, relative=bool(relative_ends(lift)))
+        changed = "; ".join(changes(nights[number - 1], night)) if number else ""
+        lines.append(
+            (day, run.cell, changed, shown.shown, shown.reach, night.facts["decision"],
+             Chip(evidence, evidence), measured)
+        )  # fmt: skip
+    told, last = contained_in_words(judged), nights[-1]
+    chart = Figure(
+        "lifts", [row for rows in points[: -MOST - 1 : -1] for row in rows],
+        f"lift in {last.reading.reward} {last.unit}", f"Lift of {title} over time", title="lift, run by run",
+        aid="Each mark is a run, each bar its interval; dashed where the measurement is not reliable.",
+        mark=last.target.mark,
+    )  # fmt: skip
     head = ("date", "run", "what changed", "lift", "interval", "decision", "measurement",
             "measured in a test")  # fmt: skip
-    before: list[Night | None] = [None, *nights[:-1]]
-    rows = [_line(night, last) for night, last in zip(nights, before, strict=True)]
-    told = contained_in_words(nights)
-    return [
-        *([Paragraph(told, "strong")] if told else []),
-        _lifts(title, nights[-MOST:]),
-        Table(f"Runs of {title}, the newest first", head, rows[::-1], texts=3),
-    ]
+    table = Table(f"Runs of {title}, the newest first", head, lines[::-1], texts=3)
+    return [*([Paragraph(told, "strong")] if told else []), chart, table]
 
 
-def contained_in_words(nights: Sequence[Night]) -> str:
+def contained_in_words(judged: Sequence[bool]) -> str:
     """Return how many of the last intervals contained a known outcome; nothing where none is known."""
-    judged = [
-        night.outcome.contained(night.target.best) for night in nights if night.outcome is not None
-    ]
     # The last ones: a method that was mended is judged by what it does now.
-    recent = [one for one in judged if one is not None][-RECENT:]
+    recent = judged[-RECENT:]
     if not recent:
         return ""
     if len(recent) == 1:
         return f"The one interval with a known outcome {'contained' if recent[0] else 'did not contain'} it."
     return f"{sum(recent)} of the last {len(recent)} intervals with a known outcome contained it."
-
-
-def _line(night: Night, last: Night | None) -> tuple[Cell, ...]:
-    best, lift, outcome, measured = night.target.best, night.target.lift, night.outcome, ""
-    if outcome is not None:
-        verdict = {True: ", contained", False: ", not contained", None: ""}
-        value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
-        told = verdict[outcome.contained(best)]
-        measured = f"{'lift' if outcome.is_lift else 'value'} {value}{told}"
-    # Lift and interval in one unit: shares where there are some.
-    row = interval_row("", lift, error=lift.stderr, relative=bool(relative_ends(lift)))
-    run, facts = night.run, night.facts
-    changed = "; ".join(changes(last, night)) if last is not None else ""
-    return (
-        f"{run.night:%Y-%m-%d}", run.cell, changed, row.shown, row.reach, facts["decision"],
-        Chip(facts["evidence"], facts["evidence"]), measured,
-    )  # fmt: skip
 
 
 def changes(last: Night, night: Night) -> list[str]:
@@ -259,26 +266,6 @@ def changes(last: Night, night: Night) -> list[str]:
     if value < lift.low or value > lift.high:
         found.append("the lift left the interval of the run before")
     return found
-
-
-def _lifts(title: str, nights: Sequence[Night]) -> Figure:
-    """Return the lift of each run, below it what a test measured; measured values stand in the table."""
-    rows, mark = list[Row](), nights[-1].target.mark
-    for night in reversed(nights):
-        day, note, lift = f"{night.run.night:%Y-%m-%d}", night.facts["evidence"], night.target.lift
-        faded, error = note != "reliable", lift.stderr
-        rows.append(
-            interval_row(
-                day, lift, mark, error=error, note=note, faded=faded, more=[night.run.name]
-            )
-        )
-        if night.outcome is not None and night.outcome.is_lift:
-            measured = normal(night.outcome.value, night.outcome.stderr, night.reading.level)
-            rows.append(interval_row("measured in a test", measured, MEASURED, error=error))
-    aid = "Each mark is a run, each bar its interval; dashed where the measurement is not reliable."
-    unit = f"lift in {nights[-1].metric} {nights[-1].unit}"
-    name = f"Lift of {title} over time"
-    return Figure("lifts", rows, unit, name, title="lift, run by run", aid=aid, mark=mark)
 
 
 @dataclass(frozen=True, slots=True)

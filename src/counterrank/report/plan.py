@@ -18,7 +18,7 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.words import count, percent, roughly
+from counterrank.report.words import count, percent, percents, roughly
 from counterrank.statistics import Number
 
 
@@ -32,20 +32,13 @@ def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
         )
     )
     aid = "Bars are intervals of the change; beside each option the smallest lift that its log would show."
-    name = "Cost and detectable lift"
-    blocks.append(
-        Figure("plan", _rows(plan), "change of the metric in %", name, title=name, aid=aid)
-    )
+    name, (rows, table) = "Cost and detectable lift", _options(plan)
+    blocks.append(Figure("plan", rows, "change of the metric in %", name, title=name, aid=aid))
     lead = (
         f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
         "“never” if the option does not show the items that such a ranker would show."
     )
-    blocks += section(
-        "What was tried, the cheapest first",
-        "options",
-        _options(plan),
-        lead=lead,
-    )
+    blocks += section("What was tried, the cheapest first", "options", table, lead=lead)
     some = any(one.cost.rests_on == "models" for one in plan.options)
     told = (*plan.notes, *(["* predicted by models of users alone."] if some else []))
     blocks += section("How to read it", "reading", *map(Note, told))
@@ -100,34 +93,30 @@ def _needed(plan: ExplorationPlan) -> str:
 def cost_words(cost: Cost) -> str:
     """Return what an option costs, or gains, as a verb with its interval."""
     verb, sign = ("costs", 1) if cost.value >= 0 else ("gains", -1)
-    ends = sorted((sign * cost.low, sign * cost.high))
-    reach = " to ".join(percent(end, sign=True) for end in ends)
+    reach = percents(*sorted((sign * cost.low, sign * cost.high)))
     return f"{verb} {percent(abs(cost.value))} of the metric ({reach})"
 
 
-def _options(plan: ExplorationPlan) -> Table:
-    """Return today's policy and the options that no other beats, the cheapest first; a loss is a negative change."""
+def _options(plan: ExplorationPlan) -> tuple[list[Row], Table]:
+    """Return today's policy and the options that no other beats, the cheapest first, as a chart and as a table.
+
+    A loss is a negative change.
+    """
+    rows, cells, styles = list[Row](), [], []
+    shown = {0, plan.chosen, *plan.frontier}
+    for index in sorted(shown, key=lambda i: plan.options[i].cost.value):
+        one, chosen = plan.options[index], index == plan.chosen
+        cost, least, spec = one.cost, one.worst(plan.judged), shortened(one.spec)
+        change = Number(-100 * cost.value, low=-100 * cost.high, high=-100 * cost.low)
+        note = f"lifts from {percent(least)}" if math.isfinite(least) else ""
+        label = "★ " * chosen + one.kind
+        rows.append(interval_row(label, change, error=0.5, note=note, more=[spec]))
+        mark = "★ chosen" if chosen else "frontier" if index in plan.frontier else ""
+        reach = percents(-cost.high, -cost.low) + " *" * (cost.rests_on == "models")
+        number = percent(-cost.value, sign=True)
+        cells.append((one.kind, spec, number, reach, *map(_words, one.detectable), mark))
+        styles.append("bold" * chosen)
     targets = [one.target for one in plan.options[0].detectable]
-    rows, styles = [], []
-    for index in _shown(plan):
-        one = plan.options[index]
-        mark = "★ chosen" if index == plan.chosen else "frontier" if index in plan.frontier else ""
-        model = " *" if one.cost.rests_on == "models" else ""
-        reach = (
-            f"{percent(-one.cost.high, sign=True)} to {percent(-one.cost.low, sign=True)}{model}"
-        )
-        lifts = [_words(each) for each in one.detectable]
-        rows.append(
-            (
-                one.kind,
-                shortened(one.spec),
-                percent(-one.cost.value, sign=True),
-                reach,
-                *lifts,
-                mark,
-            )
-        )
-        styles.append("bold" if index == plan.chosen else "")
     head = ("option", "policy", "change", "interval", *(f"lift of {name}" for name in targets), "")
     # Of the targets, those that do not count go first.
     others = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
@@ -135,7 +124,8 @@ def _options(plan: ExplorationPlan) -> Table:
         "Change of the metric, and the smallest lift that the log would detect: today's policy and the options "
         "on the frontier"
     )
-    return Table(caption, head, rows, texts=2, styles=styles, minor=(1, 3, *others), detail=BRIEF)
+    minor = (1, 3, *others)
+    return rows, Table(caption, head, cells, 2, styles, minor, detail=BRIEF)
 
 
 def _words(one: DetectableLift) -> str:
@@ -151,29 +141,3 @@ def shortened(spec: str) -> str:
     '0.975*top+0.0248*shuffle'
     """
     return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
-
-
-def _rows(plan: ExplorationPlan) -> list[Row]:
-    """Return the change of the metric by each option, the cheapest first."""
-    rows = []
-    for index in _shown(plan):
-        one = plan.options[index]
-        change = Number(-100 * one.cost.value, low=-100 * one.cost.high, high=-100 * one.cost.low)
-        note = (
-            f"lifts from {percent(one.worst(plan.judged))}"
-            if math.isfinite(one.worst(plan.judged))
-            else ""
-        )
-        chosen = "★ " * (index == plan.chosen)
-        rows.append(
-            interval_row(
-                chosen + one.kind, change, error=0.5, note=note, more=[shortened(one.spec)]
-            )
-        )
-    return rows
-
-
-def _shown(plan: ExplorationPlan) -> list[int]:
-    """Return today's policy and the options that no other beats, the cheapest first."""
-    shown = {0, plan.chosen, *plan.frontier}
-    return sorted(shown, key=lambda i: plan.options[i].cost.value)

@@ -27,14 +27,13 @@ def document(report: Validation, _: int = PAGE) -> Document:
     title, *lines = sentences(report)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
     aid = "Each prediction stands above what the arm earned; bars are intervals."
-    name = "Predicted against earned"
-    chart = Figure("pairs", _rows(report), "per ranking", name, [], name, aid)
-    blocks += [chart, _pairs(report)]
+    name, (rows, table) = "Predicted against earned", _pairs(report)
+    blocks += [Figure("pairs", rows, "per ranking", name, [], name, aid), table]
     for one in report.metrics:
         if one.name != report.name:
             blocks.append(Heading(one.name, detail=BRIEF))
             blocks += [Paragraph(line, detail=BRIEF) for line in sentences(one)]
-            blocks.append(_pairs(one))
+            blocks.append(_pairs(one)[1])
     return Document(title, blocks)
 
 
@@ -87,29 +86,9 @@ def _bias(found: ValidationSummary, *, missed: int, judged: int) -> str:
     return f"No constant error was found: {average}."
 
 
-def _pairs(report: Validation) -> Table:
-    head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
-            "right sign", "evidence")  # fmt: skip
-    rows = []
-    for pair in report.pairs:
-        error, spread = pair.stderr, pair.earned_stderr
-        interval = span(pair.low, pair.high, error) or NONE
-        numbers = (
-            plain(pair.predicted, error),
-            interval,
-            plain(pair.earned, spread),
-            plain(spread, spread),
-        )
-        words = (_WORDS[pair.covered], _WORDS[pair.sign_right], pair.verdict or NONE)
-        rows.append((pair.source, pair.to, *numbers, *words))
-    of = f" in {report.name}" if report.name else ""
-    caption = f"Each arm{of}, predicted from each other"
-    return Table(caption, head, rows, texts=2, minor=(5, 8, 7), detail=BRIEF)
-
-
-def _rows(report: Validation) -> list[Row]:
-    """Return what each arm earned below what was predicted of it."""
-    rows: list[Row] = []
+def _pairs(report: Validation) -> tuple[list[Row], Table]:
+    """Return what each arm earned below what was predicted of it, as a chart and as a table."""
+    rows, cells = list[Row](), []
     for pair in report.pairs:
         predicted = Number(pair.predicted, pair.stderr, pair.low, pair.high)
         earned = normal(pair.earned, pair.earned_stderr, report.agreement.level)
@@ -118,4 +97,14 @@ def _rows(report: Validation) -> list[Row]:
             interval_row("predicted", predicted, sign=False),
             interval_row("earned", earned, MEASURED, sign=False),
         ]
-    return rows
+        error, spread = pair.stderr, pair.earned_stderr
+        cells.append(
+            (pair.source, pair.to, plain(pair.predicted, error), span(pair.low, pair.high, error) or NONE,
+             plain(pair.earned, spread), plain(spread, spread), _WORDS[pair.covered], _WORDS[pair.sign_right],
+             pair.verdict or NONE)
+        )  # fmt: skip
+    of = f" in {report.name}" if report.name else ""
+    head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
+            "right sign", "evidence")  # fmt: skip
+    caption = f"Each arm{of}, predicted from each other"
+    return rows, Table(caption, head, cells, texts=2, minor=(5, 8, 7), detail=BRIEF)
