@@ -21,7 +21,11 @@ from counterrank.errors import (
     PropensityError,
 )
 from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
-from counterrank.io import LogLike, OpenOptions, open_source
+from counterrank.io import (
+    LogLike,
+    OpenOptions,
+    opened,
+)
 
 #: Checks of one reward; what they find speaks of that reward, all else of the log.
 OF_REWARDS: tuple[Check, ...] = (
@@ -93,7 +97,7 @@ class Auditor:
             batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
-        looked = [parts[check.most] for check in self.checks]
+        looked = [parts[check.most] if subject.has(check.needs) else None for check in self.checks]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             tallies = tuple(
@@ -107,12 +111,18 @@ class Auditor:
         n, events = max(total.rows, default=0), self.subject.first.events
         findings = [] if events is None else [*events.findings]
         for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
-            for one in check.finish(tally, self.subject):
+            for one in self._findings(check, tally):
                 # How many rankings it rests on, where these were not all.
                 partly = looked != n and one.status is not SKIPPED
                 text = f"{one.text} (in {looked:,} of {n:,} rankings)" if partly else one.text
                 findings.append(replace(one, text=text))
         return findings
+
+    def _findings(self, check: Check, tally: Tally) -> list[Finding]:
+        if self.subject.has(check.needs):
+            return check.finish(tally, self.subject)
+        # Where nothing stands in `otherwise`, people need not be told.
+        return check.skipped(check.otherwise) if check.otherwise else []
 
 
 def auditor_of(
@@ -214,11 +224,11 @@ def audit_log(
     True
     """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
-    carried = (*named, *([time] if time else []))
-    source, names = open_source(
-        log, targets or None, segments=carried, needs_targets=False, **reading
-    )
-    return Audit(audit(source, names, segments=named or None, time=time))
+    carried = (*named, time) if time else named
+    with opened(log, targets or None, segments=carried, needs_targets=False, **reading) as (
+        source, names,
+    ):  # fmt: skip
+        return Audit(audit(source, names, segments=named, time=time))
 
 
 def audit_file(

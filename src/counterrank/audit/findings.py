@@ -22,6 +22,7 @@ from counterrank.findings import (
 )
 from counterrank.kernels.jit import jit
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
+from counterrank.policies import Scored
 from counterrank.records import VERBOSE, Json, Result, value_of
 
 #: The share of each batch that is looked at when the length of the log is not known.
@@ -127,6 +128,20 @@ class Subject:
     def estimated_propensities(self) -> bool:
         """The log's propensities were estimated from it."""
         return has(self.first.notes, ESTIMATED)
+
+    def has(self, part: str) -> bool:
+        """Return whether the log has a part that some checks need."""
+        first = self.first
+        scored = any(isinstance(one, Scored) for one in (first.propensity, *first.targets.values()))
+        known = {
+            "columns": bool(first.columns),
+            "context": bool(first.context_names),
+            "distributions": bool(first.dists),
+            "numbers": isinstance(first.propensity, Propensity),
+            "scores": scored or first.candidates is not None,
+            "units": first.unit is not None,
+        }
+        return known.get(part, True)
 
     def looked_at(self, rows: int, most: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
@@ -348,6 +363,9 @@ class Check:
     finish: Callable[[Tally, Subject], list[Finding]]
     #: Rows of the log that are looked at; None for all of them.
     most: int | None = None
+    #: The part of a log without which there is nothing to look at (`Subject.has`), and what is said then.
+    needs: str = ""
+    otherwise: str = ""
 
     def finds(
         self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",

@@ -24,6 +24,7 @@ from counterrank.texts import in_percent
 
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4
+_WHOLE = "the logging policy was given as a whole, not as numbers"
 #: Full rankings from which numbers may show what they mean.
 FULL = 50
 
@@ -34,6 +35,13 @@ def logged_numbers(batch: RankingLog, name: str) -> Floats | None:
     if not isinstance(policy, Propensity):
         return None
     return policy.values.reshape(batch.n, -1)
+
+
+def _numbers(batch: RankingLog) -> Floats:
+    """Return the numbers of a logger that has some."""
+    values = logged_numbers(batch, LOGGING)
+    assert values is not None
+    return values
 
 
 def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
@@ -92,10 +100,7 @@ TARGETS = Check("target-differs", _count_targets, _judge_targets, most=SAMPLED_R
 
 def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
     """Count the logger's numbers on the grid of 1/10,000, and say for which d one is no multiple of 10^-d."""
-    values = logged_numbers(batch, LOGGING)
-    if values is None:
-        return Tally()
-    inside = of_items(batch, values, subject)
+    inside = of_items(batch, _numbers(batch), subject)
     # One number that is no multiple settles it: mostly among the first ones.
     off = [_off(inside[:HEAD_ROWS], d) or _off(inside, d) for d in range(DECIMALS + 1)]
     grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
@@ -112,8 +117,6 @@ def _off(values: Floats, decimals: int) -> bool:
 
 def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
-    if not tally.sums:
-        return ROUNDING.skipped("the logging policy was given as a whole, not as numbers")
     digits = np.flatnonzero(tally.sums["off"] == 0)
     distinct = int((tally.sums["grid"] > 0).sum())
     lowest = -float(tally.peaks["low"][0])
@@ -133,19 +136,17 @@ def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Numbers rounded to few decimals: small probabilities lose their digits.
-ROUNDING = Check("rounding", _count_rounding, _judge_rounding, most=SAMPLED_ROWS)
+ROUNDING = Check("rounding", _count_rounding, _judge_rounding, SAMPLED_ROWS, "numbers", _WHOLE)
 
 
 def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
     """Count propensities of 1 and items by position."""
     sums = number_sums(batch, subject)
-    return Tally() if sums is None else Tally(sums={"one": sums[3], "cells": sums[0]})
+    return Tally(sums={"one": sums[3], "cells": sums[0]})
 
 
 def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail when all are 1, warn when a position has nothing but ones."""
-    if not tally.sums:
-        return EXPLORATION.skipped("the logging policy was given as a whole, not as numbers")
     one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
     share = one / cells
     if one.sum() == cells.sum():
@@ -174,16 +175,16 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: A deterministic logger: the log has no evidence on other choices.
-EXPLORATION = Check("exploration", _count_exploration, _judge_exploration)
+EXPLORATION = Check(
+    "exploration", _count_exploration, _judge_exploration, needs="numbers", otherwise=_WHOLE
+)
 
 
-def number_sums(batch: RankingLog, subject: Subject) -> Floats | None:
+def number_sums(batch: RankingLog, subject: Subject) -> Floats:
     """Return how many numbers p the logger has at each position, sums of 1/p and 1/p^2, and how many are 1 (4, K)."""
-    values = logged_numbers(batch, LOGGING)
-    if values is None:
-        return None
 
     def summed() -> Floats:
+        values = _numbers(batch)
         out = np.zeros((4, values.shape[1]))
         out[0] = subject.items(batch)[: values.shape[1]]
         lengths = np.minimum(batch.lengths, values.shape[1])
@@ -357,8 +358,6 @@ def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail on any of them."""
-    if not tally.sums:
-        return DISTRIBUTIONS.skipped("the log has no distribution of a policy ('propensity_dist')")
     found: list[Finding] = []
     for key, (wrong, cells) in tally.sums.items():
         what, _, name = key.partition(" ")
@@ -399,7 +398,10 @@ _DISTRIBUTION = {
     ),
 }
 #: Shown items are among those the distributions know and give a chance, and have the logged one.
-DISTRIBUTIONS = Check("candidates", _count_distributions, _judge_distributions, most=SAMPLED_ROWS)
+DISTRIBUTIONS = Check(
+    "candidates", _count_distributions, _judge_distributions, SAMPLED_ROWS, "distributions",
+    "the log has no distribution of a policy ('propensity_dist')",
+)  # fmt: skip
 
 
 def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
@@ -427,7 +429,7 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
     from scipy import special
 
     if not tally.sums:
-        return CALIBRATION.skipped("the log has no usable distribution of the logging policy")
+        return CALIBRATION.skipped(CALIBRATION.otherwise)
     expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
     # Below, counts are too skewed for z.
     tested = (spread > 5) & (expected > 5)
@@ -457,7 +459,10 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Items are shown as often as the logger's distribution says.
-CALIBRATION = Check("calibration", _count_calibration, _judge_calibration, most=SAMPLED_ROWS)
+CALIBRATION = Check(
+    "calibration", _count_calibration, _judge_calibration, SAMPLED_ROWS, "distributions",
+    "the log has no usable distribution of the logging policy",
+)  # fmt: skip
 
 
 def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:

@@ -204,15 +204,11 @@ REWARDS = Check("rewards", _count_rewards, _judge_rewards, most=SAMPLED_ROWS)
 
 def _count_units(batch: RankingLog, subject: Subject) -> Tally:
     """Count rows by bucket of units."""
-    if batch.unit is None:
-        return Tally()
     return Tally(sums={"rows": np.bincount(batch.bucket, minlength=1024)})
 
 
 def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn when one bucket holds a tenth of the rows, or few are used."""
-    if not tally.sums:
-        return UNITS.skipped("no unit column: rankings are taken as independent")
     rows = tally.sums["rows"]
     share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
     if used < 50 or share > 0.1:
@@ -226,21 +222,20 @@ def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: No user or session has a large part of the rows.
-UNITS = Check("units", _count_units, _judge_units, most=SAMPLED_ROWS)
+UNITS = Check(
+    "units", _count_units, _judge_units, SAMPLED_ROWS, "units",
+    "no unit column: rankings are taken as independent",
+)  # fmt: skip
 
 
 def _count_context(batch: RankingLog, subject: Subject) -> Tally:
     """Count missing values by column."""
-    if batch.context is None or not batch.context_names:
-        return Tally()
-    missing = np.isnan(batch.context).sum(axis=0)
+    missing = np.isnan(np.asarray(batch.context)).sum(axis=0)
     return Tally(sums={"missing": missing, "rows": np.array([batch.n])})
 
 
 def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn of every column with holes: models fill them in, in silence."""
-    if not tally.sums:
-        return []
     rows, missing = tally.count("rows"), tally.sums["missing"]
     order = np.argsort(-missing, kind="stable")
     holes = [
@@ -261,7 +256,7 @@ def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Values of context columns that are missing.
-CONTEXT = Check("context", _count_context, _judge_context, most=SAMPLED_ROWS)
+CONTEXT = Check("context", _count_context, _judge_context, SAMPLED_ROWS, "context")
 
 
 def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
@@ -471,7 +466,7 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Rows of one user are known to belong together.
-USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, most=SAMPLED_ROWS)
+USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, SAMPLED_ROWS, "columns")
 
 
 def _like_users(name: str, sums: Floats, known: bool) -> bool:

@@ -61,7 +61,7 @@ def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
     """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
     policy = batch.propensity
     sets = policy.candidates if isinstance(policy, Scored) else batch.candidates
-    if sets is None:
+    if sets is None:  # the target alone has scores
         return Tally()
     # A policy of one row serves them all.
     places = sets.locate(batch.action) if sets.n == batch.n else np.zeros_like(batch.action)
@@ -218,7 +218,7 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Shown items are eligible candidates, and are shown as the logger's scores say.
-SCORES = Check("scores", _count_scores, _judge_scores)
+SCORES = Check("scores", _count_scores, _judge_scores, needs="scores")
 
 
 def _likelihoods(policy: Scored, action: Ints) -> Floats:
@@ -371,7 +371,7 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
 #:
 #: Under a softmax of the scores, a number of the item that is shown, less its mean over the candidates'
 #: probabilities, has mean zero and a known variance. No weight enters, so that heavy weights hide nothing.
-DRAWS = Check("scores-by-group", _count_draws, _judge_draws, most=SAMPLED_ROWS)
+DRAWS = Check("scores-by-group", _count_draws, _judge_draws, SAMPLED_ROWS, "scores")
 
 
 def _of_target(name: str, more: bool) -> Finding:
@@ -495,7 +495,7 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
 #: What the logger's scores and an item's mean score say of a target's scores in a row is compared with
 #: what those of the next row say. Rows with scores of another request are correlated like the latter.
 TARGET_SCORES = Check(
-    "target-scores", _count_target_scores, _judge_target_scores, most=SAMPLED_ROWS
+    "target-scores", _count_target_scores, _judge_target_scores, SAMPLED_ROWS, "scores"
 )
 
 

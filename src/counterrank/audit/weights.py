@@ -156,9 +156,8 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
             # Only weights of policies without repeats, which no pass lends, are so skewed that cubes
             # matter.
             parts["all", name] = weight_sums(w, batch)
-    numbers = number_sums(batch, subject)
-    if numbers is not None and subject.kind in ("factored", "position"):
-        sums["1/p"] = numbers[:3]
+    if subject.has("numbers") and subject.kind in ("factored", "position"):
+        sums["1/p"] = number_sums(batch, subject)[:3]
     return Tally(
         sums=sums,
         parts=parts,
