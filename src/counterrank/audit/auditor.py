@@ -67,15 +67,6 @@ FURTHER: tuple[Check, ...] = (
 CHECKS = (*VITAL, *FURTHER)
 #: Rows from which quantiles of context columns are taken.
 CUT_ROWS = 20_000
-#: What can be said of a log without propensities, and what is said of weights alone; names of checks.
-_WITHOUT_PROPENSITIES = {
-    one.name
-    for one in (
-        rows.LOGGED, rows.DRIFT, copies.DUPLICATES, rows.REWARDS, rows.UNITS, rows.ROBOTS, rows.CONTEXT,
-        scores.SCORES, rows.USER_COLUMN, scores.TARGET_SCORES, *OF_REWARDS,
-    )
-}  # fmt: skip
-_OF_WEIGHTS = {one.name for one in (weights.WEIGHTS, weights.GROUP_WEIGHTS, weights.LIFT_BY_HALVES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +138,10 @@ def auditor_of(
     cuts = [segmentation(first, name) for name in names]
     context = weights.context_cuts(sample) if like is None else like.subject.cuts
     subject = Subject(first, chosen, cuts, when, source.n, context)
-    # By name: a check that was sent to another process is no longer the same object.
-    unwanted = set[str]() if weighed else {*_OF_WEIGHTS}
+    unwanted = set[str]() if weighed else {"weights"}
     if subject.without_propensities:
-        unwanted |= {check.name for check in checks} - _WITHOUT_PROPENSITIES
-    return Auditor(subject, tuple(check for check in checks if check.name not in unwanted))
+        unwanted = {"propensities", "weights"}
+    return Auditor(subject, tuple(check for check in checks if check.about not in unwanted))
 
 
 def audit(

@@ -1,5 +1,6 @@
 """What is audited, counts that add over batches, and the list people see."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
@@ -33,6 +34,8 @@ SAMPLED_ROWS = 32_768
 GROUPED_ROWS = 131_072
 #: The length of a stretch: each costs the same few calls, however many rows it has.
 STRETCH_ROWS = 4096
+#: Ways to group rows: by stretches of consecutive ones, and by day.
+BLOCK, DAY = "block", "day"
 #: Stretches of consecutive rows that are compared, and the rows of one when the length of the log is
 #: not known: neighbours are merged at the end.
 BLOCKS, STRETCH = 16, 4096
@@ -40,6 +43,8 @@ BLOCKS, STRETCH = 16, 4096
 HEAD_ROWS = 512
 
 
+#: A part of the rows: for which target, by which column, in which group.
+GroupKey = tuple[str, ...]
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
@@ -233,18 +238,33 @@ class Subject:
         return batch.n - ended[: batch.K]
 
 
-def stretch_names(
-    groups: Mapping[str, Floats],
-) -> tuple[list[str], Floats]:
-    """Return at most BLOCKS stretches of consecutive rows, named by their place in the log."""
-    order = sorted(groups, key=int)
-    parts = np.array_split(np.arange(len(order)), min(BLOCKS, len(order)))
-    table = np.stack([sum((groups[order[i]] for i in part), np.zeros(())) for part in parts])
-    ends = np.cumsum([len(part) for part in parts]) / len(order)
-    starts = np.concatenate([[0.0], ends[:-1]])
-    return [
-        f"{100 * a:.0f}-{100 * b:.0f} % of the rows" for a, b in zip(starts, ends, strict=True)
-    ], table
+def by_label(
+    key: GroupKey, labels: Iterable[str], table: Iterable[Floats]
+) -> dict[GroupKey, Floats]:
+    """Return the rows of a table under keys that end with their labels; groups without rows are left out."""
+    rows = zip(labels, table, strict=True)
+    return {(*key, label): sums for label, sums in rows if sums.any()}
+
+
+def families(parts: Mapping[GroupKey, Floats]) -> dict[GroupKey, tuple[list[str], Floats]]:
+    """Return labels and tables of what `by_label` made, by how their keys begin.
+
+    Stretches of consecutive rows become at most `BLOCKS`, named by their place in the log.
+    """
+    rows: dict[GroupKey, dict[str, Floats]] = {}
+    for (*key, label), sums in parts.items():
+        rows.setdefault(tuple(key), {})[label] = sums
+    tables = {key: (list(one), np.stack(list(one.values()))) for key, one in rows.items()}
+    return {key: stretch_names(*one) if key[-1] == BLOCK else one for key, one in tables.items()}
+
+
+def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Floats]:
+    """Return at most `BLOCKS` stretches of consecutive rows, named by their place in the log."""
+    order = np.argsort([int(number) for number in numbers])
+    parts = np.array_split(order, min(BLOCKS, len(order)))
+    ends = np.cumsum([0, *map(len, parts)]) * (100 / len(order))
+    names = [f"{a:.0f}-{b:.0f} % of the rows" for a, b in itertools.pairwise(ends)]
+    return names, np.stack([table[part].sum(axis=0) for part in parts])
 
 
 def unit_sums(batch: RankingLog, values: Floats) -> Floats:
@@ -310,8 +330,6 @@ def whole(values: Floats) -> Bools:
     return found
 
 
-#: A part of the rows: what is summed, for which target, by which column, in which group.
-GroupKey = tuple[str, ...]
 #: Example rows kept for each disease.
 KEPT = 3
 
@@ -366,6 +384,8 @@ class Check:
     #: The part of a log without which there is nothing to look at (`Subject.has`), and what is said then.
     needs: str = ""
     otherwise: str = ""
+    #: What it speaks of: the "log", its "propensities" or "weights".
+    about: str = "log"
 
     def finds(
         self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",

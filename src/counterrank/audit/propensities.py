@@ -95,7 +95,9 @@ def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Targets give the logged items a chance, and are not the logger.
-TARGETS = Check("target-differs", _count_targets, _judge_targets, most=SAMPLED_ROWS)
+TARGETS = Check(
+    "target-differs", _count_targets, _judge_targets, most=SAMPLED_ROWS, about="propensities"
+)
 
 
 def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
@@ -136,7 +138,15 @@ def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Numbers rounded to few decimals: small probabilities lose their digits.
-ROUNDING = Check("rounding", _count_rounding, _judge_rounding, SAMPLED_ROWS, "numbers", _WHOLE)
+ROUNDING = Check(
+    "rounding",
+    _count_rounding,
+    _judge_rounding,
+    SAMPLED_ROWS,
+    "numbers",
+    _WHOLE,
+    about="propensities",
+)
 
 
 def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
@@ -176,7 +186,12 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: A deterministic logger: the log has no evidence on other choices.
 EXPLORATION = Check(
-    "exploration", _count_exploration, _judge_exploration, needs="numbers", otherwise=_WHOLE
+    "exploration",
+    _count_exploration,
+    _judge_exploration,
+    needs="numbers",
+    otherwise=_WHOLE,
+    about="propensities",
 )
 
 
@@ -280,7 +295,7 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: One number repeated at every position is a joint; numbers that only fall are cumulative products.
-MEANING = Check("propensity-kind", _count_meaning, _judge_meaning)
+MEANING = Check("propensity-kind", _count_meaning, _judge_meaning, about="propensities")
 
 
 def shown(batch: RankingLog, name: str) -> tuple[Floats, Bools] | None:
@@ -400,7 +415,7 @@ _DISTRIBUTION = {
 #: Shown items are among those the distributions know and give a chance, and have the logged one.
 DISTRIBUTIONS = Check(
     "candidates", _count_distributions, _judge_distributions, SAMPLED_ROWS, "distributions",
-    "the log has no distribution of a policy ('propensity_dist')",
+    "the log has no distribution of a policy ('propensity_dist')", "propensities",
 )  # fmt: skip
 
 
@@ -460,9 +475,14 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: Items are shown as often as the logger's distribution says.
 CALIBRATION = Check(
-    "calibration", _count_calibration, _judge_calibration, SAMPLED_ROWS, "distributions",
+    "calibration",
+    _count_calibration,
+    _judge_calibration,
+    SAMPLED_ROWS,
+    "distributions",
     "the log has no usable distribution of the logging policy",
-)  # fmt: skip
+    about="propensities",
+)
 
 
 def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
@@ -513,4 +533,4 @@ def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Independent positions repeat items now and then; a ranking without repeats is drawn without replacement.
-REPLACEMENT = Check("repeated-items", _count_replacement, _judge_replacement)
+REPLACEMENT = Check("repeated-items", _count_replacement, _judge_replacement, about="propensities")

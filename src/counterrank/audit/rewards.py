@@ -12,6 +12,7 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import option, without, without_both
 from counterrank.audit.findings import (
+    BLOCK,
     SAMPLED_ROWS,
     Check,
     Subject,
@@ -23,11 +24,11 @@ from counterrank.audit.findings import (
     sums_by,
     unit_sums,
 )
+from counterrank.audit.findings import DAY as TIME
 from counterrank.audit.items import EXPECTED, TWICE, one_per_page, outlier
 from counterrank.audit.propensities import logged_numbers
 from counterrank.audit.scores import shown_scores
-from counterrank.audit.weights import BLOCK, row_groups
-from counterrank.audit.weights import DAY as TIME
+from counterrank.audit.weights import row_groups
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels.jit import jit
@@ -157,7 +158,7 @@ def _columns(
         cube = [[parts.get((column, label, day), nothing) for day in days] for label in labels]
         columns[column] = labels, np.array(cube)
     if BLOCK in columns:
-        columns[BLOCK] = stretch_names(dict(zip(*columns[BLOCK], strict=True)))
+        columns[BLOCK] = stretch_names(*columns[BLOCK])
     return days, columns
 
 

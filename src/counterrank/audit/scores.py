@@ -10,16 +10,18 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
+    BLOCK,
     SAMPLED_ROWS,
     Check,
     Subject,
     Tally,
+    by_label,
     examples_at,
+    families,
     listed,
-    stretch_names,
     sums_by,
 )
-from counterrank.audit.weights import BLOCK, row_groups
+from counterrank.audit.weights import row_groups
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
 from counterrank.errors import CounterrankError, LogError
@@ -341,26 +343,23 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     rows = np.stack([fine, *sums[0]])
     for kind, (labels, codes) in row_groups(batch, subject).items():
         table = sums_by(codes, len(labels), rows)
-        parts |= {(kind, label): one for label, one in zip(labels, table.T, strict=True) if one[0]}
+        parts |= by_label((kind,), labels, table.T)
     others = {name: one.sum(axis=1) for name, one in zip(names, sums[1:], strict=True)}
     return Tally(sums=others, parts=parts)
 
 
 def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail where a minority of rows follows its scores otherwise than the others do."""
-    kinds: dict[str, dict[str, Floats]] = {}
-    for (kind, label), sums in tally.parts.items():
-        kinds.setdefault(kind, {})[label] = sums
+    kinds = families(tally.parts)
     if not kinds:
         return []
-    tests = sum(len(groups) for groups in kinds.values())
+    tests = sum(len(labels) for labels, _ in kinds.values())
     # Of Plackett-Luce, `scores` looks at every position.
     logger = subject.first.propensity
     whole = isinstance(logger, Scored) and logger.spec.kind == "softmax"
-    found = _of_all(np.sum([*kinds[BLOCK].values()], axis=0)) if whole else []
-    found += [
-        one for kind, groups in kinds.items() for one in _otherwise(kind, groups, tests, subject)
-    ]
+    found = _of_all(kinds[BLOCK,][1].sum(axis=0)) if whole else []
+    for (kind,), (labels, table) in kinds.items():
+        found += _otherwise(kind, labels, table, tests, subject)
     for name, (away, variance) in tally.sums.items():
         if two_sided(away, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
             found.append(_of_target(name, float(away) > 0))
@@ -371,7 +370,9 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
 #:
 #: Under a softmax of the scores, a number of the item that is shown, less its mean over the candidates'
 #: probabilities, has mean zero and a known variance. No weight enters, so that heavy weights hide nothing.
-DRAWS = Check("scores-by-group", _count_draws, _judge_draws, SAMPLED_ROWS, "scores")
+DRAWS = Check(
+    "scores-by-group", _count_draws, _judge_draws, SAMPLED_ROWS, "scores", about="propensities"
+)
 
 
 def _of_target(name: str, more: bool) -> Finding:
@@ -405,10 +406,9 @@ def _of_all(sums: Floats) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _otherwise(kind: str, groups: dict[str, Floats], tests: int, subject: Subject) -> list[Finding]:
-    names, table = list(groups), np.stack(list(groups.values()))
-    if kind == BLOCK:
-        names, table = stretch_names(groups)
+def _otherwise(
+    kind: str, names: list[str], table: Floats, tests: int, subject: Subject
+) -> list[Finding]:
     bad = []
     for at, own in enumerate(table):
         rest = table.sum(axis=0) - own

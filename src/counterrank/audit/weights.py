@@ -17,16 +17,19 @@ from numpy.typing import NDArray
 from counterrank.arrays import Floats, Ints
 from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
+    BLOCK,
+    DAY,
     GROUPED_ROWS,
     SAMPLED_ROWS,
     Check,
     GroupKey,
     Subject,
     Tally,
+    by_label,
     complete,
     design_effect,
+    families,
     listed,
-    stretch_names,
     unit_sums,
 )
 from counterrank.audit.propensities import number_sums
@@ -52,7 +55,6 @@ TESTED_ESS = 100.0
 DOMINATED = 0.2
 #: Quantiles of a number, labels of a category (the rest stand together).
 QUANTILES, LABELS = 8, 40
-BLOCK, DAY = "block", "day"
 #: By what rows are grouped: the labels, and the label's number of each row (n,).
 RowGroups = dict[str, tuple[list[str], Ints]]
 #: Standard errors from the common mean at which a group may be left out.
@@ -171,12 +173,13 @@ def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: The mean weight at each position, and what the logger's numbers alone give away.
-WEIGHTS = Check("mean-weight", _count_weights, _judge_weights)
+WEIGHTS = Check("mean-weight", _count_weights, _judge_weights, about="weights")
 
 
 def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
-    """Sum count, w, w^2, w^3 by position, and count, w, w^2 by group and position."""
+    """Sum count, w, w^2 and w^3 by group and position."""
     parts: dict[GroupKey, Floats] = {}
+    sums: dict[str, Floats] = {}
     peaks: dict[str, Floats] = {}
     for name in subject.targets:
         if (w := formed_weights(batch, name, subject)) is None:
@@ -184,20 +187,12 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
         w = np.ascontiguousarray(w)
         peaks[name] = np.array([w[:, k].max(initial=0.0) for k in range(batch.K)])
         if batch.unit is not None:
-            parts["units", name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
+            sums[name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
         for kind, (labels, codes) in row_groups(batch, subject).items():
             table = np.zeros((len(labels), 4, batch.K))
             grouped_sums(w, batch.lengths, codes, table)
-            if kind == BLOCK:
-                parts["all", name] = table.sum(axis=0)
-            if any(cut.column == kind for cut in subject.cuts):
-                # The same groups in every batch: one table.
-                parts["cut", name, kind] = table
-                continue
-            for label, row in zip(labels, table, strict=True):
-                if row[0].any():
-                    parts["by", name, kind, str(label)] = row
-    return Tally(parts=parts, peaks=peaks)
+            parts |= by_label((name, kind), labels, table)
+    return Tally(sums, peaks, parts=parts)
 
 
 def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
@@ -288,16 +283,11 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
 
     Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs.
     """
-    families = _families(tally, subject)
+    tables = families(tally.parts)
     results = {}
-    for (name, kind), groups in sorted(families.items()):
-        names, table = (
-            stretch_names(groups)
-            if kind == BLOCK
-            else (list(groups), np.stack(list(groups.values())))
-        )
-        design = design_effect(tally.parts.get(("units", name)))
-        found = groups_tested(table, tally.parts["all", name], tally.peaks[name], design)
+    for (name, kind), (names, table) in sorted(tables.items()):
+        total, design = tables[name, BLOCK][1].sum(axis=0), design_effect(tally.sums.get(name))
+        found = groups_tested(table, total, tally.peaks[name], design)
         results[name, kind] = names, table, found
     tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
     findings = [
@@ -320,22 +310,12 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: The mean weight at each position in every group of rows.
 GROUP_WEIGHTS = Check(
-    "mean-weight-by-group", _count_group_weights, _judge_group_weights, most=GROUPED_ROWS
+    "mean-weight-by-group",
+    _count_group_weights,
+    _judge_group_weights,
+    most=GROUPED_ROWS,
+    about="weights",
 )
-
-
-def _families(tally: Tally, subject: Subject) -> dict[tuple[str, str], dict[str, Floats]]:
-    """Return the sums (3, K) of each group that has rows, by target and way to group them."""
-    families: dict[tuple[str, str], dict[str, Floats]] = {}
-    names = {cut.column: cut.names for cut in subject.cuts}
-    for key, sums in tally.parts.items():
-        match key:
-            case "cut", name, kind:
-                pairs = zip(names[kind], sums, strict=True)
-                families[name, kind] = {label: row for label, row in pairs if row[0].any()}
-            case "by", name, kind, label:
-                families.setdefault((name, kind), {})[label] = sums
-    return families
 
 
 def _group_finding(
@@ -644,7 +624,11 @@ def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
 #: Two statistics: the lift by weights, and how rewards go with the logarithm of the weight (how the value
 #: begins to change on the way from the logger to the target), which is far less noisy.
 LIFT_BY_HALVES = Check(
-    "lift-by-halves", _count_lift_by_halves, _judge_lift_by_halves, most=2 * SAMPLED_ROWS
+    "lift-by-halves",
+    _count_lift_by_halves,
+    _judge_lift_by_halves,
+    most=2 * SAMPLED_ROWS,
+    about="weights",
 )
 
 
