@@ -460,7 +460,7 @@ def _joined(
 
 
 def listed(items: Sequence[Any], most: int = 5) -> str:
-    """Return the first few items as text.
+    """Return the first few items as text; unlike those of `texts.listed`, numbered ones stay apart.
 
     >>> listed([1, 2, 3], most=2)
     '1, 2 and 1 more'

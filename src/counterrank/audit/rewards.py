@@ -31,7 +31,7 @@ from counterrank.audit.scores import shown_scores
 from counterrank.audit.weights import row_groups
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.kernels.jit import jit
+from counterrank.kernels.jit import jit, vector_jit
 from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED, PAGE, NEIGHBOUR = (
@@ -435,7 +435,9 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     means = _effects(at, off, used)
     parts: dict[tuple[str, ...], Floats] = {}
     for name, rows, others, shift in pairs:
-        parts[name,] = np.array(page_sums(at, off, used, means, rows, others, shift))
+        gram = np.zeros((5, 5))
+        cells = page_sums(at, off, used, means, rows, others, shift, gram)
+        parts[name,] = np.array([*gram.reshape(-1), cells, len(rows)])
     page = off.sum(axis=1)
     going = {
         **_going_with(batch, subject, off, page, used),
@@ -460,19 +462,18 @@ def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
     return np.roll(total / (count + 5.0), BINS)
 
 
-@jit
+@vector_jit
 def page_sums(
-    at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints, shift: int
-) -> tuple[float, ...]:
-    """Return the sums of both regressions for rows and their other pages, or the slot above or below.
+    at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints, shift: int, gram: Floats
+) -> float:  # fmt: skip
+    """Add products of what may explain a reward to the lower half of gram (5, 5), and return the number of cells.
 
-    What may explain a reward y: the effect of its own item (a), that of the other page's item (b), the mean
-    of that page's other positions (c), and the other page's where all rewards stand there (d).
+    For rows and their other pages, or the slot above or below: the effect of the own item, that of the other
+    page's item, the mean of that page's other positions, the other page's where all rewards stand there,
+    and the reward itself.
     """
-    width, size = at.shape[1], means.shape[0]
-    count, alone = np.zeros(size), np.zeros(size)
-    cells, aa, ab, ac, bb, bc, cc, dd = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    ay, by, cy, dy, yy = 0.0, 0.0, 0.0, 0.0, 0.0
+    width, size, cells = at.shape[1], means.shape[0], 0.0
+    count, alone, x = np.zeros(size), np.zeros(size), np.zeros((5, width))
     # Where all rewards stand at another page, none tells of its own items: effects are those of the other
     # page's items then, which the first turn sums.
     for turn in range(2):
@@ -487,24 +488,23 @@ def page_sums(
                 item = (at[other, k - shift] & (BINS - 1)) + side
                 # A factor of 0 or 1, because branches that cannot be foreseen cost more.
                 both = 1.0 * ((item != at[row, k]) & used[row, k] & used[other, k - shift])
-                y = off[row, k] * both
                 if not turn:
                     count[item] += both
-                    alone[item] += y
+                    alone[item] += both * off[row, k]
                     continue
-                a, b, d = (
-                    both * means[at[row, k]],
-                    both * means[item],
-                    both * alone[(item + BINS) % size],
-                )
-                c = (both * page - b) / max(width - 1, 1)
-                aa, ab, ac, ay = aa + a * a, ab + a * b, ac + a * c, ay + a * y
-                bb, bc, by = bb + b * b, bc + b * c, by + b * y
-                cc, cy, dd, dy = cc + c * c, cy + c * y, dd + d * d, dy + d * y
-                yy, cells = yy + y * y, cells + both
+                x[0, k], x[1, k] = both * means[at[row, k]], both * means[item]
+                x[2, k] = (both * page - x[1, k]) / max(width - 1, 1)
+                x[3, k], x[4, k] = both * alone[(item + BINS) % size], both * off[row, k]
+                cells += both
+            for a in range(5 if turn else 0):
+                for b in range(a + 1):
+                    product = 0.0
+                    for k in range(width):
+                        product += x[a, k] * x[b, k]
+                    gram[a, b] += product
         for item in range(size):
             alone[item] /= count[item] + 5.0
-    return aa, ab, ac, ab, bb, bc, ac, bc, cc, ay, by, cy, yy, cells, dd, dy, rows.shape[0]
+    return cells
 
 
 def _going_with(
@@ -528,11 +528,15 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
     if not tally.parts or tally.sums["positions"][1].sum() < SOME or one_per_page(tally, subject):
         return OTHER_PAGE.skipped("too few rewards, or one per page, to compare pages")
     for (name,), sums in tally.parts.items():
-        part, z = _explained(sums[:14])
-        own, other = _alone(sums)
+        gram, (cells, pairs) = sums[:25].reshape(5, 5), sums[25:]
+        gram = gram + np.tril(gram, -1).T
+        part, z = _explained(gram, cells)
+        # How well own items and those of the other page alone explain rewards, in standard errors.
+        scale = np.sqrt(np.maximum(np.diag(gram) * gram[4, 4] / max(cells, 1.0), 1e-300))
+        own, _, _, other, _ = gram[4] / scale
         if other > ALL_BEYOND and own < other / 3:
-            part, z = 1.0, other
-        if sums[-1] >= PAIRS and z > BEYOND and part > LEAST:
+            part, z = 1.0, float(other)
+        if pairs >= PAIRS and z > BEYOND and part > LEAST:
             slot = name.startswith("item ")
             return [
                 Finding(
@@ -592,21 +596,13 @@ def _differ(sums: Floats) -> bool:
     return bool(special.chdtrc(max(len(rows) - 1, 1), spread) < 2 * special.ndtr(-EXPLAINED))
 
 
-def _explained(sums: Floats) -> tuple[float, float]:
+def _explained(gram: Floats, n: float) -> tuple[float, float]:
     """Return the other page's part of what items explain, and its coefficient in standard errors."""
-    gram, moments, (square, n) = sums[:9].reshape(3, 3), sums[9:12], sums[12:]
-    if n < 100 or np.linalg.matrix_rank(gram) < 3:
+    known, moments = gram[:3, :3], gram[:3, 4]
+    if n < 100 or np.linalg.matrix_rank(known) < 3:
         return 0.0, 0.0
-    slope = np.linalg.solve(gram, moments)
-    residual = max(float(square - slope @ moments), 0.0) / n
-    error = float(np.sqrt(residual * np.linalg.inv(gram)[1, 1]))
+    slope = np.linalg.solve(known, moments)
+    residual = max(float(gram[4, 4] - slope @ moments), 0.0) / n
+    error = float(np.sqrt(residual * np.linalg.inv(known)[1, 1]))
     part = slope[1] / max(abs(slope[0]) + abs(slope[1]), 1e-12)
     return float(part), float(slope[1] / error) if error > 0 else 0.0
-
-
-def _alone(sums: Floats) -> tuple[float, float]:
-    """Return how well own items and those of the other page explain rewards, in standard errors."""
-    scale = np.sqrt(max(float(sums[12]) / max(float(sums[13]), 1.0), 1e-300))
-    pairs = ((sums[0], sums[9]), (sums[14], sums[15]))
-    own, other = (float(y / (scale * np.sqrt(x))) if x > 0 else 0.0 for x, y in pairs)
-    return own, other
