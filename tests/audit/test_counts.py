@@ -181,7 +181,7 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     view.standard({"position": False})
     plain = Subject(log, targets=("new",))
     lent = replace(plain, lent={"new": view})
-    mine, theirs = (WEIGHTS.partial(log, subject).parts["all", "new"] for subject in (plain, lent))
+    mine, theirs = (WEIGHTS.partial(log, subject).parts["new",] for subject in (plain, lent))
     # Cubes are summed of weights that no pass lends.
     np.testing.assert_allclose(mine[:3], theirs, rtol=1e-12)
 

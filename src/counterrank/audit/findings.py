@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,7 @@ class Subject:
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: NDArray[np.uint64] | None = None
     #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
-    seen: dict[tuple[str, int], tuple[RankingLog, Any]] | None = None
+    seen: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
     #: About how often each position is rewarded (K,), from the first rows; never 0.
     rates: Floats = field(default_factory=lambda: np.empty(0))
     #: The mean size of a reward, from the first rows.
@@ -205,13 +205,12 @@ class Subject:
 
     def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
         """Return what is formed of a batch: once, where checks take turns on the same one."""
-        if self.seen is None:
-            return make()
-        # With the batch itself, so that no other one can have its id.
-        if (name, id(batch)) not in self.seen:
-            self.seen[name, id(batch)] = batch, make()
-        found: Value = self.seen[name, id(batch)][1]
-        return found
+        known, found = self.seen.get((name, id(batch)), (None, None))
+        # The batch itself is kept, because another one may get its id.
+        if known is not batch:
+            found = make()
+            self.seen[name, id(batch)] = batch, found
+        return cast(Value, found)
 
     def stretches(self, batch: RankingLog) -> tuple[list[str], Ints]:
         """Return the numbers of the stretches of consecutive rows in a batch.
@@ -219,9 +218,7 @@ class Subject:
         And the place of each row's stretch among them (n,).
         """
         size = STRETCH if self.n is None else -(-self.n // BLOCKS)
-        rows = batch.rows
-        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        block = rows // size
+        block = batch.numbers // size
         first = int(block.min())
         return [str(number) for number in range(first, int(block.max()) + 1)], block - first
 

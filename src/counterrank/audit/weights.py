@@ -7,14 +7,15 @@ by weights in both halves of the log: where it changes, tomorrow's is not the me
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import option, without
 from counterrank.audit.findings import (
     BLOCK,
@@ -146,25 +147,22 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
 
 def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w and w^2 by position; 1/p of the logger too."""
+    items, every = subject.items(batch), np.zeros(batch.n, np.int64)
     sums: dict[str, Floats] = {}
     parts: dict[GroupKey, Floats] = {}
-    items = subject.items(batch)
     for name in subject.targets:
         lent = subject.lent.get(name)
         if lent is not None and (sums_of_w := lent.position_sums) is not None:
             # Padding was summed as ones.
-            parts["all", name] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
-        elif (w := formed_weights(batch, name, subject)) is not None:
-            # Only weights of policies without repeats, which no pass lends, are so skewed that cubes
-            # matter.
-            parts["all", name] = weight_sums(w, batch)
+            parts[name,] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
+    # Only weights of policies without repeats, which no pass lends, are so skewed that cubes matter.
+    for name, w in formed_weights(batch, subject, {*subject.targets} - {name for (name,) in parts}):
+        parts[name,] = np.zeros((4, batch.K))
+        grouped_sums(w, batch.lengths, every, parts[name,][None])
     if subject.has("numbers") and subject.kind in ("factored", "position"):
         sums["1/p"] = number_sums(batch, subject)[:3]
-    return Tally(
-        sums=sums,
-        parts=parts,
-        peaks={"actions": np.array([int(batch.action.max(initial=0)) + 1])},
-    )
+    peaks = {"actions": np.array([int(batch.action.max(initial=0)) + 1])}
+    return Tally(sums, peaks, parts=parts)
 
 
 def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
@@ -181,10 +179,7 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     parts: dict[GroupKey, Floats] = {}
     sums: dict[str, Floats] = {}
     peaks: dict[str, Floats] = {}
-    for name in subject.targets:
-        if (w := formed_weights(batch, name, subject)) is None:
-            continue
-        w = np.ascontiguousarray(w)
+    for name, w in formed_weights(batch, subject, subject.targets):
         peaks[name] = np.array([w[:, k].max(initial=0.0) for k in range(batch.K)])
         if batch.unit is not None:
             sums[name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
@@ -195,20 +190,19 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums, peaks, parts=parts)
 
 
-def formed_weights(batch: RankingLog, name: str, subject: Subject) -> Floats | None:
-    """Return the lightest weights (n, K) of a target, 0 at padding; None where they cannot be formed."""
-    try:
-        w = np.asarray(weights_of(subject.ratios(batch, name)))
-    except CounterrankError:
-        return None
-    return w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-
-
-def weight_sums(w: Floats, batch: RankingLog) -> Floats:
-    """Return count and sums of w, w^2 and w^3 by position (4, K)."""
-    sums: Floats = np.zeros((4, batch.K))
-    grouped_sums(np.ascontiguousarray(w), batch.lengths, np.zeros(batch.n, np.int64), sums[None])
-    return sums
+def formed_weights(
+    batch: RankingLog, subject: Subject, names: Iterable[str]
+) -> Iterator[tuple[str, Floats]]:
+    """Yield targets with their lightest weights (n, K), 0 at padding, where these can be formed."""
+    for name in names:
+        with suppress(CounterrankError):
+            w = weights_of(subject.ratios(batch, name))
+            yield (
+                name,
+                np.ascontiguousarray(
+                    w if complete(batch) else np.where(subject.used(batch), w, 0.0)
+                ),
+            )
 
 
 def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
@@ -387,18 +381,19 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
 
 def _overall(tally: Tally, subject: Subject) -> list[Finding]:
     """Bonferroni over positions; material when the mean is off by 10 %."""
-    known = [name for name in subject.targets if ("all", name) in tally.parts]
-    found = {name: tested(tally.parts["all", name]) for name in known}
+    known = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
+    found = {name: tested(sums) for name, sums in known.items()}
     if not found:
         return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
     small = too_small(tally, subject)
-    wrong = [name for name, (_, _, p) in found.items() if _family(p) <= LIMITING]
+    weak = {name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in found.items()}
+    alone = len(found) > 1 == sum(one.any() for one in weak.values())
     return [
         _unmatched(name, subject)
         # No weight at all, where there are enough rows for one.
         if not sums[1].any() and sums[0].max() >= TESTED_ESS
-        else _overall_finding(name, *found[name], wrong=wrong, all_of=len(found), small=small)
-        for name, sums in ((name, tally.parts["all", name]) for name in found)
+        else _overall_finding(name, *found[name], weak[name], alone=alone, small=small)
+        for name, sums in known.items()
     ]
 
 
@@ -425,26 +420,24 @@ def _unmatched(name: str, subject: Subject) -> Finding:
 
 
 def _overall_finding(
-    name: str, mean: Floats, z: Floats, p: Floats, *, wrong: list[str], all_of: int, small: bool
+    name: str, mean: Floats, z: Floats, p: Floats, weak: Bools, *, alone: bool, small: bool
 ) -> Finding:
     check = WEIGHTS.name
     if np.isnan(p).all():
         return Finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
-    if name not in wrong:
+    if not weak.any():
         worst = float(np.nanmax(np.abs(mean - 1)))
         return Finding(
             check,
             PASSED,
             f"weights of '{name}' average 1 within chance (within {in_percent(worst)})",
         )
-    worst_at = int(np.nanargmin(np.where(np.isnan(p), 2.0, p)))
-    weak = [int(k) + 1 for k in np.flatnonzero(p * np.sum(~np.isnan(p)) <= LIMITING)]
+    worst_at = int(np.nanargmin(p))
     off = float(np.abs(mean - 1)[~np.isnan(p)].max())
     text = (
         f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
-        f"({in_z(z[worst_at])}); positions affected: {listed(weak)}"
+        f"({in_z(z[worst_at])}); positions affected: {listed((np.flatnonzero(weak) + 1).tolist())}"
     )
-    alone = len(wrong) == 1 and all_of > 1
     cause, remedy = blame(float(mean[worst_at]), alone=alone, small=small)
     return Finding(
         check, FAILED if off > 0.1 else WARNED, text, (remedy,), cause=cause,
@@ -536,11 +529,6 @@ def coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
     return [str(name) for name in names], codes
 
 
-def _family(p: Floats) -> float:
-    good = p[~np.isnan(p)]
-    return float(min(1.0, good.min() * len(good))) if len(good) else 1.0
-
-
 #: False alarms per log, over all targets and both statistics: by time, and by the order of rows, which may
 #: be any order.
 CHANCE, CHANCE_OF_ROWS = 1e-3, 1e-5
@@ -555,23 +543,18 @@ MATERIAL = 0.3
 def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
     labels, codes = row_groups(batch, subject)[BLOCK if subject.time is None else DAY]
-    reward = np.ascontiguousarray(batch.reward)
-    parts: dict[tuple[str, ...], Floats] = {}
-    for name in subject.targets:
-        w = formed_weights(batch, name, subject)
-        if w is None:
-            continue
-        w = np.ascontiguousarray(w)
-        cells = (w, np.log(w), reward, subject.rates * subject.amount, batch.position_weights)
+    reward, expected = np.ascontiguousarray(batch.reward), subject.rates * subject.amount
+    sums: dict[str, Floats] = {}
+    parts: dict[GroupKey, Floats] = {}
+    for name, w in formed_weights(batch, subject, subject.targets):
+        cells = (w, np.log(w), reward, expected, batch.position_weights, batch.lengths)
         if batch.unit is not None:
-            parts["units", name] = np.zeros((1024, 6))
-            lift_sums(*cells, batch.lengths, batch.bucket, parts["units", name])
+            sums[name] = np.zeros((1024, 6))
+            lift_sums(*cells, batch.bucket, sums[name])
         table = np.zeros((len(labels), 6))
-        lift_sums(*cells, batch.lengths, codes, table)
-        for label, sums in zip(labels, table, strict=True):
-            if sums[0]:
-                parts["by", name, label] = sums
-    return Tally(parts=parts)
+        lift_sums(*cells, codes, table)
+        parts |= by_label((name, ""), labels, table)
+    return Tally(sums, parts=parts)
 
 
 @jit
@@ -607,14 +590,12 @@ def lift_sums(
 def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn where the lift changes along the log beyond chance."""
     found: list[Finding] = []
-    names = list(dict.fromkeys(key[1] for key in tally.parts))
-    for name in names:
-        rows = {key[2]: sums for key, sums in tally.parts.items() if key[:2] == ("by", name)}
-        order = sorted(rows, key=int if subject.time is None else str)
-        table = np.stack([rows[label] for label in order])
-        chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(names))
-        found += _changed(name, table, tally.parts.get(("units", name)), chance)
-    if not names:
+    tables = families(tally.parts)
+    chance = CHANCE_OF_ROWS if subject.time is None else CHANCE
+    for (name, _), (labels, table) in tables.items():
+        order = np.argsort([int(one) for one in labels] if subject.time is None else labels)
+        found += _changed(name, table[order], tally.sums.get(name), chance / (2 * len(tables)))
+    if not tables:
         return []
     return found or LIFT_BY_HALVES.passed("the lift is alike in both halves of the log")
 
