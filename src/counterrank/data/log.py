@@ -274,7 +274,7 @@ class RankingLog:
         put(self, "columns", columns)
         put(self, "candidates", validation.candidates(self.candidates, self.n))
         if self.bucket.shape != (self.n,):
-            put(self, "bucket", validation.buckets(self.unit, self.n, start=self.start))
+            put(self, "bucket", validation.buckets(self.unit, self.numbers))
 
     def __repr__(self) -> str:
         """Return sizes and names; the arrays are there to be looked at one by one."""

@@ -407,13 +407,14 @@ def no_weight(log: Any, what: str) -> None:
         )
 
 
-def buckets(unit: NDArray[Any] | None, n: int, *, start: int) -> Ints:
-    """Return the hash bucket (n,) of each row's unit, or of the row itself."""
+def buckets(unit: NDArray[Any] | None, rows: Ints) -> Ints:
+    """Return the hash bucket (n,) of each row's unit, or of the row by its number in the whole log."""
     from counterrank.kernels import hashing
 
+    n = len(rows)
     result = np.empty(n, dtype=np.int64)
     if unit is None:
-        hashing.row_buckets(start, result)
+        hashing.row_buckets(rows, result)
     elif unit.dtype.kind in "iub":
         hashing.integer_buckets(unit.astype(np.int64), result)
     else:

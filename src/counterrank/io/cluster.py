@@ -13,16 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from counterrank.arrays import Floats
-from counterrank.data import validation
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, reporter, summed
 from counterrank.errors import ConfigError, CounterrankError, EngineError, LogError
-from counterrank.io.decoding import decode, without_ties
+from counterrank.io.decoding import decode
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import concat
 from counterrank.io.scanning import FileSource
 from counterrank.io.schema import LogSpec, resolve
-from counterrank.io.survey import Survey, batch_rows, sample_rows
+from counterrank.io.survey import Survey, batch_rows, no_match, sample_rows
 from counterrank.kernels import hashing
 from counterrank.texts import first_line
 
@@ -112,13 +111,11 @@ def frame_batches(spec: LogSpec, index: int, tables: Iterator[pa.Table]) -> Iter
     for table in tables:
         for first in range(0, table.num_rows, size):
             piece = table.slice(first, size)
-            start = index * ROWS_OF_A_PARTITION + row
-            bucket = validation.buckets(None, piece.num_rows, start=start)
-            log = decode(piece, spec, start=row, bucket=bucket)
+            numbers = index * ROWS_OF_A_PARTITION + np.arange(row, row + piece.num_rows)
+            log = decode(piece, spec, start=row, numbers=numbers)
             row += piece.num_rows
-            # Only now: messages of `decode` are to count from the start of the partition.
-            if (kept := without_ties(log.changed(start=start))) is not None:
-                yield kept
+            if log is not None:
+                yield log
 
 
 def _sum_of_frame(
@@ -268,7 +265,9 @@ def frame_on_cluster(runner: Runner, head: pa.Table, options: ReadOptions) -> Cl
 
     def first() -> RankingLog:
         log = decode(head, spec)
-        return without_ties(log) or log
+        if log is None:
+            raise no_match(None)
+        return log
 
     def work_of(counts: Partial[Any]) -> Work:
         return partial(outcome_of, partial(_sum_of_frame, spec, counts))

@@ -44,39 +44,42 @@ Convert = Callable[[pa.Array, str, values.Place], NDArray[Any]]
 
 
 def decode(
-    table: pa.Table,
-    spec: LogSpec,
-    *,
-    start: int = 0,
-    bucket: Ints | None = None,
-) -> RankingLog:
-    """Return the rankings of `table`, the first of which is ranking `start` of the whole data set.
+    table: pa.Table, spec: LogSpec, *, start: int | None = None, numbers: Ints | None = None
+) -> RankingLog | None:
+    """Return the rankings of `table`, the first of which messages call row `start`.
 
-    `bucket` (n,) are the buckets of rows without units where rows were left out.
+    `numbers` (n,) are the rows' numbers in the whole data set, `start` on if they are left out. None
+    where rows whose order equal scores decide are to be left out, and no other is there.
     """
     if table.num_rows == 0:
         raise LogError("the log is empty: it has columns but no rows")
+    if start is None:
+        start = 0 if numbers is None else int(numbers[0])
     ids = [] if spec.ranking is None else table[spec.ranking]
 
     def name(row: int) -> str:
         """Return "ranking 'r7'": its rows stand elsewhere in the file."""
         index = row - start
-        return f"ranking {ids[index].as_py()!r}" if 0 <= index < len(ids) else f"row {row}"
+        if 0 <= index < len(ids):
+            return f"ranking {ids[index].as_py()!r}"
+        return f"row {row if numbers is None else start + numbers[index] - numbers[0]}"
 
     with naming_rows(name, spec.action_names):
-        return RankingRows(table, spec, start).log(bucket)
+        log = RankingRows(table, spec, start).log(numbers)
+    if numbers is not None:
+        gaps = bool((np.diff(numbers) != 1).any())
+        log = log.changed(start=int(numbers[0]), selected=numbers if gaps else None)
+    return _without_ties(log) if TIES_DROPPED in spec.notes else log
 
 
-def without_ties(log: RankingLog) -> RankingLog | None:
-    """Return the rows in which the logger's scores decide, where that was asked for; None if there are none.
+def _without_ties(log: RankingLog) -> RankingLog | None:
+    """Return the rows in which the logger's scores decide; None if there are none.
 
     Which rows those are hangs on the scores alone, not on what was shown: nothing is biased for the
     rows that stay.
     """
     logger = log.propensity
-    if TIES_DROPPED not in log.notes or not isinstance(logger, Scored):
-        return log
-    tied = logger.tied(log.K)
+    tied = logger.tied(log.K) if isinstance(logger, Scored) else np.zeros(log.n, dtype=bool)
     if not tied.any():
         return log
     return None if tied.all() else log.take(np.flatnonzero(~tied))
@@ -132,11 +135,12 @@ class RankingRows:
             )
         return result
 
-    def log(self, bucket: Ints | None) -> RankingLog:
-        """Return the rankings; `bucket` holds where there are no units."""
+    def log(self, numbers: Ints | None) -> RankingLog:
+        """Return the rankings; `numbers` (n,) are theirs in the whole data set."""
         spec, parts = self.spec, self.spec.candidates
         reward, notes = self._rewards()
-        unit, bucket = self._units(bucket)
+        unit, bucket = self._units()
+        context = self._context()
         beside = CandidateRows(self) if parts.items or parts.scores else None
         scored: dict[str, Probabilities] = (
             {} if beside is None else {name: beside.policy(name) for name in parts.scores}
@@ -152,7 +156,7 @@ class RankingRows:
             propensity=propensity,
             candidates=None if beside is None else beside.candidates,
             item_features=parts.item_features,
-            context=self._context(),
+            context=context,
             context_names=spec.context,
             categories=spec.categories,
             action_names=spec.action_names,
@@ -164,8 +168,9 @@ class RankingRows:
             dists=self._dists(),
             columns={name: values.objects(self.column(name)) for name in spec.segments},
             position_weights=validation.position_weights(spec.position_weights, spec.K),
-            bucket=np.empty(0, dtype=np.int64) if bucket is None else bucket,
+            bucket=bucket,
             start=self.start,
+            selected=numbers,
             notes=(*spec.notes, *notes),
         )
         if spec.events is not None:
@@ -346,11 +351,11 @@ class RankingRows:
             values.refuse_huge(result[:, j], f"context '{name}'", self.place)
         return result
 
-    def _units(self, bucket: Ints | None) -> tuple[NDArray[Any] | None, Ints | None]:
-        """Return the units (n,) and their buckets (n,); without units, the given buckets."""
-        name = self.spec.unit
+    def _units(self) -> tuple[NDArray[Any] | None, Ints]:
+        """Return the units (n,) and their buckets (n,), where those are not for the log to make."""
+        name, unknown = self.spec.unit, np.empty(0, dtype=np.int64)
         if name is None:
-            return None, bucket
+            return None, unknown
         array = values.plain(self.column(name))
         if array.null_count:
             row = pc.index(pc.is_null(array), True).as_py()
@@ -361,7 +366,7 @@ class RankingRows:
                 ),
             )
         if not values.is_text(array.type):
-            return values.objects(array), None
+            return values.objects(array), unknown
         from counterrank.kernels import hashing
 
         found = np.empty(len(array), dtype=np.int64)

@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypedDict
 
 from numpy.typing import ArrayLike
@@ -235,6 +235,15 @@ def _events(key: str, given: Any) -> Events:
     raise ConfigError(f"{key} is counterrank.Events(path, on=..., rewards=...); got {given!r}")
 
 
+def _path(key: str, given: Any) -> str:
+    path: str = os.fspath(given)
+    return path
+
+
+def _where(key: str, given: Any) -> Where:
+    return Where.of(given)
+
+
 def _switch(key: str, given: Any) -> bool:
     if isinstance(given, bool):
         return given
@@ -268,14 +277,6 @@ def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
     }
 
 
-def _option(clean: Clean, default: Any = None, *, factory: Callable[[], Any] | None = None) -> Any:
-    """Return the field of an option: how what a user gives is brought into one form, and the default."""
-    metadata = {"clean": clean}
-    if factory is None:
-        return field(default=default, metadata=metadata)
-    return field(default_factory=factory, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """How to read a log: the options that `counterrank.read_log` explains, each in one form.
@@ -284,44 +285,43 @@ class ReadOptions:
     'clicks'
     """
 
-    columns: Mapping[str, str | tuple[str, ...]] = _option(_mapping, factory=dict)
-    context: tuple[str, ...] | None = _option(_names)
-    segments: tuple[str, ...] | None = _option(_names)
-    keep: tuple[str, ...] = _option(_names, ())
-    targets: tuple[str, ...] | None = _option(_names)
-    propensity_kind: str | None = _option(_text)
-    unit: str | None = _option(_text)
-    weight: str | None = _option(_text)
-    behavior: str | None = _option(_text)
-    position_weights: str | tuple[float, ...] = _option(_weights, "uniform")
-    missing_reward: str = _option(_text, "error")
-    require_propensity: bool = _option(_switch, True)
-    encode_actions: bool | None = _option(_switch)
-    dists: bool = _option(_switch, True)
-    decimal: str = _option(_text, ".")
-    renumber: bool = _option(_switch, False)
-    drop_ties: bool = _option(_switch, False)
-    logger: PolicySpec | None = _option(_policy)
-    policies: Mapping[str, PolicySpec] = _option(_policies, factory=dict)
-    items: str | None = _option(lambda _, given: os.fspath(given))
-    where: Where | None = _option(lambda _, given: Where.of(given))
-    version: int | None = _option(_whole)
-    target_lists: Mapping[str, str] = _option(_lists, factory=dict)
-    rewards: Mapping[str, str] = _option(_rewards, factory=dict)
-    events: Events | None = _option(_events)
+    columns: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    context: tuple[str, ...] | None = None
+    segments: tuple[str, ...] | None = None
+    keep: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = None
+    propensity_kind: str | None = None
+    unit: str | None = None
+    weight: str | None = None
+    behavior: str | None = None
+    position_weights: str | tuple[float, ...] = "uniform"
+    missing_reward: str = "error"
+    require_propensity: bool = True
+    encode_actions: bool | None = None
+    dists: bool = True
+    decimal: str = "."
+    renumber: bool = False
+    drop_ties: bool = False
+    logger: PolicySpec | None = None
+    policies: Mapping[str, PolicySpec] = field(default_factory=dict)
+    items: str | None = None
+    where: Where | None = None
+    version: int | None = None
+    target_lists: Mapping[str, str] = field(default_factory=dict)
+    rewards: Mapping[str, str] = field(default_factory=dict)
+    events: Events | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
         """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
-        known = {item.name: item.metadata["clean"] for item in fields(cls)}
         for key in given:
-            if key not in known:
+            if key not in _FORMS:
                 raise ConfigError(
-                    f"there is no option '{key}'{suggestion(key, known)}; options are "
-                    f"{', '.join(known)}"
+                    f"there is no option '{key}'{suggestion(key, _FORMS)}; options are "
+                    f"{', '.join(_FORMS)}"
                 )
         values: dict[str, Any] = {
-            key: known[key](key, value) for key, value in given.items() if value is not None
+            key: _FORMS[key](key, value) for key, value in given.items() if value is not None
         }
         return cls(**values)._checked()
 
@@ -399,6 +399,36 @@ class ReadOptions:
                     f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
                     f"known: {', '.join(known)}"
                 )
+
+
+#: How what a user gives for an option is brought into one form.
+_FORMS: Mapping[str, Clean] = {
+    "columns": _mapping,
+    "context": _names,
+    "segments": _names,
+    "keep": _names,
+    "targets": _names,
+    "propensity_kind": _text,
+    "unit": _text,
+    "weight": _text,
+    "behavior": _text,
+    "position_weights": _weights,
+    "missing_reward": _text,
+    "require_propensity": _switch,
+    "encode_actions": _switch,
+    "dists": _switch,
+    "decimal": _text,
+    "renumber": _switch,
+    "drop_ties": _switch,
+    "logger": _policy,
+    "policies": _policies,
+    "items": _path,
+    "where": _where,
+    "version": _whole,
+    "target_lists": _lists,
+    "rewards": _rewards,
+    "events": _events,
+}
 
 
 def refuse_unread(given: Mapping[str, Any]) -> None:

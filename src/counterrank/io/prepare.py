@@ -287,7 +287,7 @@ def _cut(
     query = "SELECT * FROM log"
     if runs > distinct:
         query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
-    lists = _Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), beside)
+    lists = Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), beside)
     reader = sql.batches(opened, query)
     if whole:
         pieces = iter([pa.Table.from_batches(reader, reader.schema)])
@@ -332,12 +332,21 @@ def _differs(one: pa.Array, other: pa.Array) -> Bools:
     return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
-class _Lists:
+class Lists:
     """How rows that are positions become lists, one row per ranking."""
 
-    def __init__(self, spec: LogSpec, first: int, further: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, spec: LogSpec, first: int = 1, further: Mapping[str, str] | None = None
+    ) -> None:
         self.spec, self.first, self.further = spec, first, further or {}
-        self.lists = _per_position(spec)
+        # One number per ranking, repeated in each of its rows: page rewards, joint probabilities.
+        repeated = {*spec.of_page}
+        if spec.kind == "joint":
+            shared = (*spec.targets.values(), *map(spec.fields.get, ["propensity"]))
+            repeated |= {name for item in shared if item for name in item.columns}
+        groups = (spec.fields, spec.rewards, spec.targets, spec.dists)
+        columns = (name for group in groups for item in group.values() for name in item.columns)
+        self.lists = tuple(dict.fromkeys(name for name in columns if name not in repeated))
         # The ranking's id is carried, by which messages name it; it may be the unit too.
         beside = (spec.position, *(item.name for item in spec.candidates.fields))
         known = (*spec.context, *spec.segments, spec.unit, spec.behavior, spec.weight, spec.ranking)
@@ -353,6 +362,33 @@ class _Lists:
         self.beside = {
             item.name: f" {item.name}" if item.name in taken else item.name for item in named
         }
+
+    def made(self) -> LogSpec:
+        """Return the spec of what rows that are positions become."""
+        spec, own = self.spec, self.beside
+
+        def listed(item: Field) -> Field:
+            return replace(item, form="list") if item.columns[0] in self.lists else item
+
+        def renamed(item: Field) -> Field:
+            return replace(item, columns=(own[item.name],), form="list", title=item.label)
+
+        parts = spec.candidates
+        if parts.items is not None:
+            parts = replace(
+                parts,
+                items=renamed(parts.items),
+                scores={name: renamed(item) for name, item in parts.scores.items()},
+                features=tuple(map(renamed, parts.features)),
+                categories={own[name]: labels for name, labels in parts.categories.items()},
+            )
+        groups: dict[str, Any] = {
+            group: {name: listed(item) for name, item in getattr(spec, group).items()}
+            for group in ("fields", "targets", "dists", "rewards")
+        }
+        return replace(
+            spec, layout="list", candidates=parts, position=None, renumber=False, **groups
+        )
 
     def of(self, table: pa.Table, place: PlaceOf) -> pa.Table:
         """Return the rankings of rows that stand together; `place` says where a row comes from."""
@@ -492,55 +528,3 @@ def _listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), type=pa.int64())
     entries = _taken(values.plain(values.one_chunk(column)), rows)
     return pa.LargeListArray.from_arrays(offsets, entries)
-
-
-def _per_position(spec: LogSpec) -> tuple[str, ...]:
-    """Return the columns with one entry per position."""
-    rewards = [spec.fields["reward"], *spec.rewards.values()]
-    groups = [spec.fields["action"], *(one for one in rewards if one.name not in spec.of_page)]
-    # A joint propensity is one number per ranking, repeated in each of its rows.
-    if spec.kind != "joint":
-        groups += [spec.fields["propensity"]] if "propensity" in spec.fields else []
-        groups += list(spec.targets.values())
-    groups += list(spec.dists.values())
-    return tuple(dict.fromkeys(name for group in groups for name in group.columns))
-
-
-def of_lists(spec: LogSpec) -> LogSpec:
-    """Return the spec of what rows that are positions become."""
-    own = _Lists(spec, 1).beside
-
-    def listed(item: Field) -> Field:
-        return replace(item, form="list")
-
-    def renamed(item: Field) -> Field:
-        return replace(item, columns=(own[item.name],), form="list", title=item.label)
-
-    parts, single = spec.candidates, spec.kind == "joint"
-    if parts.items is not None:
-        parts = replace(
-            parts,
-            items=renamed(parts.items),
-            scores={name: renamed(item) for name, item in parts.scores.items()},
-            features=tuple(map(renamed, parts.features)),
-            categories={own[name]: labels for name, labels in parts.categories.items()},
-        )
-
-    def by_place(item: Field) -> Field:
-        return item if item.name in spec.of_page else listed(item)
-
-    fields = {
-        role: item if single and role == "propensity" else by_place(item)
-        for role, item in spec.fields.items()
-    }
-    return replace(
-        spec,
-        layout="list",
-        fields=fields,
-        targets={name: item if single else listed(item) for name, item in spec.targets.items()},
-        dists={name: listed(item) for name, item in spec.dists.items()},
-        rewards={name: by_place(item) for name, item in spec.rewards.items()},
-        candidates=parts,
-        position=None,
-        renumber=False,
-    )

@@ -14,17 +14,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from counterrank import plugins
-from counterrank.data import validation
 from counterrank.data.events import JoinedEvents
 from counterrank.data.log import Probabilities, Propensity, RankingLog
-from counterrank.errors import ConfigError, CounterrankError, LogError
+from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables
-from counterrank.io.decoding import decode, without_ties
+from counterrank.io.decoding import decode
 from counterrank.io.events import Events
 from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
-    of_lists,
+    Lists,
     rankings_in,
     with_events,
 )
@@ -179,11 +178,6 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
 TRACKING = ("ubi", "ga4", "metarank")
 
 
-def adapter_names() -> list[str]:
-    """Return the names of all formats that are not plain files, ours and those of plug-ins."""
-    return [*TRACKING, *plugins.found(plugins.FORMATS, _TAKEN)]
-
-
 def adapter_of(name: str | None) -> Adapter | None:
     """Return the reader of another tool's format; None for a plain file format.
 
@@ -255,7 +249,7 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     survey = Survey.of(resolve(table, options, in_memory=True), options, table)
     table, survey.spec = _by_ranking(table, survey.spec, options.events)
     survey.absorb(table)
-    log, _ = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
+    log = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
     if log is None:
         raise no_match(options.where)
     return log
@@ -268,7 +262,7 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
         table = rankings_in(table, spec, events)
         # Guessed segments that differ within a ranking were left out.
         kept = tuple(name for name in spec.segments if name in table.column_names)
-        spec = replace(of_lists(spec), segments=kept)
+        spec = replace(Lists(spec).made(), segments=kept)
     if events is None:
         return table, spec
     joined: list[JoinedEvents] = []
@@ -436,8 +430,8 @@ def read_part(
     columns = spec.to_read(None, where)
     for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
         with guard(part.file.title, prefix=True):
-            log, count = _decoded(table, spec, start, where, pick)
-        start += count
+            log = _decoded(table, spec, start, where, pick)
+        start += table.num_rows
         # A suspended generator keeps its variables alive: let go of each batch before the next is
         # read.
         del table
@@ -448,25 +442,12 @@ def read_part(
 
 def _decoded(
     table: pa.Table, spec: LogSpec, start: int, where: Where | None, pick: Pick | None = None
-) -> tuple[RankingLog | None, int]:
-    """The rankings of a piece that are wanted, and how many there are in all."""
+) -> RankingLog | None:
+    """Return the rankings of a piece that are wanted, if there are any."""
     if where is None and pick is None:
-        log = decode(table, spec, start=start)
-        return without_ties(log), log.n
+        return decode(table, spec, start=start)
     rows = np.arange(table.num_rows) if where is None else where.rows(table)
     rows = rows if pick is None else rows[pick(len(rows))]
     if not len(rows):
-        return None, table.num_rows
-    bucket = validation.buckets(None, table.num_rows, start=start)[rows]
-    try:
-        log = decode(table.take(pa.array(rows)), spec, start=start, bucket=bucket)
-    except CounterrankError as problem:
-        if pick is not None:
-            # Among all rows the bad one has its own number.
-            _decoded(table, spec, start, where)
-        if spec.ranking is not None:
-            raise
-        raise type(problem)(
-            f"{problem} (row numbers count the selected rows, from {start})"
-        ) from None
-    return without_ties(log.changed(selected=start + rows)), table.num_rows
+        return None
+    return decode(table.take(pa.array(rows)), spec, numbers=start + rows)

@@ -22,7 +22,7 @@ from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import of_lists, rankings_of, with_events
+from counterrank.io.prepare import Lists, rankings_of, with_events
 from counterrank.io.schema import CandidateSpec, Field, LogSpec, resolve
 from counterrank.io.where import Where
 from counterrank.messages import say
@@ -294,7 +294,7 @@ def _prepared(
     columns: tuple[str, ...] | None = spec.to_read(events, options.where)
     with guard(path, prefix=spec.layout == "long"):
         if spec.layout == "long":
-            survey.spec, columns = of_lists(spec), None
+            survey.spec, columns = Lists(spec).made(), None
             shown = files[0].title if len(files) == 1 else path
             pieces = ((piece, shown) for piece in rankings_of(files, spec, events))
             files = tables.written(pieces, survey.absorb if events is None else None)

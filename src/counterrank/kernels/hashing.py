@@ -64,10 +64,10 @@ def string_buckets(
 
 
 @jit
-def row_buckets(start: int, buckets: NDArray[np.int64]) -> None:
-    """Fill `buckets` (n,) for rows start, start+1, ...: each stretch of 1024 rows meets every bucket once."""
+def row_buckets(rows: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
+    """Fill `buckets` (n,) for the numbers of rows: each stretch of 1024 rows meets every bucket once."""
     for i in range(buckets.shape[0]):
-        row = start + i
+        row = rows[i]
         stretch = mix(np.uint64(row // BUCKETS))
         buckets[i] = np.int64(
             (stretch + np.uint64(row) * np.uint64(0x2545F491)) % np.uint64(BUCKETS)
