@@ -42,29 +42,22 @@ PASS = (
 )
 #: Each file and the tests that know its formulas.
 FILES: dict[str, tuple[str, ...]] = {
-    "estimators/weights/kernels/weights.py": (
+    "estimators/weights/ratios.py": (
         "tests/estimators/weights/test_ordered_weights.py",
         MASKED,
         "tests/estimators/weights/test_kernels.py",
         "tests/estimators/exact/test_order.py",
         "tests/estimators/test_order_moments.py",
+        "tests/estimators/weights/test_ratios.py",
+        "tests/data/test_propensity_kinds.py",
+        "tests/estimators/exact/test_without_replacement.py",
     ),
-    "estimators/weights/kernels/accumulate.py": (
+    "estimators/weights/moments.py": (
         MOMENTS,
         CONTRIBUTION,
         MASKED,
         "tests/estimators/weights/test_moments.py",
-    ),
-    "estimators/weights/moments.py": (
-        MOMENTS,
-        "tests/estimators/weights/test_moments.py",
         "tests/statistics/test_standard_errors.py",
-    ),
-    "estimators/weights/ratios.py": (
-        "tests/estimators/weights/test_ratios.py",
-        MASKED,
-        "tests/data/test_propensity_kinds.py",
-        "tests/estimators/exact/test_without_replacement.py",
     ),
     "estimators/behavior/masks.py": (
         "tests/estimators/behavior/test_random_masks.py",
@@ -173,15 +166,15 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 #: Mutants that no test can kill because they mean the same: (file, text of the change, part of the
 #: line).
 EQUAL: tuple[tuple[str, str, str], ...] = (
-    ("estimators/weights/kernels/accumulate.py", "256", "BLOCK = "),
+    ("estimators/weights/moments.py", "256", "BLOCK = "),
     (
-        "estimators/weights/kernels/accumulate.py",
+        "estimators/weights/moments.py",
         "Lt",
         "if shortest < length:",
     ),  # a way around a loop that has nothing to do
-    ("estimators/weights/kernels/accumulate.py", "1", ".reshape(-1)"),
+    ("estimators/weights/moments.py", "1", ".reshape(-1)"),
     (
-        "estimators/weights/kernels/accumulate.py",
+        "estimators/weights/moments.py",
         "3",
         "= np.empty(length * BLOCK), np.empty((3, BLOCK))",
     ),  # room that nothing uses
@@ -208,7 +201,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "if self.sample is None else 0.0",
     ),  # replicates have no noise
     ("estimators/behavior/objective.py", "1", "get_close_matches("),
-    ("estimators/weights/kernels/weights.py", "512", "_ORDER_BLOCK = "),
+    ("estimators/weights/ratios.py", "512", "_ORDER_BLOCK = "),
     ("estimators/weights/ratios.py", "And", "assert isinstance("),  # for the type checker
     ("estimators/masked.py", "0", "take(slice(0, 20))"),  # which rows are looked at first
     ("estimators/masked.py", "20", "take(slice(0, 20))"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterrank.estimators.auto.rule import squares_of
-from counterrank.estimators.weights.kernels.weights import excess_squares, of_others
+from counterrank.estimators.weights.ratios import excess_squares, of_others
 
 MEMBERS = ("order-2", "order-3", "ips")
 

@@ -30,7 +30,7 @@ def run(
     listener: FirstRun,
     clock: list[float],
     seconds: float,
-    module: str = "counterrank.estimators.weights.kernels.weights",
+    module: str = "counterrank.estimators.weights.ratios",
 ) -> None:
     listener.on_start(compiling(module))
     clock[0] += seconds
@@ -163,7 +163,7 @@ def test_a_full_disk_under_the_compiled_code_ends_nothing(told, monkeypatch, cap
 def test_a_command_runs_where_nothing_can_be_kept():
     """The whole package: every kernel is defined when its module is imported."""
     code = (
-        "import numpy as np; import counterrank.estimators.weights.kernels.weights; "
+        "import numpy as np; import counterrank.estimators.weights.ratios; "
         "from counterrank.kernels.jit import fill; x = np.zeros(2); fill(x, 0.5); print(x.sum())"
     )
     # The one place that is left to numba is no archive.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.estimators.weights.kernels import weights
+from counterrank.estimators.weights import ratios as weights
 from counterrank.estimators.weights.ratios import Ratios
 
 SHAPES = st.tuples(st.integers(1, 7), st.integers(1, 300), st.integers(0, 2**32 - 1))
@@ -40,7 +40,7 @@ def test_ratios_are_quotients_with_ones_in_the_padding(shape):
     lengths = rng.integers(1, length + 1, n)
     padding = np.arange(length) >= lengths[:, None]
     target[padding], logging[padding] = np.nan, 0.0  # whatever stands there must not matter
-    out = weights.ratios(target, logging, lengths)
+    out = weights.quotients(target, logging, lengths)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(
             out, np.where(padding, 1.0, target / np.where(padding, 1.0, logging)).T

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counterrank.estimators.weights import moments as kernels
 from counterrank.estimators.weights.diagnostics import bin_edges
-from counterrank.estimators.weights.kernels import accumulate as kernels
 from counterrank.estimators.weights.moments import (
     moments_of,
     moments_of_ratios,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from tests.estimators.weights.sums import ALPHA, arrays, made
 
-from counterrank.estimators.weights.kernels.accumulate import BINS
-from counterrank.estimators.weights.moments import moments_of
+from counterrank.estimators.weights.moments import BINS, moments_of
 from counterrank.statistics import spread
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from counterrank.estimators.weights.kernels import weights
+from counterrank.estimators.weights import ratios as weights
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])

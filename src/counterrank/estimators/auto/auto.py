@@ -43,8 +43,7 @@ from counterrank.estimators.auto.rule import (
 )
 from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
 from counterrank.estimators.crossfit import Prediction, Predictions, drawn_once
-from counterrank.estimators.weights.kernels import weights as kernels
-from counterrank.estimators.weights.ratios import Ratios
+from counterrank.estimators.weights.ratios import Ratios, excess_squares
 from counterrank.models import Stream, whole_distribution
 from counterrank.policies import Policy, RowRandom
 from counterrank.statistics import sums_of
@@ -363,7 +362,7 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> tuple[
 
 
 def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Floats:
-    square = squares_of(members, kernels.excess_squares(logging, wanted), batch.action >= 0)
+    square = squares_of(members, excess_squares(logging, wanted), batch.action >= 0)
     # Target mass on items that the logger never shows there: no member's weights reach it.
     missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
     return np.stack([square, np.full(len(members), missing)])

@@ -14,7 +14,7 @@ from counterrank.errors import EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.nuisances import correction
 from counterrank.estimators.base import Estimate, PositionValue, Workspace
-from counterrank.estimators.weights.kernels.weights import of_others
+from counterrank.estimators.weights.ratios import of_others
 from counterrank.messages import Message
 from counterrank.records import Json
 from counterrank.statistics import Contrast, Known, Quantity, Sums, jackknife, spread

@@ -50,8 +50,7 @@ from counterrank.arrays import Floats
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
-from counterrank.estimators.weights.kernels import weights
-from counterrank.estimators.weights.ratios import Ratios
+from counterrank.estimators.weights.ratios import Ratios, excess_squares, of_others, ordered
 from counterrank.records import Record
 
 
@@ -208,7 +207,7 @@ def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:
         return np.maximum(plain, 0.0)
     rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
     # A mean over contexts: a sample of the rows gives it.
-    moment = weights.excess_squares(p0[rows], p1[rows])
+    moment = excess_squares(p0[rows], p1[rows])
     if (moment == moment[:1]).all():  # policies without context
         moment = moment[:1]
     table: Floats = (
@@ -226,7 +225,7 @@ def inflation(v: Floats | None, candidates: tuple[Candidate, ...], seen: Floats)
         return np.ones_like(seen)
     # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
     moment = np.ascontiguousarray(1.0 + v.T)
-    each = [weights.ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
+    each = [ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
     return _upwards(np.column_stack(each), seen)
 
 
@@ -234,7 +233,7 @@ def effect_inflation(v: Floats | None, seen: Floats) -> Floats:
     """Return the same for the weights of effects of pairs and of triples (2, K), whose means of squares are `seen`."""
     if v is None:
         return np.ones_like(seen)
-    expected = ((1.0 + v) * np.stack(weights.of_others(v))).mean(axis=1)
+    expected = ((1.0 + v) * np.stack(of_others(v))).mean(axis=1)
     return _upwards(expected, seen)
 
 

@@ -6,8 +6,12 @@ from typing import Self
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.estimators.weights.kernels import accumulate as kernels
-from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.weights.moments import (
+    BINS,
+    BINS_PER_OCTAVE,
+    LOWEST_EXPONENT,
+    Moments,
+)
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
@@ -16,9 +20,9 @@ from counterrank.texts import in_percent, in_z
 
 def bin_edges() -> Floats:
     """Return the lower edges (BINS,) of the weight histogram; the first bin starts at zero."""
-    index = np.arange(kernels.BINS - 1)
-    octave, step = np.divmod(index, kernels.BINS_PER_OCTAVE)
-    edges = 2.0 ** (octave + kernels.LOWEST_EXPONENT) * (1 + step / kernels.BINS_PER_OCTAVE)
+    index = np.arange(BINS - 1)
+    octave, step = np.divmod(index, BINS_PER_OCTAVE)
+    edges = 2.0 ** (octave + LOWEST_EXPONENT) * (1 + step / BINS_PER_OCTAVE)
     return np.concatenate([[0.0], edges])
 
 

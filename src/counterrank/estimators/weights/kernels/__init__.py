@@ -1,1 +1,0 @@
-"""Compiled loops over rows: products of ratios and sums of weighted rewards."""
