@@ -99,8 +99,8 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/test_item_groups.py",
     ),
     "statistics/sums.py": (QUANTITY, "tests/statistics/test_standard_errors.py", MOMENTS),
-    "statistics/quantity.py": (QUANTITY, "tests/statistics/test_methods.py"),
-    "statistics/critical.py": (
+    "statistics/quantity.py": (
+        QUANTITY,
         BOUNDS,
         "tests/statistics/test_methods.py",
         "tests/statistics/test_multiplicity.py",
@@ -242,9 +242,9 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "part = rankings if rankings.m <= _PART",
     ),  # a part of everything is everything
     ("statistics/betting.py", "60", "_BET_HALVINGS = 60"),
-    ("statistics/critical.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
+    ("statistics/quantity.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
     (
-        "statistics/critical.py",
+        "statistics/quantity.py",
         "Lt",
         "< check_level(level)",
     ),  # a tie moves the other end by nothing

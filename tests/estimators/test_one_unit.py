@@ -10,7 +10,7 @@ import pytest
 import counterrank as cr
 from counterrank.estimators import registry
 from counterrank.estimators.base import Estimate
-from counterrank.estimators.weights.diagnostics import ONE_UNIT
+from counterrank.estimators.weights.diagnostics import one_unit
 
 # The reward model's fits without a single ranking's own fold average no rows; the value stays
 # finite.
@@ -63,7 +63,7 @@ def test_a_value_and_no_interval(name, log):
     found = registry.get(name).estimate(log, "new")
     assert np.isfinite([found.value, found.lift.value, found.lift.relative]).all()
     assert without_spread(found)
-    assert found.flags.count(ONE_UNIT) == 1
+    assert found.flags.count(one_unit()) == 1
     assert "no interval" in str(found)
 
 
@@ -71,7 +71,7 @@ def test_a_value_and_no_interval(name, log):
 @pytest.mark.parametrize("name", ["ips", "snrips", "auto"])
 def test_two_have_an_interval(name, log):
     found = registry.get(name).estimate(log, "new")
-    assert ONE_UNIT not in found.flags and found.low < found.high and found.stderr > 0
+    assert one_unit() not in found.flags and found.low < found.high and found.stderr > 0
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
@@ -84,7 +84,7 @@ def test_an_evaluation_says_so_everywhere(names, log, tmp_path):
     for row in (*content["estimates"], *content["lift"]):
         assert row["value"] is not None and row["stderr"] is row["low"] is row["high"] is None
     for row in content["estimates"]:
-        assert ONE_UNIT in row["flags"] and '"stderr": 0' not in json.dumps(row)
+        assert one_unit() in row["flags"] and '"stderr": 0' not in json.dumps(row)
     assert content["log"]["stderr"] is None and content["verdict"]["level"] == "insufficient"
     plan = content["planning"]["new"]
     assert plan["detectable_lift"] is None and plan["rows_for"] == [] and plan["ab_rows"] is None
@@ -108,7 +108,7 @@ def test_a_segment_of_one_ranking_is_no_evidence(name):
         alone["n"] == 1
         and alone["stderr"] is None
         and alone["low"] is None
-        and ONE_UNIT in alone["flags"]
+        and one_unit() in alone["flags"]
     )
     assert (
         alone["lift"]["adjusted_low"] is None

@@ -23,7 +23,7 @@ from counterrank.data.source import Source, Summand
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.names import parse
-from counterrank.estimators.weights.diagnostics import ONE_UNIT
+from counterrank.estimators.weights.diagnostics import one_unit
 from counterrank.estimators.weights.moments import KindMoments, Moments, moments_of_ratios
 from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
 from counterrank.messages import Message, code_of, say
@@ -221,9 +221,9 @@ class Estimate(Record):
 
     def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
-        flags = self.flags if ONE_UNIT in self.flags else (ONE_UNIT, *self.flags)
         bare = replace(
-            self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
+            self, by_position=_bare(self.by_position), details=_bare_details(self.details),
+            flags=tuple(dict.fromkeys([one_unit(), *self.flags])),
         )  # fmt: skip
         if self.contrast is None:
             return bare
@@ -486,11 +486,9 @@ class Estimator(ABC):
 
         name = target if isinstance(target, str) else "target"
         whole = log if isinstance(target, str) else log.with_targets({name: target})
-        self.refuse_weight(whole)
         units = whole.summed_by_unit if by_unit is None else by_unit or whole.weight is not None
-        workspace = Workspace(MemorySource(whole), name, level=level, seed=seed, by_unit=units)
-        plan = self.plan(workspace)
-        state = workspace.source.reduce(
-            lambda batch: plan.partial(View(batch, name)).state, label=self.name
-        )
+        source = MemorySource(whole)
+        self.refuse_weight(source.first)
+        plan = self.plan(Workspace(source, name, level=level, seed=seed, by_unit=units))
+        state = source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
         return plan.estimate(state)

@@ -2,27 +2,25 @@
 
 from counterrank.statistics.arms import Strata, adjusted_mean, mean_of
 from counterrank.statistics.betting import betting_lower_bound
-from counterrank.statistics.critical import (
+from counterrank.statistics.quantity import (
     ONCE,
+    Contrast,
+    Interval,
     Looks,
+    Number,
+    Quantity,
     bias_aware_half,
     bias_aware_value,
     check_level,
     correlation_of,
+    correlations,
     critical_value,
     holm,
-    together,
-    two_sided,
-)
-from counterrank.statistics.quantity import (
-    Contrast,
-    Interval,
-    Number,
-    Quantity,
-    correlations,
     mean,
     means_of,
     nothing,
+    together,
+    two_sided,
 )
 from counterrank.statistics.sums import (
     Known,

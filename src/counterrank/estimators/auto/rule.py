@@ -331,8 +331,8 @@ def decide(
         ]
     else:
         found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
-    halves = [contrast_of(summary, one).lift.half(0.95) for one in found]
-    half, chosen = min(halves), found[int(np.argmin(halves))]
+    widths = [contrast_of(summary, one).lift.number(0.95).width for one in found]
+    half, chosen = min(widths) / 2, found[int(np.argmin(widths))]
     # An estimate beyond the end of its interval goes back to the end.
     away = weights - chosen.centre
     gap = abs(float(away @ summary.value[1 : 1 + J]))

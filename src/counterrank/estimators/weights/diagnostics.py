@@ -146,9 +146,10 @@ def largest_weight_share(moments: Moments) -> float:
     )
 
 
-ONE_UNIT = Message(
-    "one-unit", "a single ranking or unit shows no spread; there is no standard error"
-)
+def one_unit() -> Message:
+    """Return the flag of what a single ranking or unit can tell."""
+    text = "a single ranking or unit shows no spread; there is no standard error"
+    return Message("one-unit", text)
 
 
 def weight_flags(moments: Moments) -> tuple[Message, ...]:
@@ -160,7 +161,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         THRESHOLDS["concentration"].reliable,
     )
     if moments.sums.units < 2:
-        found.append(ONE_UNIT)
+        found.append(one_unit())
     elif (ess := effective_rows(moments)) < few:
         said = (
             f"only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
