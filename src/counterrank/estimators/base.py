@@ -221,9 +221,9 @@ class Estimate(Record):
 
     def without_spread(self) -> Estimate:
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
+        flags = self.flags if one_unit() in self.flags else (one_unit(), *self.flags)
         bare = replace(
-            self, by_position=_bare(self.by_position), details=_bare_details(self.details),
-            flags=tuple(dict.fromkeys([one_unit(), *self.flags])),
+            self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
         )  # fmt: skip
         if self.contrast is None:
             return bare

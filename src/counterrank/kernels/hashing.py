@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.kernels.jit import helper, jit
+from counterrank.kernels.jit import jit
 
 Words = NDArray[np.uint64]
 
@@ -74,90 +74,34 @@ def row_buckets(rows: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
         )
 
 
-#: Words of a block of rows, in scratch that stays in the first-level cache.
-_BLOCK = 512
 _ZERO, _LOW, _HALF = np.uint64(0), np.uint64(0xFFFFFFFF), np.uint64(32)
-
-
-@helper
-def _one_form(values: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill `out` with the values; every NaN is the same, and so are 0 and -0."""
-    for j in range(out.shape[0]):
-        out[j] = values[j] + 0.0 if values[j] == values[j] else np.nan
-
-
-@helper
-def _absorb_words(
-    words: Words, key: np.uint64, other_key: np.uint64, places: Words, other_places: Words, out: Words, other: Words
-) -> None:  # fmt: skip
-    """Add both hashes of each word to `out` and `other`."""
-    for j in range(out.shape[0]):
-        # Half times half, as in UMAC's NH: a multiplication of 32 bits is one that vectorises.
-        word = words[j]
-        one, two = word ^ key ^ places[j], word ^ other_key ^ other_places[j]
-        out[j] += (one & _LOW) * (one >> _HALF) + word
-        other[j] += (two & _LOW) * (two >> _HALF) + word
-
-
-@helper
-def _add_pairs(words: Words, out: Words) -> None:
-    for j in range(out.shape[0]):
-        out[j] = words[2 * j] + words[2 * j + 1]
-
-
-@helper
-def _add_rows(words: Words, spare: Words, width: int, out: Words) -> None:
-    """Add the sum of each row of flat words (n * width) to out (n,); both rooms are used up."""
-    n = out.shape[0]
-    # Neighbours first, as long as they come in pairs: that has no strides.
-    while width % 2 == 0:
-        width //= 2
-        _add_pairs(words, spare[: n * width])
-        words, spare = spare, words
-    for k in range(width):
-        for i in range(n):
-            out[i] += words[i * width + k]
+#: Bits of floats: the sign, infinity, and the one form of what is no number.
+_SIGN, _INFINITE, _NAN = np.uint64(1 << 63), np.uint64(0x7FF << 52), np.uint64(0xFFF << 51)
 
 
 @jit
 def absorb(
-    state: Words, one: Words, two: Words, three: Words, integers: int, valid: NDArray[np.int64], keys: Words,
-    places: Words,
-) -> None:  # fmt: skip
-    """Take the first `valid[i]` words of each row of up to three arrays (n, W) into the state (2, n).
+    state: Words, words: Words, floats: bool, valid: NDArray[np.int64], keys: Words, places: Words
+) -> None:
+    """Take the first `valid[i]` words of each row of an array (n, W) into the state (2, n).
 
-    There are as many arrays as keys (arrays, 2). The first `integers` of them hold integers, the others
-    floats. A lane is the sum of hashes of the words, each with the keys of its array and place (2, W).
+    A lane is the sum of hashes of the words, each with the key of its array (2,) and place (2, W). Of
+    floats every NaN is the same, and so are 0 and -0.
     """
-    n, width = one.shape
-    flat_one, flat_two, flat_three = one.reshape(-1), two.reshape(-1), three.reshape(-1)
-    rows = max(1, _BLOCK // width)
-    clean = np.empty(rows * width)
-    room = np.empty((5, rows * width), np.uint64)
-    for j in range(rows * width):
-        room[2, j], room[3, j] = places[0, j % width], places[1, j % width]
-    for top in range(0, n, rows):
-        used = min(rows, n - top)
-        start, size = top * width, used * width
-        first, second = room[0, :size], room[1, :size]
-        for j in range(size):
-            first[j], second[j] = _ZERO, _ZERO
-        for a in range(keys.shape[0]):
-            flat = flat_one if a == 0 else flat_two if a == 1 else flat_three
-            words = flat[start : start + size]
-            if a >= integers:
-                _one_form(words.view(np.float64), clean[:size])
-                words = clean[:size].view(np.uint64)
-            _absorb_words(words, keys[a, 0], keys[a, 1], room[2], room[3], first, second)
-        shortest = width
-        for i in range(used):
-            shortest = min(shortest, valid[top + i])
-        # Most logs have no padding at all.
-        for i in range(used if shortest < width else 0):
-            for k in range(valid[top + i], width):
-                first[i * width + k], second[i * width + k] = _ZERO, _ZERO
-        for lane in range(2):
-            _add_rows(room[lane], room[4], width, state[lane, top : top + used])
+    for i in range(words.shape[0]):
+        one, two = _ZERO, _ZERO
+        for k in range(valid[i]):
+            word = words[i, k]
+            if floats and word & ~_SIGN > _INFINITE:
+                word = _NAN
+            elif floats and word == _SIGN:
+                word = _ZERO
+            first, second = word ^ keys[0] ^ places[0, k], word ^ keys[1] ^ places[1, k]
+            # Half times half, as in UMAC's NH: a multiplication of 32 bits is one that vectorises.
+            one += (first & _LOW) * (first >> _HALF) + word
+            two += (second & _LOW) * (second >> _HALF) + word
+        state[0, i] += one
+        state[1, i] += two
 
 
 @jit
@@ -185,21 +129,17 @@ class RowHashes:
         self._taken = 0
 
     def absorb(self, valid: NDArray[np.int64] | None, *arrays: NDArray[Any]) -> None:
-        """Take in the first `valid[i]` numbers (None: all) of each row of up to three arrays (n, W).
-
-        Arrays have one width, integers come before floats. Several at once are faster, because adding
-        up each row is the larger part of the work.
-        """
-        words = [np.ascontiguousarray(one).view(np.uint64) for one in arrays]
-        n, width = arrays[0].shape
-        used = np.full(n, width) if valid is None else valid
-        integers = sum(one.dtype.kind == "i" for one in arrays)
-        one, two, three = words[0], words[min(1, len(words) - 1)], words[-1]
-        numbers = np.arange(2 * self._taken, 2 * (self._taken + len(words)), dtype=np.uint64)
-        keys = np.asarray(mixed(numbers)).reshape(-1, 2)
-        places = np.asarray(mixed(~np.arange(2 * width, dtype=np.uint64))).reshape(-1, 2).T.copy()
-        absorb(self._state, one, two, three, integers, used, keys, places)
-        self._taken += len(words)
+        """Take in the first `valid[i]` numbers (None: all) of each row of arrays (n, W)."""
+        for array in arrays:
+            n, width = array.shape
+            numbers = np.array([2 * self._taken, 2 * self._taken + 1], dtype=np.uint64)
+            places = np.asarray(mixed(~np.arange(2 * width, dtype=np.uint64))).reshape(-1, 2)
+            absorb(
+                self._state, np.ascontiguousarray(array).view(np.uint64), array.dtype.kind == "f",
+                np.full(n, width) if valid is None else valid,
+                np.asarray(mixed(numbers)), places.T.copy(),
+            )  # fmt: skip
+            self._taken += 1
 
     @property
     def values(self) -> Words:
