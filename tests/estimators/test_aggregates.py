@@ -1,15 +1,14 @@
 """Mean, ratio and control variate: values, slopes and lifts."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.estimators.weights.sums import ALPHA, arrays, made
 
+from counterrank.estimators.base import Workspace
 from counterrank.estimators.contribution import ContributionPlan, aggregated
 from counterrank.estimators.weights.moments import moments_of
-from counterrank.statistics import ONCE
 
 
 @pytest.mark.parametrize("name", ["mean", "ratio"])
@@ -57,7 +56,7 @@ def test_self_normalised_values_without_weight_are_zero():
 
 def lift_of(y, r):
     """The lift of the plain mean of contributions, with weights of one."""
-    workspace = SimpleNamespace(target="new", level=0.95, looks=ONCE, by_unit=False)
+    workspace = Workspace(None, "new")
     plan = ContributionPlan("given", workspace, lambda view: (y, y), "given")
     return plan.finish(moments_of(y, np.ones_like(y), r, np.ones(2))[0]).lift
 

@@ -280,23 +280,6 @@ def weighted_sums(
 
 
 @vector_helper
-def common_sums(w: Floats, r: Floats, out: Floats) -> None:
-    """The same for a weight common to all positions, whose own sums are made once."""
-    sy, syy, syw, syr = 0.0, 0.0, 0.0, 0.0
-    for i in range(w.shape[0]):
-        a, c = w[i], r[i]
-        y = a * c
-        sy += y
-        syy += y * y
-        syw += y * a
-        syr += y * c
-    out[0] += sy
-    out[3] += syy
-    out[6] += syw
-    out[7] += syr
-
-
-@vector_helper
 def _sum(values: Floats) -> float:
     total = 0.0
     for i in range(values.shape[0]):
@@ -395,22 +378,6 @@ def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None
 
 
 @helper
-def _joint(
-    rho: Floats, reward: Floats, base: Floats, w: Floats, total: Floats, sums: Floats, top: Ints
-) -> None:
-    length, used = rho.shape[0], w.shape[0]
-    fill(w, 1.0)
-    for k in range(length):
-        multiply(rho[k, :used], w)
-    for k in range(length):
-        common_sums(w, reward[k, :used], sums[k])
-    for i in range(used):
-        total[i] = base[i] * w[i]
-    top[0] = largest(w, top[0])
-    top[length] = largest(total, top[length])
-
-
-@helper
 def _add_products(
     weights: Floats, reward: Floats, base: Floats, columns: Floats, gram: Floats
 ) -> None:
@@ -480,26 +447,30 @@ def _orders(rho: Floats, used: int, room: Floats, out: Floats) -> None:
 
 @helper
 def _prefixes(rho: Floats, out: Floats) -> None:
-    """Fill out (K, BLOCK) with the products of ratios down to each position."""
+    """Fill out (K, BLOCK) with the products of ratios down to each position, or (1, BLOCK) with that of all."""
+    last = out.shape[0] - 1
+    fill(out[0], 1.0)
     for k in range(rho.shape[0]):
-        fill(out[k], 1.0)
-        if k > 0:
+        if 0 < k <= last:
+            fill(out[k], 1.0)
             multiply(out[k - 1], out[k])
-        multiply(rho[k], out[k])
+        multiply(rho[k], out[min(k, last)])
 
 
 @helper
 def _by_position(
     weights: Floats, reward: Floats, alpha: Floats, weight: Floats, total: Floats, sums: Floats, top: Ints
 ) -> None:  # fmt: skip
-    length, used = weights.shape[0], weight.shape[0]
+    """Add the sums of weights (K or 1, BLOCK), and fill the rows' totals and mean weights."""
+    length, count, used = reward.shape[0], weights.shape[0], weight.shape[0]
     scale = 1.0 / alpha.sum()
     fill(total, 0.0)
     fill(weight, 0.0)
     for k in range(length):
-        w = weights[k, :used]
+        w = weights[min(k, count - 1), :used]
         weighted_sums(w, reward[k, :used], alpha[k], alpha[k] * scale, total, weight, sums[k])
-        top[k] = largest(w, top[k])
+        # One weight of all positions has one peak.
+        top[k] = largest(w, top[k]) if k < count else top[0]
     top[length] = largest(total, top[length])
 
 
@@ -541,6 +512,10 @@ def standard(  # noqa: C901, PLR0913 - a kernel in one piece
         fill(base, 0.0)
         for k in range(length):
             reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
+        if wanted[0]:
+            _prefixes(rho, whole)
+            for i in range(used):
+                totals[1, first + i] = whole[0, i]
         if wanted[1]:
             _prefixes(rho, tables[0])
         if wanted[3] or wanted[4]:
@@ -549,22 +524,11 @@ def standard(  # noqa: C901, PLR0913 - a kernel in one piece
             if not wanted[kind]:
                 continue
             total = totals[2 + kind, first:stop]
-            table = rho if kind == 2 else tables[max(kind - 2, 0)]
-            if kind == 0:
-                joint = totals[1, first:stop]
-                _joint(rho, tall, base, joint, total, sums[0], top[0])
-                for i in range(used):
-                    weight[i] = whole[0, i] = joint[i]
-                table = whole
-            else:
-                _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
+            table = whole if kind == 0 else rho if kind == 2 else tables[max(kind - 2, 0)]
+            _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
             if full[kind]:
                 _add_products(table, tall, base, columns, gram[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])
     for kind in range(kinds):
-        # The joint weight is the same at every position: its sums and its peak were made once.
-        if kind == 0:
-            for k in range(length):
-                sums[0, k, 1], sums[0, k, 4], top[0, k] = rows[0, 2], rows[0, 5], top[0, 0]
         for k in range(length):
             sums[kind, k, 2], sums[kind, k, 5] = of_rewards[k, 0], of_rewards[k, 1]
