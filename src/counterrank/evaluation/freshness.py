@@ -5,6 +5,7 @@ lift: item click rates of pure noise as scores are judged better by about a tent
 interval. Nothing in the log shows it, so the evaluation asks.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Self
@@ -46,35 +47,29 @@ class Later:
     def __call__(self, batch: RankingLog) -> Bools:
         """Return which rows (n,) are later; one without a time is not."""
         values = column_of(batch, self.column)
+        number, moment = _number(self.until), _moment(self.until)
         if values.dtype.kind in "iuf":
             numbers = values.astype(np.float64)
             unit = epoch_unit(numbers)
             if unit is None:
-                return np.asarray(numbers > self._plain_number(values))
-            whole = np.where(np.isnan(numbers), 0.0, numbers).astype(np.int64)
-            times = whole.astype(f"datetime64[{unit}]").astype("datetime64[us]")
+                if number is None:
+                    raise ConfigError(
+                        f"the target was trained until '{self.until}', but column '{self.column}' "
+                        f"holds plain numbers like {values[0]}; give such a number"
+                    )
+                return np.asarray(numbers > number)
+            times = np.nan_to_num(numbers).astype(np.int64).astype(f"datetime64[{unit}]")
             times[np.isnan(numbers)] = np.datetime64("NaT")
-        elif values.dtype.kind == "M":
-            times = values.astype("datetime64[us]")
         else:
-            times = _parsed(values, self.column)
-        moment = _moment(self.until)
+            times = values if values.dtype.kind == "M" else _parsed(values, self.column)
         if moment is None:
             raise ConfigError(
                 f"the target was trained until '{self.until}', a number, but column "
                 f"'{self.column}' holds dates; give a date like 2026-01-31"
             )
         end, whole_day = moment
+        times = times.astype("datetime64[us]")
         return np.asarray(times >= end + np.timedelta64(1, "D") if whole_day else times > end)
-
-    def _plain_number(self, values: NDArray[Any]) -> float:
-        number = _number(self.until)
-        if number is None:
-            raise ConfigError(
-                f"the target was trained until '{self.until}', but column '{self.column}' holds "
-                f"plain numbers like {values[0]}; give such a number"
-            )
-        return number
 
 
 def _number(text: str) -> float | None:
@@ -87,16 +82,13 @@ def _number(text: str) -> float | None:
 
 def _moment(text: str) -> tuple[np.datetime64, bool] | None:
     """Return the time of a text in UTC, and whether it is a whole day; None where it is no time."""
-    try:
+    with suppress(ValueError):
         return np.datetime64(date.fromisoformat(text), "us"), True
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         moment = datetime.fromisoformat(text)
         utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(utc, "us"), False
-    except ValueError:
-        return None
+    return None
 
 
 def _parsed(values: NDArray[Any], column: str) -> NDArray[np.datetime64]:

@@ -335,11 +335,9 @@ def _finish(
             *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
         ]  # fmt: skip
         judged.append(judge(run, part, own, about, supports))
-    metric_set = MetricSet.of(
-        dict(zip(metrics.measures, judged, strict=True)), total.totals, options
-    )
-    results = metric_results(metrics, metric_set)
-    rails = guardrail_results(metrics, results, metric_set)
+    metric_set = MetricSet.of(metrics, judged, total.totals, options)
+    results = metric_results(metric_set)
+    rails = guardrail_results(metric_set, results)
     primary = next(one for one in results if one.primary)
     main, state, log = judged[0], total.parts[0], first.first
     summary = LogSummary(

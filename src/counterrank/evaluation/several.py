@@ -1,7 +1,7 @@
 """Several metrics of one evaluation: their lifts together, guardrails, and the decision."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
-from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
+from counterrank.findings import FAILED, PASSED, WARNED, Finding, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
@@ -40,6 +40,7 @@ NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
 class MetricSet:
     """All measures with the row totals behind them, and what they are compared with."""
 
+    metrics: Metrics
     found: Mapping[Measure, JudgedReward]
     totals: Sums
     options: Options
@@ -48,9 +49,10 @@ class MetricSet:
 
     @classmethod
     def of(
-        cls, found: Mapping[Measure, JudgedReward], totals: Sums, options: Options
+        cls, metrics: Metrics, judged: Sequence[JudgedReward], totals: Sums, options: Options
     ) -> "MetricSet":
         """Return the measures, each with its columns of the totals."""
+        found = dict(zip(metrics.measures, judged, strict=True))
         values: dict[tuple[Measure, str | None], Quantity] = {}
         at = 0
         for measure, one in found.items():
@@ -61,7 +63,12 @@ class MetricSet:
                 moved = replace(pair, sums=totals, at=at) if len(found) > 1 else pair
                 values[measure, target] = moved.quantity
                 at += len(pair.own)
-        return cls(found, totals, options, values)
+        return cls(metrics, found, totals, options, values)
+
+    @property
+    def candidates(self) -> list[str]:
+        """The targets that are not the baseline."""
+        return [one for one in self.options.targets if one != self.options.baseline]
 
     def value(self, measure: Measure, target: str | None) -> Quantity:
         """Return what a target would earn of a measure; the logger where it is None."""
@@ -90,15 +97,15 @@ class MetricSet:
         return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
 
 
-def metric_results(metrics: Metrics, metric_set: MetricSet) -> tuple[MetricResult, ...]:
+def metric_results(metric_set: MetricSet) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    targets, level = metric_set.options.targets, metric_set.options.level
-    levels = dict.fromkeys(targets, level)
-    if len(metrics.every) > 1:
-        for target in targets:
-            lifts = [metric_set.contrast(one, target).lift for one in metrics.every]
-            levels[target] = together(correlations_of(lifts), level)
-    return tuple(_result(metric, metrics, metric_set, levels) for metric in metrics.every)
+    every, options = metric_set.metrics.every, metric_set.options
+    levels = dict.fromkeys(options.targets, options.level)
+    if len(every) > 1:
+        for target in levels:
+            lifts = [metric_set.contrast(one, target).lift for one in every]
+            levels[target] = together(correlations_of(lifts), options.level)
+    return tuple(_result(metric, metric_set, levels) for metric in every)
 
 
 def _joint(one: Estimate, metric: Metric, metric_set: MetricSet, level: float) -> Estimate:
@@ -116,17 +123,16 @@ def _joint(one: Estimate, metric: Metric, metric_set: MetricSet, level: float) -
     return replace(one, lift=joint)
 
 
-def _result(
-    metric: Metric, metrics: Metrics, metric_set: MetricSet, levels: Mapping[str, float]
-) -> MetricResult:
+def _result(metric: Metric, metric_set: MetricSet, levels: Mapping[str, float]) -> MetricResult:
     found = [metric_set.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
     own = metric_set.metric(metric, None)
     first = found[0]
     kind = "page" if first.run.first.page_reward else "position"
-    estimates, verdict_of = first.shown, first.verdict
+    estimates: Iterable[Estimate] = first.shown
+    verdict_of, segments, comparisons = first.verdict, first.segments, first.comparisons
     if metric.ratio:
-        kind, targets = "ratio", metric_set.options.targets
-        estimates = tuple(_ratio_estimate(metric, target, metric_set) for target in targets)
+        kind, segments, comparisons = "ratio", (), ()
+        estimates = (_ratio_estimate(metric, target, metric_set) for target in levels)
         verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
     recommended = {target: one.job.name for target, one in first.recommended.items()}
     joint = tuple(
@@ -136,11 +142,9 @@ def _result(
         for one in estimates
     )
     return MetricResult(
-        metric.name, metric.name == metrics.primary, metric.text, kind, metric.unit,
+        metric.name, metric.name == metric_set.metrics.primary, metric.text, kind, metric.unit,
         metric.lower_is_better, own.value, own.stderr, joint, recommended, verdict_of,
-        segments=() if metric.ratio else first.segments,
-        comparisons=() if metric.ratio else first.comparisons,
-        skipped=first.run.skipped,
+        segments, comparisons, first.run.skipped,
     )  # fmt: skip
 
 
@@ -152,11 +156,8 @@ def _ratio_estimate(metric: Metric, target: str, metric_set: MetricSet) -> Estim
     flags: tuple[str, ...] = ()
     share = metric_set.shaky(metric, target)
     if share > NEAR_ZERO:
-        known = (
-            "not known"
-            if not math.isfinite(share)
-            else f"known to {in_percent(share, 0)} of itself only"
-        )
+        known = f"known to {in_percent(share, 0)} of itself only"
+        known = known if math.isfinite(share) else "not known"
         text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
         flags = (Message("denominator-near-zero", text),)
     found = Estimate(
@@ -199,41 +200,35 @@ _Rail = tuple[Guardrail, Estimate, Quantity | None, str, str]
 
 
 def guardrail_results(
-    metrics: Metrics, results: Sequence[MetricResult], metric_set: MetricSet
+    metric_set: MetricSet, results: Sequence[MetricResult]
 ) -> tuple[GuardrailResult, ...]:
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
     by_name = {one.name: one for one in results}
-    for target in metric_set.options.targets:
-        if target == metric_set.options.baseline:
-            continue
+    for target in metric_set.candidates if metric_set.metrics.guardrails else ():
         rails = [
             rail
-            for guardrail in metrics.guardrails
-            for rail in _rails(guardrail, metrics, by_name, target, metric_set)
+            for guardrail in metric_set.metrics.guardrails
+            for rail in _rails(guardrail, by_name[guardrail.metric], target, metric_set)
         ]
-        if not rails:
-            continue
         level = together(_family(rails), metric_set.options.level)
         rows += [_judged(rail, target, level) for rail in rails]
     return tuple(rows)
 
 
 def _rails(
-    guardrail: Guardrail, metrics: Metrics, by_name: Mapping[str, MetricResult], target: str,
-    metric_set: MetricSet,
-) -> list[_Rail]:  # fmt: skip
-    result, metric = by_name[guardrail.metric], metrics.metric(guardrail.metric)
+    guardrail: Guardrail, result: MetricResult, target: str, metric_set: MetricSet
+) -> list[_Rail]:
+    metric, evidence = metric_set.metrics.metric(guardrail.metric), result.verdict.of(target)
     if not guardrail.by:
         found = metric_set.contrast(metric, target)
         known = found.relative if guardrail.relative else found.lift
-        return [(guardrail, result.estimate(target), known, result.verdict.of(target), "")]
+        return [(guardrail, result.estimate(target), known, evidence, "")]
     groups = metric_set.found[metric.measures[0]].groups[target]
-    labels = guardrail.among([label for column, label in groups if column == guardrail.by])
+    own = {label: one for (column, label), one in groups.items() if column == guardrail.by}
     return [
-        (guardrail, one, None, weakest(enough_rows(one), result.verdict.of(target)), label)
-        for (column, label), one in groups.items()
-        if column == guardrail.by and label in labels
+        (guardrail, own[label], None, weakest(enough_rows(own[label]), evidence), label)
+        for label in guardrail.among([*own])
     ]
 
 
@@ -276,9 +271,7 @@ def decided(
     Of several candidates the best is looked for: to be shipped, each must be better at a level that
     holds for all of them together (Bonferroni).
     """
-    candidates = [
-        target for target in metric_set.options.targets if target != metric_set.options.baseline
-    ]
+    candidates = metric_set.candidates
     level = 1.0 - (1.0 - metric_set.options.level) / max(len(candidates), 1)
     standings = {}
     for target in candidates:
@@ -362,36 +355,35 @@ def _of_primary(name: str, target: str, low: float, high: float, evidence: str) 
     if high < 0:
         doubt = "" if evidence != "insufficient" else ", although the evidence is insufficient"
         text = f"'{target}' is worse in '{name}', the primary{doubt}"
-        return Finding("primary-worse", FAILED, text, target=target)
-    if evidence == "insufficient":
+        code, status = "primary-worse", FAILED
+    elif evidence == "insufficient":
         text = f"the evidence on '{name}' of '{target}' is insufficient"
-        return Finding("primary-evidence", WARNED, text, target=target)
-    if not low > 0:
+        code, status = "primary-evidence", WARNED
+    elif not low > 0:
         text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
-        return Finding("primary-open", WARNED, text, target=target)
-    if evidence != "reliable":
+        code, status = "primary-open", WARNED
+    elif evidence != "reliable":
         text = f"'{target}' looks better in '{name}', but the evidence is {evidence}"
-        return Finding("primary-evidence", WARNED, text, target=target)
-    text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
-    return Finding("primary-better", PASSED, text, target=target)
+        code, status = "primary-evidence", WARNED
+    else:
+        text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
+        code, status = "primary-better", PASSED
+    return Finding(code, status, text, target=target)
 
 
 def _of_guardrail(rail: GuardrailResult) -> Finding:
     group = f"{rail.column} = {rail.group}" if rail.column else ""
     title = f"'{rail.expression}'" + (f" in {group}" if group else "")
-    code, status, text = _standing(rail, title)
-    return Finding(code, status, text, target=rail.target, subject=group)
-
-
-def _standing(rail: GuardrailResult, title: str) -> tuple[str, Outcome, str]:
     if rail.evidence == "insufficient":
-        return "guardrail-evidence", WARNED, f"the evidence on {title} is insufficient"
-    if rail.status == BROKEN:
-        return "guardrail-broken", FAILED, f"{title} is broken"
-    if rail.status == OPEN:
+        code, status, text = "evidence", WARNED, f"the evidence on {title} is insufficient"
+    elif rail.status == BROKEN:
+        code, status, text = "broken", FAILED, f"{title} is broken"
+    elif rail.status == OPEN:
         text = f"{title} is open: the interval reaches to both sides of the limit"
-        return "guardrail-open", WARNED, text
-    if rail.evidence != "reliable":
+        code, status = "open", WARNED
+    elif rail.evidence != "reliable":
         text = f"{title} looks safe, but the evidence is {rail.evidence}"
-        return "guardrail-evidence", WARNED, text
-    return "guardrail-safe", PASSED, f"{title} is safe"
+        code, status = "evidence", WARNED
+    else:
+        code, status, text = "safe", PASSED, f"{title} is safe"
+    return Finding(f"guardrail-{code}", status, text, target=rail.target, subject=group)

@@ -1,6 +1,5 @@
 """Guardrails: what must not happen to a metric, as people write it."""
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,9 @@ _FORM = (
 _GROUP = re.compile(
     r"(.+)\swhere\s(.+?)==?\s*(?:'([^']*)'|([^\s'<>=]+))\s*([<>\u2264\u2265].*)", re.DOTALL
 )
+
+#: A number, and a percent sign or a unit behind it.
+_LIMIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?:\s*(%)|\s+(.+))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +69,29 @@ def parse_guardrail(text: str) -> Guardrail:
         The text is not understood, or its limit forbids nothing.
     """
     if group := _GROUP.fullmatch(text.strip()):
-        metric, column, quoted, bare, limit = group.groups()
-        found = parse_guardrail(f"{metric} by {column} {limit}")
-        return replace(found, text=text.strip(), only=quoted or bare)
-    left, sign, right = _split(text)
+        metric, column, quoted, bare, rest = group.groups()
+        whole = parse_guardrail(f"{metric} by {column} {rest}")
+        return replace(whole, text=text.strip(), only=quoted or bare)
+    plain = text.replace("\N{GREATER-THAN OR EQUAL TO}", ">=").replace(
+        "\N{LESS-THAN OR EQUAL TO}", "<="
+    )
+    left, *found = re.split(r"(>=|<=|==|=|>|<)", plain)
+    if len(found) != 2 or found[0] not in (">=", "<="):
+        raise _wrong(text, f"'{found[0]}'" if found else "its end")
     metric, by = _names(left, text)
-    limit, unit = _limit(right, text)
-    above = sign == ">="
+    right = found[1].strip().replace("\N{MINUS SIGN}", "-")
+    number = _LIMIT.fullmatch(right)
+    if number is None:
+        raise _wrong(text, f"'{right.split()[0]}'" if right else "its end")
+    limit, unit, above = float(number[1]), number[3] or "", found[0] == ">="
+    if number[2]:
+        limit /= 100.0
     if not unit and (limit <= -1.0 if above else limit >= 1.0):
         raise ConfigError(
             f"the guardrail '{text}' allows a relative change of {in_percent(limit, 0)}, which forbids hardly "
             "anything: a limit of 1 per cent is 0.01 or 1%; an absolute one has a unit behind it"
         )
     return Guardrail(text.strip(), metric, limit, above, by, unit)
-
-
-def _split(text: str) -> tuple[str, str, str]:
-    """Return what stands before the sign, the sign, and what stands behind it."""
-    plain = text.replace("\N{GREATER-THAN OR EQUAL TO}", ">=").replace(
-        "\N{LESS-THAN OR EQUAL TO}", "<="
-    )
-    found = re.split(r"(>=|<=|==|=|>|<)", plain)
-    if len(found) != 3 or found[1] not in (">=", "<="):
-        raise _wrong(text, f"'{found[1]}'" if len(found) > 1 else "its end")
-    return found[0], found[1], found[2]
 
 
 def _names(left: str, text: str) -> tuple[str, str]:
@@ -104,25 +105,6 @@ def _names(left: str, text: str) -> tuple[str, str]:
     if not metric or (cut < len(words) and not column):
         raise _wrong(text, "'by'" if metric else "its start")
     return metric, column
-
-
-def _limit(right: str, text: str) -> tuple[float, str]:
-    number, _, unit = right.strip().partition(" ")
-    if number.endswith("%") and not unit.strip():
-        return _number(number[:-1], text) / 100.0, ""
-    if unit.strip() == "%":
-        return _number(number, text) / 100.0, ""
-    return _number(number, text), unit.strip()
-
-
-def _number(written: str, text: str) -> float:
-    try:
-        found = float(written.replace("\N{MINUS SIGN}", "-"))
-    except ValueError:
-        raise _wrong(text, f"'{written}'" if written else "its end") from None
-    if not math.isfinite(found):
-        raise _wrong(text, f"'{written}'")
-    return found
 
 
 def _wrong(text: str, where: str) -> ConfigError:
