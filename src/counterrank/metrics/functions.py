@@ -16,12 +16,11 @@ class PageFunction:
     """A function from rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
 
     `keeps_positions` marks functions that return (n, K): their sum over positions is the metric, and
-    nothing is lost by estimating it position by position. `unit` is what one of them is called.
+    nothing is lost by estimating it position by position.
     """
 
     name: str
     make: Callable[[Floats], Floats]
-    unit: str = ""
     keeps_positions: bool = False
     lower_is_better: bool = False
     #: The rewards must be known position by position.
@@ -81,19 +80,19 @@ def counted(reward: Floats) -> Floats:
 
 
 #: Items shown, which no policy changes here: a logged ranking and the target's are equally long.
-IMPRESSIONS = PageFunction("impressions", lambda reward: np.full(len(reward), np.nan), "impression")
+IMPRESSIONS = PageFunction("impressions", lambda reward: np.full(len(reward), np.nan))
 #: The position of the first reward, summed over rankings that have one.
-FIRST_PLACE = PageFunction("first", first_place, "position", needs_positions=True)
-ANY = PageFunction("any", any_of, "ranking with one")
+FIRST_PLACE = PageFunction("first", first_place, needs_positions=True)
+ANY = PageFunction("any", any_of)
 
 _BUILT_IN = (
     ANY,
-    PageFunction("mrr", reciprocal_rank, "reciprocal rank", needs_positions=True),
-    PageFunction("ndcg", ndcg, "NDCG", needs_positions=True),
-    PageFunction("count", counted, "event", keeps_positions=True),
-    PageFunction("sum", lambda reward: reward, "", keeps_positions=True),
+    PageFunction("mrr", reciprocal_rank, needs_positions=True),
+    PageFunction("ndcg", ndcg, needs_positions=True),
+    PageFunction("count", counted, keeps_positions=True),
+    PageFunction("sum", lambda reward: reward, keeps_positions=True),
     # In a long table every column stands at each position, also one with a number per ranking.
-    PageFunction("once", lambda reward: reward[:, 0], ""),
+    PageFunction("once", lambda reward: reward[:, 0]),
 )
 _registry: dict[str, PageFunction] = {one.name: one for one in _BUILT_IN}
 #: Words with a meaning of their own in expressions.

@@ -34,12 +34,11 @@ def numbers_of(log: RankingLog, measure: Measure) -> Floats:
             f"'{measure.text}' needs a reward at each position, but '{measure.operand}' has one "
             "number per ranking"
         )
-    made = np.asarray(
-        measure.function.make(found[:, None] if found.ndim == 1 else found), dtype=np.float64
-    )
+    made = measure.function.make(found.reshape(log.n, -1))
+    wanted = found.shape if measure.function.keeps_positions else (log.n,)
+    made = np.asarray(made, dtype=np.float64)
     if found.ndim == 1 and made.shape == (log.n, 1):
         made = made[:, 0]
-    wanted = found.shape if measure.function.keeps_positions else (log.n,)
     if made.shape != wanted:
         raise LogError(
             f"the metric '{measure.text}' returns an array of shape {made.shape} for {log.n} "
