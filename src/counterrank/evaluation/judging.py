@@ -83,51 +83,50 @@ DOUBTFUL = 0.1
 EXPLORE = "a logging policy that explores more"
 
 
-Found = Iterator[Finding]
+#: What a check says; None where it does not apply.
+Found = Finding | None
 
 
 def _found(
     status: Outcome, text: str, remedies: tuple[str, ...] = (), rows: int | None = None
 ) -> Finding:
-    """Return what a check says; `reasons` adds its code and the target."""
+    """Return what a check says; `reasons` adds its code and the target. What passed needs no remedy."""
+    if status is PASSED:
+        remedies, rows = (), None
     return Finding("", status, text, remedies, rows=rows)
 
 
 def reasons(evidence: TargetEvidence) -> list[Finding]:
     """Return a finding for every check of an estimate that could be made."""
-    found = []
+    target, found = evidence.estimate.target, []
     for check in CHECKS:
-        code = check.__name__.replace("_", "-")
-        for one in check(evidence):
-            named = replace(one, code=code, target=evidence.estimate.target)
-            passed = named.status is PASSED
-            found.append(replace(named, remedies=(), rows=None) if passed else named)
+        one = check(evidence)
+        if one is not None:
+            found.append(replace(one, code=check.__name__.replace("_", "-"), target=target))
     return found
 
 
 def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
-    if e.estimate.not_estimable:
-        yield _found(
-            FAILED,
-            f"not estimable: {e.estimate.not_estimable}",
-            ("see what the audit says, and log more widely",),
-        )
+    reason = e.estimate.not_estimable
+    advice = ("see what the audit says, and log more widely",)
+    return _found(FAILED, f"not estimable: {reason}", advice) if reason else None
 
 
 def model_alone(e: TargetEvidence) -> Found:
     """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
     if weightless([e.estimate.basis]):
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
-        yield _found(
+        return _found(
             WARNED,
             reason,
             ("random swaps or slots for a few percent of requests, with logged probabilities",),
         )
-    elif e.estimate.unreached > 0.5:
-        share = in_percent(e.estimate.unreached, 0)
-        reason = f"{share} of what the target shows together has too little weight in the log"
-        yield _found(WARNED, f"{reason}: most of the change is what models expect", (EXPLORE,))
+    if e.estimate.unreached <= 0.5:
+        return None
+    share = in_percent(e.estimate.unreached, 0)
+    reason = f"{share} of what the target shows together has too little weight in the log"
+    return _found(WARNED, f"{reason}: most of the change is what models expect", (EXPLORE,))
 
 
 def units(e: TargetEvidence) -> Found:
@@ -148,11 +147,10 @@ def units(e: TargetEvidence) -> Found:
     if doubt and not e.independent:
         status = worst((WARNED, line.status(e.units)))
         option = say("--independent-rows", python="independent_rows=True")
-        yield _found(status, doubt, (owner, f"say {option} if no visitor has two rows"))
-        return
+        return _found(status, doubt, (owner, f"say {option} if no visitor has two rows"))
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or users"
-    yield _found(line.status(e.units), reason, *_more(e.estimate.n, factor))
+    return _found(line.status(e.units), reason, *_more(e.estimate.n, factor))
 
 
 def resting_on(e: TargetEvidence) -> Moments | None:
@@ -178,27 +176,25 @@ def ess(e: TargetEvidence) -> Found:
             status = WARNED
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
             found_ess = float(by_position.min())
-            yield _found(
+            return _found(
                 status,
                 reason,
                 *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f"{EXPLORE} there"),
             )
-            return
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
-        yield _found(
+        return _found(
             status,
             reason,
             (f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",),
         )
-        return
-    yield _found(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
+    return _found(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
 
 
 def outcomes(e: TargetEvidence) -> Found:
     """There are enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
     more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
-    yield _found(
+    return _found(
         line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more
     )
 
@@ -206,26 +202,27 @@ def outcomes(e: TargetEvidence) -> Found:
 def tail(e: TargetEvidence) -> Found:
     """The tail of the weights is light enough for a mean to exist."""
     moments = resting_on(e)
-    if moments is not None:
-        value = tail_index(moments)
-        yield _found(
-            _softened(THRESHOLDS["tail"].status(value), e),
-            f"the largest weights fall off with a tail index of {value:.2f}",
-            ("an estimator with lighter weights (lower interaction order, self-normalised)",),
-        )
+    if moments is None:
+        return None
+    value = tail_index(moments)
+    return _found(
+        _softened(THRESHOLDS["tail"].status(value), e),
+        f"the largest weights fall off with a tail index of {value:.2f}",
+        ("an estimator with lighter weights (lower interaction order, self-normalised)",),
+    )
 
 
 def concentration(e: TargetEvidence) -> Found:
     """No single row carries much of the weight."""
     moments = resting_on(e)
-    if moments is not None:
-        value = largest_weight_share(moments)
-        status = _softened(THRESHOLDS["concentration"].status(value), e)
-        yield _found(
-            status,
-            f"one ranking carries at most {in_percent(value)} of the weight",
-            (MORE_ROWS, EXPLORE),
-        )
+    if moments is None:
+        return None
+    value = largest_weight_share(moments)
+    return _found(
+        _softened(THRESHOLDS["concentration"].status(value), e),
+        f"one ranking carries at most {in_percent(value)} of the weight",
+        (MORE_ROWS, EXPLORE),
+    )
 
 
 def mean_weight(e: TargetEvidence) -> Found:
@@ -234,22 +231,21 @@ def mean_weight(e: TargetEvidence) -> Found:
         mean_weight_test(moments) for moments in (e.moments, e.lightest) if moments is not None
     ]
     if not tests:
-        return
+        return None
     # The worse of two, with Bonferroni's factor below.
     test = min(tests, key=lambda one: one.p_value)
     furthest = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value * len(tests) > SIGNIFICANT:
         where = f"{test.mean[furthest]:.3g} at position {furthest + 1}"
-        yield _found(PASSED, f"weights average 1 within chance (furthest: {where})")
-        return
+        return _found(PASSED, f"weights average 1 within chance (furthest: {where})")
     status = worst((WARNED, THRESHOLDS["mean-weight"].status(off)))
     reason = (
         f"weights average {test.mean[furthest]:.3g} instead of 1 at position {furthest + 1} (p = "
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    yield _found(
+    return _found(
         status, reason, ("run 'counterrank check' on this log: it names the likely cause",)
     )
 
@@ -257,7 +253,7 @@ def mean_weight(e: TargetEvidence) -> Found:
 def support(e: TargetEvidence) -> Found:
     """The logger shows what the target would show."""
     if not len(e.unsupported):
-        return
+        return None
     shares = np.asarray(e.unsupported)
     worst = int(shares.argmax())
     line = THRESHOLDS["support"]
@@ -266,7 +262,7 @@ def support(e: TargetEvidence) -> Found:
         f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
-    yield _found(
+    return _found(
         line.status(float(shares[worst])),
         reason,
         (f"explore those items at position {_listed(weak)}",),
@@ -276,15 +272,13 @@ def support(e: TargetEvidence) -> Found:
 def agreement(e: TargetEvidence) -> Found:
     """Estimators with weaker assumptions agree with the recommended one within their errors."""
     if e.assumption_free:
-        yield _found(PASSED, "the estimator assumes nothing about how items affect each other")
-        return
+        return _found(PASSED, "the estimator assumes nothing about how items affect each other")
     usable = [rival for rival in e.rivals if rival.usable]
     # What the interval already allows for bias is no contradiction, and stands in where nobody
     # could contradict.
     allowed = e.estimate.allowance
     if not usable:
-        yield _unchecked(e.rivals, allowed)
-        return
+        return _unchecked(e.rivals, allowed)
     p = holm(
         [two_sided(max(abs(rival.difference) - allowed, 0.0), rival.stderr) for rival in usable]
     )
@@ -296,12 +290,10 @@ def agreement(e: TargetEvidence) -> Found:
         doubts = [rival for rival, value in zip(usable, p, strict=True) if value <= DOUBTFUL]
         far = [rival for rival in doubts if abs(rival.difference) - allowed > half / 2]
         if far or _turned(e):
-            yield _doubted(e, far, names)
-            return
-        yield _found(
+            return _doubted(e, far, names)
+        return _found(
             PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
         )
-        return
     worst = max(apart, key=lambda rival: abs(rival.difference))
     distance = (abs(worst.difference) - allowed) / half if half > 0 else math.inf
     beyond = f", beyond the bias of {allowed:.3g} that the interval allows for," if allowed else ","
@@ -310,7 +302,7 @@ def agreement(e: TargetEvidence) -> Found:
         f"{worst.stderr:.2g}{beyond} "
         f"by {distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
-    yield _found(
+    return _found(
         THRESHOLDS["agreement"].status(distance),
         reason,
         (f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",),
@@ -352,13 +344,14 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
 def auto(e: TargetEvidence) -> Found:
     """Only the interval of `auto` holds an allowance for bias: without it nothing is reliable."""
     name = e.estimate.estimator
-    if name != "auto":
-        yield _found(
-            WARNED,
-            f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
-            "'auto' would say of this log is not known",
-            (f"run 'auto' as well: {say('--estimators', f'{name},auto')}",),
-        )
+    if name == "auto":
+        return None
+    return _found(
+        WARNED,
+        f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
+        "'auto' would say of this log is not known",
+        (f"run 'auto' as well: {say('--estimators', f'{name},auto')}",),
+    )
 
 
 def precision(e: TargetEvidence) -> Found:
@@ -371,8 +364,7 @@ def precision(e: TargetEvidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        yield _found(FAILED, "the interval cannot be computed", (MORE_ROWS,))
-        return
+        return _found(FAILED, "the interval cannot be computed", (MORE_ROWS,))
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
@@ -382,19 +374,19 @@ def precision(e: TargetEvidence) -> Found:
     factor = min(
         (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
     )
-    yield _found(status, reason, *_more(e.estimate.n, factor, EXPLORE))
+    return _found(status, reason, *_more(e.estimate.n, factor, EXPLORE))
 
 
 def propensities(e: TargetEvidence) -> Found:
     """The propensities were logged, not estimated."""
     if not e.estimated_propensity:
-        return
+        return None
     turns = (
         ""
         if e.sign_changes_at is None
         else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
     )
-    yield _found(
+    return _found(
         WARNED,
         f"propensities were estimated, not logged{turns}",
         ("log the probability of each shown item when it is shown",),
@@ -409,20 +401,19 @@ def fresh_target(e: TargetEvidence) -> Found:
         f"{say('--target-trained-until', 'DATE')} {say('--time', 'COLUMN')}"
     )
     if e.learned_here:
-        yield _found(WARNED, f"'{name}' was learned from this log", (f"a later log, or {split}",))
-    elif e.trained_until is not None:
-        yield _found(PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count")
-    elif e.fresh:
-        yield _found(PASSED, f"'{name}' was not trained on this log, as declared")
-    else:
-        yield _found(
-            WARNED,
-            f"'{name}' may have been trained on this log; its noise would then look like a lift",
-            (
-                f"if '{name}' was not trained on this log: "
-                f"{say('--target-is-fresh', python='target_is_fresh=True')}. If it was, {split}",
-            ),
+        return _found(WARNED, f"'{name}' was learned from this log", (f"a later log, or {split}",))
+    if e.trained_until is not None:
+        return _found(
+            PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count"
         )
+    if e.fresh:
+        return _found(PASSED, f"'{name}' was not trained on this log, as declared")
+    declared = say("--target-is-fresh", python="target_is_fresh=True")
+    return _found(
+        WARNED,
+        f"'{name}' may have been trained on this log; its noise would then look like a lift",
+        (f"if '{name}' was not trained on this log: {declared}. If it was, {split}",),
+    )
 
 
 CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
