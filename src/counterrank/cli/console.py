@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counterrank.data.source import Reporter, reporting_to
 from counterrank.options import SEED
 from counterrank.report.words import visible
 from counterrank.texts import NARROW
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 
 seed_option = click.option(
@@ -55,25 +54,6 @@ def write(path: str, text: str) -> None:
         atomic.write_text(path, text)
 
 
-class _Bar(Reporter):
-    """Shows each pass as a bar with the time left."""
-
-    def __init__(self, progress: "Progress") -> None:
-        self.progress = progress
-        self.task: TaskID | None = None
-
-    def begin(self, label: str, total: int | None) -> None:
-        """Start a new bar in place of the last."""
-        if self.task is not None:
-            self.progress.remove_task(self.task)
-        self.task = self.progress.add_task(label or "working", total=total)
-
-    def advance(self, rows: int) -> None:
-        """Move the bar."""
-        if self.task is not None:
-            self.progress.advance(self.task, rows)
-
-
 @contextmanager
 def showing_progress(*, enabled: bool = True) -> Iterator[None]:
     """Show the passes made inside the block, when stderr is a terminal."""
@@ -89,15 +69,32 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
         TimeRemainingColumn,
     )
 
+    # Imported late, as logs are: `--help` stays quick.
+    from counterrank.data.source import Reporter, reporting_to
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with (
-        Progress(*columns, console=console, transient=True) as progress,
-        reporting_to(_Bar(progress)),
-    ):
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+
+    class Bar(Reporter):
+        """Shows each pass as a bar with the time left."""
+
+        task: "TaskID | None" = None
+
+        def begin(self, label: str, total: int | None) -> None:
+            """Start a new bar in place of the last."""
+            if self.task is not None:
+                progress.remove_task(self.task)
+            self.task = progress.add_task(label or "working", total=total)
+
+        def advance(self, rows: int) -> None:
+            """Move the bar."""
+            if self.task is not None:
+                progress.advance(self.task, rows)
+
+    with progress, reporting_to(Bar()):
         yield

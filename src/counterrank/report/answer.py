@@ -297,8 +297,9 @@ def _scorecard(reading: Reading) -> Table:
 
 def _cell(metric: MetricResult, target: Target, scale: AxisScale) -> Meter | str:
     one = metric.estimate(target.name)
-    lift, grade = one.lift, metric.verdict.of(target.name) if one.estimable else "insufficient"
-    if not one.estimable or not known(lift.value):
+    lift, none = one.lift, bool(one.not_estimable)
+    grade = "insufficient" if none else metric.verdict.of(target.name)
+    if none or not known(lift.value):
         return f"not estimable, {grade}"
     relative = known(lift.relative_low)
     row = interval_row(target.name, lift, target.mark, relative=relative)

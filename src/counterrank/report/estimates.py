@@ -63,12 +63,12 @@ def _table(reading: Reading) -> Table:
         styles.append("head")
         best = target.best
         own = [e for e in reading.result.estimates if e.target == target.name]
-        for one in sorted(own, key=lambda e: (e.estimator != best.estimator, not e.estimable)):
-            mine = one.estimator == best.estimator
-            cells = _cells(reading, one, best) if one.estimable else ("not estimable", *("",) * 6)
+        for one in sorted(own, key=lambda e: (e is not best, bool(e.not_estimable))):
+            none, mine = one.not_estimable, one is best
+            cells = ("not estimable", *("",) * 6) if none else _cells(reading, one, best)
             rows.append((f"{'★' if mine else ' '} {one.estimator}", *cells))
-            dim = not one.estimable or known_bias(one.estimator)
-            styles.append("bold" if mine and one.estimable else "dim" if dim else "")
+            dim = none or known_bias(one.estimator)
+            styles.append("bold" if mine and not none else "dim" if dim else "")
     head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
             "bias allowance", "effective rows")  # fmt: skip
     return Table(
