@@ -417,13 +417,14 @@ class Document:
     def sentences(self) -> list[str]:
         """Return the title and what a terminal shows first, without its tables: one thing per line."""
         lines = [self.title]
-        for one in self.blocks:
-            if one.detail == BRIEF and isinstance(one, Scorecard):
-                lines += map(str, one.cards)
-            elif one.detail == BRIEF and isinstance(one, Note):
-                lines.append(": ".join(filter(None, (one.status, one.name, one.text))))
-            elif one.detail == BRIEF and isinstance(one, (Paragraph, Heading)):
-                lines.append(one.text)
+        for one in (block for block in self.blocks if block.detail == BRIEF):
+            match one:
+                case Scorecard():
+                    lines += map(str, one.cards)
+                case Note():
+                    lines.append(": ".join(filter(None, (one.status, one.name, one.text))))
+                case Paragraph() | Heading():
+                    lines.append(one.text)
         return lines
 
     def figures(self, kind: str = "") -> list[Figure]:

@@ -223,12 +223,15 @@ def _line(one: Table, row: Sequence[Cell], style: str, sides: list[str], *, wide
 
 
 def _cell(cell: Cell) -> Any:
-    if isinstance(cell, Chip):
-        return _chip(cell) if cell.text else ""
-    if isinstance(cell, Meter):
-        bar, note = track(cell.row, cell.scale, zero=True), tag("small", cell.row.note)
-        return tag("div", tag("span", cell.row.shown), bar, note, class_="metered")
-    return tag("a", cell.text, href=cell.href) if isinstance(cell, Link) else cell
+    match cell:
+        case Chip():
+            return _chip(cell) if cell.text else ""
+        case Meter(row, scale):
+            bar, note = track(row, scale, zero=True), tag("small", row.note)
+            return tag("div", tag("span", row.shown), bar, note, class_="metered")
+        case Link():
+            return tag("a", cell.text, href=cell.href)
+    return cell
 
 
 def _figure(one: Figure) -> Markup:

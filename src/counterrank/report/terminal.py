@@ -56,25 +56,28 @@ def renderables(document: Document, detail: int = BRIEF) -> Iterator[RenderableT
 
 
 def _shown(one: Block) -> Iterator[RenderableType]:
-    if isinstance(one, Scorecard):
-        left = MOST_ADVICE
-        for card in one.cards:
-            yield Padding(_card(card, left), (1, 0, 0, 0))
-            left -= min(len(card.advice), left)
-    elif isinstance(one, (Table, Figure)):
-        table = one.numbers() if isinstance(one, Figure) else one
-        yield Padding(_Fitted(table), (1, 0, 0, 0))
-    elif isinstance(one, Note):
-        sign = SIGNS.get(one.status, "→")
-        name = f"{one.name}: " if one.name else ""
-        yield UnbrokenText.assemble(
-            (f"{sign} ", STYLES.get(one.status, "")), safe(name, "bold"), safe(one.text)
-        )
-        for line in one.more:
-            yield Padding(safe(line), (0, 0, 0, 2))
-    elif isinstance(one, (Heading, Paragraph)):
-        style = "bold" if isinstance(one, Heading) else _STYLE_OF.get(one.style, "")
-        yield safe(one.text, style)
+    match one:
+        case Scorecard():
+            left = MOST_ADVICE
+            for card in one.cards:
+                yield Padding(_card(card, left), (1, 0, 0, 0))
+                left -= min(len(card.advice), left)
+        case Table():
+            yield Padding(_Fitted(one), (1, 0, 0, 0))
+        case Figure():
+            yield Padding(_Fitted(one.numbers()), (1, 0, 0, 0))
+        case Note():
+            sign = SIGNS.get(one.status, "→")
+            name = f"{one.name}: " if one.name else ""
+            yield UnbrokenText.assemble(
+                (f"{sign} ", STYLES.get(one.status, "")), safe(name, "bold"), safe(one.text)
+            )
+            for line in one.more:
+                yield Padding(safe(line), (0, 0, 0, 2))
+        case Heading():
+            yield safe(one.text, "bold")
+        case Paragraph():
+            yield safe(one.text, _STYLE_OF.get(one.style, ""))
 
 
 def _card(card: Card, most: int) -> RenderableType:
