@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -63,55 +64,44 @@ def job_lines(
 ) -> Iterator[str]:
     """Yield the lines of a commented job file in TOML."""
     yield "# Written by `counterrank init`; every line is a guess to be checked."
-    yield f"log = {_path(log, folder)}"
-    yield f"target = {_value(list(guess.targets))}"
-    for key, value in (
-        ("context", [*guess.context]),
-        ("segment", [*guess.segments]),
-        ("time", guess.time),
-    ):
-        if value:
-            yield f"{key} = {_value(value)}"
-    if guess.logger:
-        yield f"logger = {_value(guess.logger)}    # how its scores became rankings"
-    yield 'json = "result.json"'
-    yield 'html = "report.html"'
+    whole = {
+        "log": _path(log, folder), "target": guess.targets, "context": guess.context, "segment": guess.segments,
+        "time": guess.time, "logger": guess.logger, "json": "result.json", "html": "report.html",
+    }  # fmt: skip
+    yield from _pairs(whole)
     yield ""
     yield "# Declare what the log cannot show, if it is true:"
     yield "# target-is-fresh = true     # no target was trained on these rows"
     if not guess.unit:
         yield "# independent-rows = true    # no two rankings belong to one person"
-    if guess.columns:
-        yield from _table("columns", guess.columns)
-    if guess.policies:
-        yield from _table("policies", guess.policies)
+    yield from _table("columns", guess.columns)
+    yield from _table("policies", guess.policies)
     if joined is not None and events is not None:
-        yield ""
-        yield "[events]"
-        yield f"path = {_path(events, folder)}"
-        yield f"join = {_value(list(joined.join))}"
-        if joined.time and guess.time:
-            yield f"time = {_value(joined.time)}"
+        time = joined.time if guess.time else ""
+        table = {"path": _path(events, folder), "join": joined.join, "time": time}
+        yield from _table("events", table)
+        if time:
             yield '# within = "30 minutes"    # events later than this do not count'
         yield from _table("events.rewards", joined.rewards)
     elif len(guess.rewards) > 1:
         yield from _table("rewards", guess.rewards)
 
 
-def _table(name: str, rows: Mapping[str, str]) -> Iterator[str]:
-    yield ""
-    yield f"[{name}]"
+def _table(name: str, rows: Mapping[str, Any]) -> Iterator[str]:
+    if rows:
+        yield ""
+        yield f"[{name}]"
+        yield from _pairs(rows)
+
+
+def _pairs(rows: Mapping[str, Any]) -> Iterator[str]:
+    """Yield keys with texts or lists of texts as TOML writes them; the empty ones are left out, but for the target."""
     for key, value in rows.items():
-        yield f"{json.dumps(key) if not key.isidentifier() else key} = {_value(value)}"
-
-
-def _value(value: str | Sequence[str]) -> str:
-    """Return a text or a list of texts as TOML writes it."""
-    return json.dumps(value, ensure_ascii=False)
+        if value or key == "target":
+            name = key if key.isidentifier() else json.dumps(key)
+            yield f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _path(path: str, folder: Path) -> str:
     """Return a path as the job, in its own folder, finds it."""
-    if "://" in path:
-        return _value(path)
-    return _value(Path(os.path.relpath(path, folder)).as_posix())
+    return path if "://" in path else Path(os.path.relpath(path, folder)).as_posix()
