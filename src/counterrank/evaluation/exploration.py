@@ -133,13 +133,11 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
     At each position: drawn rankings that the logger cannot show as far as that, and items it shows
     rarely given those above. None unless both policies are whole and know their probabilities.
     """
-    wanted, logging = log.target(target), log.propensity
-    if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
-        return None
     # Evenly spread rather than the first: logs change over time.
     some = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
     wanted, logging = some.target(target), some.propensity
-    assert isinstance(wanted, Policy) and isinstance(logging, Policy)
+    if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
+        return None
     n, size = some.n, log.n_actions
     used = np.arange(log.K) < some.lengths[:, None]
     never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)

@@ -84,6 +84,8 @@ class RewardRun:
     jobs: Sequence[Job] = ()
     skipped: tuple[Finding, ...] = ()
     auditor: Auditor | None = None
+    #: How many contexts rows share although nearly each has a unit of its own.
+    shared_contexts: int | None = None
     #: What was prepared for models and does not depend on the reward.
     shared: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -102,12 +104,6 @@ class RewardRun:
         """A sample of rows, each with the same chance; the same for the same seed."""
         found = self.source.sample(PROBE_ROWS, np.random.default_rng(self.options.seed))
         return found.evenly_kept()
-
-    @cached_property
-    def shared_contexts(self) -> int | None:
-        """How many contexts rows share although nearly each has a unit of its own."""
-        # A sample is a pass over a log that does not fit: only where the start gives reason to ask.
-        return shared_contexts(self.probe) if units_are_rows(self.first) else None
 
     @cached_property
     def groups(self) -> dict[Hashable, list[Job]]:
@@ -142,6 +138,8 @@ class RewardRun:
         self.jobs, self.skipped = make_jobs(
             self.source, self.options, custom, tree, required=self.primary, shared=primary.shared
         )
+        if units_are_rows(self.first):
+            self.shared_contexts = shared_contexts(self.probe)
         self.auditor = auditor_of(
             self.source, self.probe, self.options.targets,
             segments=self.options.segments or None, time=self.options.time,
@@ -347,6 +345,7 @@ def _evidence(
     others = lightest if like is None else like.estimate.moments
     # A learned policy may say which rows it was learned from.
     rule = getattr(first.targets.get(one.job.target), "rule", None)
+    learned = getattr(rule, "learned_from", None)
     return TargetEvidence(
         estimate=estimate,
         logged=mean(one.sums, 0).value,
@@ -372,5 +371,5 @@ def _evidence(
         trained_until=options.target_trained_until,
         unsupported=() if supported is None else supported.rare_share,
         sign_changes_at=None if ranged is None else ranged.sign_changes_at,
-        learned_here=getattr(rule, "learned_from", None) == state.fingerprint.of_rows,
+        learned_here=learned is not None and learned == state.fingerprint.of_rows,
     )
