@@ -148,18 +148,17 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
     # A quotient by one number vectorises, a remainder does not.
     rows = np.flatnonzero(page // thin * thin == page)
-    some, shown = batch.changed(targets={}).take(rows), page[rows]
-    hashes = hashing.RowHashes(len(rows))
+    # What was earned is in the hash of the page, and rows are picked one by one.
+    some = batch.changed(targets={}, reward=batch.reward[:, :0], rewards={}).take(rows)
+    shown, hashes = page[rows], hashing.RowHashes(len(rows))
     identified = _absorb_identity(hashes, some, subject.time)
     key = hashes.values
-    if identified:
-        hashes.absorb(some.lengths, some.action, some.reward)
     unit = rows + batch.start if some.unit is None else as_numbers(some.unit)
     owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
     return Tally(
         sums={"identified": np.array([int(identified)])},
         lists={
-            "whole": hashes.values if identified else shown, "key": key, "row": rows + batch.start,
+            "whole": np.asarray(hashing.mixed(key + shown)), "key": key, "row": rows + batch.start,
             "shown": shown, "owner": owner, "chance": _chances(some),
             **{f"without {name}": words for name, words in _keys(some).items()},
         },
