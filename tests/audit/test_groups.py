@@ -71,7 +71,7 @@ def test_heavy_tails_are_no_finding():
     for seed in range(30):
         rng = np.random.default_rng(seed)
         w = rng.pareto(1.25, size=4000) * 0.25
-        table = np.zeros((16, 4, 1))
+        table = np.zeros((16, 5, 1))
         grouped_sums(w[:, None], np.ones(4000, dtype=np.int64), np.arange(4000) * 16 // 4000, table)
         p = groups_tested(table, table.sum(axis=0), np.array([w.max()]), 1.0)[2]
         assert not (np.nan_to_num(p, nan=1.0) * 16 <= 0.001).any()
@@ -98,12 +98,12 @@ def test_units_that_stick_to_one_draw_are_counted_as_units():
 def test_kernel_sums_as_its_naive_twin():
     rng = np.random.default_rng(0)
     w, lengths, code = rng.random((50, 3)), rng.integers(1, 4, 50), rng.integers(0, 4, 50)
-    out = np.zeros((4, 4, 3))
+    out = np.zeros((4, 5, 3))
     grouped_sums(w, lengths, code, out)
     for g in range(4):
         for k in range(3):
             part = w[(code == g) & (k < lengths), k]
-            expected = [(part**power).sum() for power in range(4)]
+            expected = [*((part**power).sum() for power in range(4)), part.max(initial=0.0)]
             np.testing.assert_allclose(out[g, :, k], expected, atol=1e-12)
 
 

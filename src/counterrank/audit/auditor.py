@@ -88,7 +88,9 @@ class Auditor:
             batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
         parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
-        looked = [parts[check.most] if subject.has(check.needs) else None for check in self.checks]
+        looked = [
+            parts[check.most] if check.needs in subject.has else None for check in self.checks
+        ]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             tallies = tuple(
@@ -110,7 +112,7 @@ class Auditor:
         return findings
 
     def _findings(self, check: Check, tally: Tally) -> list[Finding]:
-        if self.subject.has(check.needs):
+        if check.needs in self.subject.has:
             return check.finish(tally, self.subject)
         # Where nothing stands in `otherwise`, people need not be told.
         return check.skipped(check.otherwise) if check.otherwise else []

@@ -100,10 +100,25 @@ class Subject:
     rates: Floats = field(default_factory=lambda: np.empty(0))
     #: The mean size of a reward, from the first rows.
     amount: float = 0.0
+    #: Parts of the log that some checks need and not every log has; "" is no part.
+    has: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if len(self.rates):
+        if self.has:
             return
+        first = self.first
+        policies = (first.propensity, *first.targets.values())
+        scored = any(isinstance(one, Scored) for one in policies)
+        known = {
+            "": True,
+            "columns": first.columns,
+            "context": first.context_names,
+            "distributions": first.dists,
+            "numbers": isinstance(first.propensity, Propensity),
+            "scores": scored or first.candidates is not None,
+            "units": first.unit is not None,
+        }
+        object.__setattr__(self, "has", frozenset(part for part, there in known.items() if there))
         hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
         common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
         # Ten rankings' worth of the common rate, so that no position has none.
@@ -133,20 +148,6 @@ class Subject:
     def estimated_propensities(self) -> bool:
         """The log's propensities were estimated from it."""
         return has(self.first.notes, ESTIMATED)
-
-    def has(self, part: str) -> bool:
-        """Return whether the log has a part that some checks need."""
-        first = self.first
-        scored = any(isinstance(one, Scored) for one in (first.propensity, *first.targets.values()))
-        known = {
-            "columns": bool(first.columns),
-            "context": bool(first.context_names),
-            "distributions": bool(first.dists),
-            "numbers": isinstance(first.propensity, Propensity),
-            "scores": scored or first.candidates is not None,
-            "units": first.unit is not None,
-        }
-        return known.get(part, True)
 
     def looked_at(self, rows: int, most: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
@@ -378,7 +379,7 @@ class Check:
     finish: Callable[[Tally, Subject], list[Finding]]
     #: Rows of the log that are looked at; None for all of them.
     most: int | None = None
-    #: The part of a log without which there is nothing to look at (`Subject.has`), and what is said then.
+    #: The part of a log (in `Subject.has`) without which there is nothing to look at, and what is said then.
     needs: str = ""
     otherwise: str = ""
     #: What it speaks of: the "log", its "propensities" or "weights".

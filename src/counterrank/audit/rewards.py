@@ -17,6 +17,7 @@ from counterrank.audit.findings import (
     Check,
     Subject,
     Tally,
+    complete,
     design_effect,
     listed,
     neighbours,
@@ -418,7 +419,9 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
         return Tally()
     used, hit = subject.used(batch), subject.rewarded(batch)
     shown, hits = subject.items(batch), hit.sum(axis=0)
-    off = (hit - hits / np.maximum(shown, 1)) * used
+    off = hit - hits / np.maximum(shown, 1)
+    if not complete(batch):
+        off *= used
     # Effects of items are of the other half of the visitors, or of every second pair of rows.
     side = np.arange(batch.n) // 2 % 2
     every = np.arange(batch.n)
@@ -456,8 +459,8 @@ def _moments(values: Floats) -> Floats:
 
 def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
     """Return the mean of reward - rate of each bin of items on each side, by the rows of the other side."""
-    count = np.bincount(at.reshape(-1), used.reshape(-1), 2 * BINS)
-    total = np.bincount(at.reshape(-1), (off * used).reshape(-1), 2 * BINS)
+    count = np.bincount(at.reshape(-1)[used.reshape(-1)], minlength=2 * BINS)
+    total = np.bincount(at.reshape(-1), off.reshape(-1), 2 * BINS)
     # Shrunk by five cells: items that were hardly seen say nothing.
     return np.roll(total / (count + 5.0), BINS)
 

@@ -134,7 +134,7 @@ def context_cuts(sample: RankingLog) -> tuple[ContextCut, ...]:
 
 @jit
 def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
-    """Add count, w, w^2 and w^3 by group and position to out (G, 4, K), for weights (n, K) and groups `code` (n,)."""
+    """Add count, w, w^2 and w^3 of weights (n, K) to out (G, 5, K), by group `code` (n,); the largest w comes last."""
     for i in range(w.shape[0]):
         sums = out[code[i]]
         for k in range(lengths[i]):
@@ -143,6 +143,7 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
             sums[1, k] += value
             sums[2, k] += value * value
             sums[3, k] += value * value * value
+            sums[4, k] = max(sums[4, k], value)
 
 
 def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
@@ -157,9 +158,10 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
             parts[name,] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
     # Only weights of policies without repeats, which no pass lends, are so skewed that cubes matter.
     for name, w in formed_weights(batch, subject, {*subject.targets} - {name for (name,) in parts}):
-        parts[name,] = np.zeros((4, batch.K))
-        grouped_sums(w, batch.lengths, every, parts[name,][None])
-    if subject.has("numbers") and subject.kind in ("factored", "position"):
+        table = np.zeros((1, 5, batch.K))
+        grouped_sums(w, batch.lengths, every, table)
+        parts[name,] = table[0, :4]
+    if "numbers" in subject.has and subject.kind in ("factored", "position"):
         sums["1/p"] = number_sums(batch, subject)[:3]
     peaks = {"actions": np.array([int(batch.action.max(initial=0)) + 1])}
     return Tally(sums, peaks, parts=parts)
@@ -180,13 +182,13 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     sums: dict[str, Floats] = {}
     peaks: dict[str, Floats] = {}
     for name, w in formed_weights(batch, subject, subject.targets):
-        peaks[name] = np.array([w[:, k].max(initial=0.0) for k in range(batch.K)])
         if batch.unit is not None:
             sums[name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
         for kind, (labels, codes) in row_groups(batch, subject).items():
-            table = np.zeros((len(labels), 4, batch.K))
+            table = np.zeros((len(labels), 5, batch.K))
             grouped_sums(w, batch.lengths, codes, table)
-            parts |= by_label((name, kind), labels, table)
+            parts |= by_label((name, kind), labels, table[:, :4])
+            peaks[name] = table[:, 4].max(axis=0)
     return Tally(sums, peaks, parts=parts)
 
 
