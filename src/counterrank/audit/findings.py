@@ -45,6 +45,7 @@ HEAD_ROWS = 512
 
 #: A part of the rows: for which target, by which column, in which group.
 GroupKey = tuple[str, ...]
+Parts = dict[GroupKey, Floats]
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
@@ -114,6 +115,7 @@ class Subject:
             "columns": first.columns,
             "context": first.context_names,
             "distributions": first.dists,
+            "features": first.candidates is not None or first.item_features is not None,
             "numbers": isinstance(first.propensity, Propensity),
             "scores": scored or first.candidates is not None,
             "units": first.unit is not None,
@@ -236,9 +238,7 @@ class Subject:
         return batch.n - ended[: batch.K]
 
 
-def by_label(
-    key: GroupKey, labels: Iterable[str], table: Iterable[Floats]
-) -> dict[GroupKey, Floats]:
+def by_label(key: GroupKey, labels: Iterable[str], table: Iterable[Floats]) -> Parts:
     """Return the rows of a table under keys that end with their labels; groups without rows are left out."""
     rows = zip(labels, table, strict=True)
     return {(*key, label): sums for label, sums in rows if sums.any()}

@@ -55,11 +55,9 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     size = int(at.max(initial=0)) + 1
     sums = {"items": np.zeros((2, size, DECILES)), "early": subject.page_counts(batch).early}
     item_sums(at, score, reward, rates, sums["items"])
-    names = batch.item_feature_names
-    labels = batch.categories_of_items
-    if labels:
-        features = batch.features_of(batch.action)
-        for name, known in labels.items():
+    if "features" in subject.has:
+        features, names = batch.features_of(batch.action), batch.item_feature_names
+        for name, known in batch.categories_of_items.items():
             codes = np.where(batch.action < 0, np.nan, features[:, :, names.index(name)])
             sums[f"kind {name}"] = np.zeros((2, len(known), DECILES))
             code = np.nan_to_num(codes, nan=-1.0).astype(np.int64)
@@ -267,11 +265,11 @@ def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
     if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
         return Tally()
     lists = {"amount": values, "item": batch.action[paid][few]}
-    names = batch.item_feature_names
-    numbers = [n for n, name in enumerate(names) if name not in batch.categories_of_items]
-    if numbers:
-        features = batch.features_of(batch.action)[paid][few]
-        lists |= {f"feature {names[n]}": features[:, n] for n in numbers}
+    if "features" in subject.has:
+        features = batch.features_of(batch.action)[paid][few].T
+        named = zip(batch.item_feature_names, features, strict=True)
+        kinds = batch.categories_of_items
+        lists |= {f"feature {name}": values for name, values in named if name not in kinds}
     return Tally(lists=lists)
 
 

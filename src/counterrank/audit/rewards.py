@@ -15,6 +15,8 @@ from counterrank.audit.findings import (
     BLOCK,
     SAMPLED_ROWS,
     Check,
+    GroupKey,
+    Parts,
     Subject,
     Tally,
     complete,
@@ -65,6 +67,8 @@ CHANGED = 1.35
 FEWEST = 100
 #: Numbers of a group of rows before those of its positions.
 COUNTS = 5
+#: Labels and sums of the groups of each column.
+Columns = dict[str, tuple[list[str], Floats]]
 
 
 def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
@@ -76,7 +80,7 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     groups = {**row_groups(batch, subject)}
     days, day = groups.pop(TIME, ([""], np.zeros(batch.n, np.int64)))
     reward = np.ascontiguousarray(batch.reward)
-    parts: dict[tuple[str, ...], Floats] = {}
+    parts: Parts = {}
     for column, (labels, codes) in groups.items():
         table = np.zeros((len(labels) * len(days), COUNTS + 2 * batch.K))
         reward_sums(reward, batch.lengths, codes * len(days) + day, table)
@@ -147,20 +151,15 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
 REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=SAMPLED_ROWS)
 
 
-def _columns(
-    parts: Mapping[tuple[str, ...], Floats],
-) -> tuple[list[str], dict[str, tuple[list[str], Floats]]]:
+def _columns(parts: Mapping[GroupKey, Floats]) -> tuple[list[str], Columns]:
     """Return the days, and the labels of each column with their sums by day (L, D, V)."""
     days = sorted({day for _, _, day in parts})
-    nothing = np.zeros_like(next(iter(parts.values())))
-    columns = {}
-    for column in dict.fromkeys(key[0] for key in parts):
-        labels = list(dict.fromkeys(label for name, label, _ in parts if name == column))
-        cube = [[parts.get((column, label, day), nothing) for day in days] for label in labels]
-        columns[column] = labels, np.array(cube)
-    if BLOCK in columns:
-        columns[BLOCK] = stretch_names(*columns[BLOCK])
-    return days, columns
+    cubes: dict[str, dict[str, Floats]] = {}
+    for (column, label, day), sums in parts.items():
+        by_day = np.zeros((len(days), len(sums)))
+        cubes.setdefault(column, {}).setdefault(label, by_day)[days.index(day)] = sums
+    columns = {name: (list(one), np.stack(list(one.values()))) for name, one in cubes.items()}
+    return days, {**columns, BLOCK: stretch_names(*columns[BLOCK])}
 
 
 def _labelled(column: str, subject: Subject) -> bool:
@@ -335,7 +334,7 @@ def _on_a_day(every: dict[str, Floats], subject: Subject, design: float) -> Iter
 
 
 def _since_a_day(
-    columns: Mapping[str, tuple[list[str], Floats]], days: Sequence[str], subject: Subject, design: float
+    columns: Columns, days: Sequence[str], subject: Subject, design: float
 ) -> Iterator[Finding]:  # fmt: skip
     """Yield the level of each column that changed most against the others from one day on, or on one."""
     from scipy import special
@@ -436,7 +435,7 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     # Each item in a bin of its side.
     at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
     means = _effects(at, off, used)
-    parts: dict[tuple[str, ...], Floats] = {}
+    parts: Parts = {}
     for name, rows, others, shift in pairs:
         gram = np.zeros((5, 5))
         cells = page_sums(at, off, used, means, rows, others, shift, gram)

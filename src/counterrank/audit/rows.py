@@ -17,8 +17,9 @@ from counterrank.audit.findings import (
     complete,
     examples_at,
     neighbours,
+    sums_by,
 )
-from counterrank.data.columns import as_texts, by_label, column_of, epoch_unit
+from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels import hashing
@@ -73,10 +74,9 @@ def _count_drift(batch: RankingLog, subject: Subject) -> Tally:
     if subject.time is None:
         return Tally()
     earned = batch.reward @ batch.position_weights
-    sums: dict[str, NDArray[Any]] = {}
-    for day, rows in by_label(days_of(batch, subject.time)):
-        sums[day] = np.array([len(rows), earned[rows].sum(), (earned[rows] ** 2).sum()])
-    return Tally(sums=sums)
+    days, codes = np.unique(days_of(batch, subject.time), return_inverse=True)
+    table = sums_by(codes, len(days), (np.ones(batch.n), earned, earned**2))
+    return Tally(sums=dict(zip(days.tolist(), table.T, strict=True)))
 
 
 def _judge_drift(tally: Tally, subject: Subject) -> list[Finding]:
@@ -409,8 +409,11 @@ SEVERAL = 0.1
 
 def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     """Count, for each carried column, pairs of rows with one value and how often contexts agree."""
-    context = None if batch.context is None else np.nan_to_num(batch.context, nan=-1.25)
-    unit = None if batch.unit is None else np.unique(batch.unit, return_inverse=True)[1]
+    context = np.zeros((batch.n, 0)) if batch.context is None else batch.context
+    context = np.nan_to_num(context, nan=-1.25)
+    unit = np.zeros(batch.n, np.int64)
+    if batch.unit is not None:
+        unit = np.unique(batch.unit, return_inverse=True)[1]
     sums: dict[str, Floats] = {}
     for name, values in batch.columns.items():
         # Categories of the context are groups of users.
@@ -423,18 +426,10 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
             continue
         codes = np.unique(as_numbers(values), return_inverse=True)[1]
         first, second = neighbours(codes)
-        shifted = np.roll(np.arange(batch.n), 1)
-        sums[name] = np.array(
-            [
-                batch.n,
-                codes.max(initial=-1) + 1,
-                len(first),
-                *_units(codes, unit),
-                *_agreeing(context, first, second),
-                *_agreeing(context, np.arange(batch.n), shifted),
-            ],
-            dtype=float,
-        )
+        within = (context[first] == context[second]).sum(axis=0)
+        between = (context == np.roll(context, 1, axis=0)).sum(axis=0)
+        counts = [batch.n, codes.max(initial=-1) + 1, len(first), *_several(codes, unit)]
+        sums[name] = np.array([*counts, *within, *between], dtype=float)
     return Tally(sums=sums)
 
 
@@ -493,17 +488,8 @@ def _named(name: str, words: tuple[str, ...]) -> bool:
     return any(word in name.lower() for word in words)
 
 
-def _agreeing(context: Floats | None, first: Ints, second: Ints) -> Floats:  # fmt: skip
-    """Return in how many pairs of rows each column of the context is the same."""
-    if context is None:
-        return np.zeros(0)
-    found: Floats = (context[first] == context[second]).sum(axis=0).astype(float)
-    return found
-
-
-def _units(codes: Ints, unit: Ints | None) -> tuple[int, int]:
+def _several(codes: Ints, unit: Ints) -> tuple[int, int]:
     """Return how many values have several units, and how many units several values."""
-    if unit is None:
-        return 0, 0
     pairs = np.unique(np.stack([codes, unit]), axis=1)
-    return tuple(int((np.bincount(one) > 1).sum()) for one in pairs)  # type: ignore[return-value]
+    values, units = (int((np.bincount(one) > 1).sum()) for one in pairs)
+    return values, units

@@ -13,6 +13,7 @@ from counterrank.audit.findings import (
     BLOCK,
     SAMPLED_ROWS,
     Check,
+    Parts,
     Subject,
     Tally,
     by_label,
@@ -339,7 +340,7 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
         if logger.spec.kind == "plackett-luce":
             odds[each, shown] = 0.0
     sums = np.maximum(sums, [[[-np.inf], [0.0]]]) * fine
-    parts: dict[tuple[str, ...], Floats] = {}
+    parts: Parts = {}
     rows = np.stack([fine, *sums[0]])
     for kind, (labels, codes) in row_groups(batch, subject).items():
         table = sums_by(codes, len(labels), rows)
@@ -463,7 +464,7 @@ NEARLY_ALL = 0.99
 
 def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
     """Count rows by the correlation of their scores, and scores that are equal."""
-    parts: dict[tuple[str, ...], Floats] = {}
+    parts: Parts = {}
     batch = batch if batch.n <= LOOKED else batch.take(slice(0, LOOKED))
     for name in subject.targets:
         target, logger = batch.targets.get(name), batch.propensity
@@ -499,11 +500,11 @@ TARGET_SCORES = Check(
 )
 
 
-def _equal_values(name: str, target: Scored) -> dict[tuple[str, ...], Floats]:
+def _equal_values(name: str, target: Scored) -> Parts:
     """Return the three most common scores of many items, and how many scores there are."""
     finite = np.isfinite(target.scores)
     values, back, counts = np.unique(target.scores[finite], return_inverse=True, return_counts=True)
-    found: dict[tuple[str, ...], Floats] = {("scores", name): np.array([float(finite.sum())])}
+    found: Parts = {("scores", name): np.array([float(finite.sum())])}
     items = target.candidates.items[finite]
     for at in np.argsort(-counts)[:3]:
         of_items = len(np.unique(items[back == at]))

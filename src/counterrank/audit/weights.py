@@ -23,7 +23,7 @@ from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
     Check,
-    GroupKey,
+    Parts,
     Subject,
     Tally,
     by_label,
@@ -150,7 +150,7 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w and w^2 by position; 1/p of the logger too."""
     items, every = subject.items(batch), np.zeros(batch.n, np.int64)
     sums: dict[str, Floats] = {}
-    parts: dict[GroupKey, Floats] = {}
+    parts: Parts = {}
     for name in subject.targets:
         lent = subject.lent.get(name)
         if lent is not None and (sums_of_w := lent.position_sums) is not None:
@@ -178,7 +178,7 @@ WEIGHTS = Check("mean-weight", _count_weights, _judge_weights, about="weights")
 
 def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w, w^2 and w^3 by group and position."""
-    parts: dict[GroupKey, Floats] = {}
+    parts: Parts = {}
     sums: dict[str, Floats] = {}
     peaks: dict[str, Floats] = {}
     for name, w in formed_weights(batch, subject, subject.targets):
@@ -547,7 +547,7 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     labels, codes = row_groups(batch, subject)[BLOCK if subject.time is None else DAY]
     reward, expected = np.ascontiguousarray(batch.reward), subject.rates * subject.amount
     sums: dict[str, Floats] = {}
-    parts: dict[GroupKey, Floats] = {}
+    parts: Parts = {}
     for name, w in formed_weights(batch, subject, subject.targets):
         cells = (w, np.log(w), reward, expected, batch.position_weights, batch.lengths)
         if batch.unit is not None:
