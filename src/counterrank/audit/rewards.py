@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.audit.conditions import option, without, without_both
@@ -75,7 +76,7 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum, for each group of each column on each day: rows, rewarded items, their squares, and more.
 
     These are `COUNTS` (the last two: rewards of 1, and even ones), then items and rewarded items at each
-    position. The column "" has all rows.
+    position.
     """
     groups = {**row_groups(batch, subject)}
     days, day = groups.pop(TIME, ([""], np.zeros(batch.n, np.int64)))
@@ -85,10 +86,6 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
         table = np.zeros((len(labels) * len(days), COUNTS + 2 * batch.K))
         reward_sums(reward, batch.lengths, codes * len(days) + day, table)
         cube = table.reshape(len(labels), len(days), -1)
-        if column == BLOCK:
-            parts |= {
-                ("", "", name): sums for name, sums in zip(days, cube.sum(axis=0), strict=True)
-            }
         for level, on in np.argwhere(cube[:, :, 0]).tolist():
             parts[column, labels[level], days[on]] = cube[level, on]
     counts = subject.page_counts(batch)
@@ -127,7 +124,7 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
         return REWARD_RATES.skipped("too few rewards to compare groups of rows")
     design = design_effect(units)
     days, columns = _columns(tally.parts)
-    overall = columns.pop("")[1][0]
+    overall = columns[BLOCK][1].sum(axis=0)
     shown, hits = overall.sum(axis=0)[COUNTS:].reshape(2, -1)
     found = []
     if not one_per_page(tally, subject):
@@ -142,7 +139,7 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
             found += _at_positions(column, labels, cube.sum(axis=1), subject)
             found += _counted_twice(column, labels, cube.sum(axis=1), subject)
     labelled = {name: one for name, one in columns.items() if _labelled(name, subject)}
-    found += _on_a_day(dict(zip(days, overall[:, :3], strict=True)), subject, design)
+    found += _on_a_day(np.array(days), overall[:, :3], subject, design)
     found += _since_a_day(labelled, days, subject, design)
     return found or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
 
@@ -305,12 +302,14 @@ def _counted_twice(
         yield _lost(TWICE, f"{text}, those of others are not", where, fails=True)
 
 
-def _on_a_day(every: dict[str, Floats], subject: Subject, design: float) -> Iterator[Finding]:
+def _on_a_day(
+    names: NDArray[np.str_], table: Floats, subject: Subject, design: float
+) -> Iterator[Finding]:
     """Yield the days with hardly any reward, or far from days that are alike."""
-    names = [day for day, sums in every.items() if sums[0] >= FEWEST]
-    if len(names) < 4:
+    many = table[:, 0] >= FEWEST
+    if many.sum() < 4:
         return
-    rows, hits, squares = np.stack([every[day] for day in names]).T
+    names, (rows, hits, squares) = names[many], table[many].T
     with np.errstate(divide="ignore"):
         rates = np.log(hits / rows)
     known = rates[hits > 0]
@@ -324,7 +323,7 @@ def _on_a_day(every: dict[str, Floats], subject: Subject, design: float) -> Iter
     wrong = np.flatnonzero(far)
     # Many days that differ are seasons, which `drift` tells.
     if len(wrong) and len(wrong) <= max(1, len(names) // 5):
-        days = [names[at] for at in wrong]
+        days = names[wrong].tolist()
         yield _lost(
             DAY,
             f"on {', '.join(days)} a ranking has {_times(math.exp(off[wrong[0]]))} the rewards of other days",
