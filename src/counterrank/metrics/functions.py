@@ -85,7 +85,8 @@ IMPRESSIONS = PageFunction("impressions", lambda reward: np.full(len(reward), np
 FIRST_PLACE = PageFunction("first", first_place, needs_positions=True)
 ANY = PageFunction("any", any_of)
 
-_BUILT_IN = (
+_registry: dict[str, PageFunction] = {}
+for _one in (
     ANY,
     PageFunction("mrr", reciprocal_rank, needs_positions=True),
     PageFunction("ndcg", ndcg, needs_positions=True),
@@ -93,8 +94,10 @@ _BUILT_IN = (
     PageFunction("sum", lambda reward: reward, keeps_positions=True),
     # In a long table every column stands at each position, also one with a number per ranking.
     PageFunction("once", lambda reward: reward[:, 0]),
-)
-_registry: dict[str, PageFunction] = {one.name: one for one in _BUILT_IN}
+):
+    _registry[_one.name] = _one
+#: Names that nobody else can register.
+_BUILT_IN = tuple(_registry)
 #: Words with a meaning of their own in expressions.
 RESERVED = ("first", "share", "ranking", "per", "by", "has", "impressions")
 
@@ -171,10 +174,10 @@ def register_metric(
     >>> "twice" in metric_functions()
     True
     """
-    taken = {one.name for one in _BUILT_IN}
-    if not name.isidentifier() or name in RESERVED or name in taken:
+    taken = (*_BUILT_IN, *RESERVED)
+    if not name.isidentifier() or name in taken:
         raise ConfigError(
             f"'{name}' cannot be the name of a metric: it is one word, and not one of "
-            f"{', '.join((*taken, *RESERVED))}"
+            f"{', '.join(taken)}"
         )
     _registry[name] = PageFunction(name, function, lower_is_better=lower_is_better)
