@@ -10,7 +10,8 @@ test.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from counterrank.statistics.sums import Known
 _NOISE = 1e-12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Strata:
     """Which arm (n,) and which unit (n,) each row belongs to, both counted from 0."""
 
@@ -38,36 +39,31 @@ class Strata:
         units = np.arange(len(arms)) if unit is None else np.unique(unit, return_inverse=True)[1]
         return cls(arms.astype(np.int64), units.astype(np.int64))
 
+    @cached_property
+    def cells(self) -> Ints:
+        """Number of rows of each unit in each arm (U, A)."""
+        U, A = int(self.unit.max()) + 1, int(self.arm.max()) + 1
+        return np.bincount(self.unit * A + self.arm, minlength=U * A).reshape(U, A)
+
     @property
     def units_by_arm(self) -> Ints:
         """Number of units with rows in each arm (A,)."""
-        A = int(self.arm.max()) + 1
-        pairs = np.unique(self.unit * A + self.arm) % A
-        return np.bincount(pairs, minlength=A)
+        return np.asarray(np.count_nonzero(self.cells, axis=0))
 
     @property
     def shared_units(self) -> int:
         """Number of units with rows in more than one arm."""
-        return int(self.units_by_arm.sum()) - int(self.unit.max()) - 1
-
-    @property
-    def _shares(self) -> Floats:
-        """The share of each unit's rows in its arm's (U, A)."""
-        A = int(self.arm.max()) + 1
-        cells = np.bincount(self.unit * A + self.arm, minlength=(int(self.unit.max()) + 1) * A)
-        counts = cells.reshape(-1, A).astype(np.float64)
-        out: Floats = counts / counts.sum(axis=0)
-        return out
+        return int(self.units_by_arm.sum()) - len(self.cells)
 
     def scores(self, values: Floats) -> Floats:
         """Return what each unit (U,) adds to the error of the mean of values (n,).
 
         The squares add up to the variance.
         """
-        rows, units = np.bincount(self.arm), self.units_by_arm
+        rows, units = self.cells.sum(axis=0), self.units_by_arm
         mean = np.bincount(self.arm, weights=values) / rows
         # Without the unit its arm's mean is further away from it, by 1 / (1 - share).
-        far = 1.0 - self._shares[self.unit, self.arm]
+        far = 1.0 - (self.cells / rows)[self.unit, self.arm]
         factor = np.sqrt((units - 1) / units)[self.arm] / np.maximum(far, _NOISE) / len(values)
         away = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
         return away.astype(np.float64)
@@ -78,7 +74,8 @@ class Strata:
         Units of unequal size count as fewer: one over the sum of their squared shares (Carter,
         Schnepel & Steigerwald 2017).
         """
-        several = np.maximum(1.0 / (self._shares**2).sum(axis=0) - 1.0, 1.0)
+        shares = self.cells / self.cells.sum(axis=0)
+        several = np.maximum(1.0 / (shares**2).sum(axis=0) - 1.0, 1.0)
         if self.shared_units:
             return float(several.sum())
         owner = np.zeros(len(scores), dtype=np.int64)
@@ -90,14 +87,9 @@ class Strata:
 
 def mean_of(values: Floats, strata: Strata) -> Quantity:
     """Return the mean of values (n,); its gradient is what each unit adds to its error."""
-    return _quantity(len(values), float(values.mean()), strata.scores(values), strata)
-
-
-def _quantity(n: int, value: float, scores: Floats, strata: Strata, fitted: int = 0) -> Quantity:
-    freedom = strata.freedom(scores)
-    if fitted:
-        freedom = max(freedom - fitted, 1.0)
-    return Quantity(Known(n, len(scores)), value, scores, freedom=freedom)
+    scores = strata.scores(values)
+    sample, freedom = Known(len(values), len(scores)), strata.freedom(scores)
+    return Quantity(sample, float(values.mean()), scores, freedom=freedom)
 
 
 def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
@@ -128,4 +120,5 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
     basis = np.linalg.svd(design, full_matrices=False)[0][:, : int(rank)]
     pulled = (basis**2).sum(axis=1)
     left = (plain.gradient - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
-    return _quantity(len(values), value, left, strata, int(rank))
+    freedom = max(strata.freedom(left) - int(rank), 1.0)
+    return replace(plain, value=value, gradient=left, freedom=freedom)

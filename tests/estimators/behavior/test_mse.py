@@ -27,7 +27,7 @@ def log(env):
 def scored(log, mse, choice, *, names=("S", "C", "I")):
     """Return y (n, M), the score of `choice` per row at the last position, and the position."""
     plan = BehaviorTree(candidates=cr.candidates(log.K, list(names)), mse=mse)
-    data, _ = plan.training_set(log, "new", seed=0)
+    data = plan.training_set(log, "new", seed=0)
     tree = log.K - 1
     data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
     position = Position.of(data, tree, n_apply=log.n, seed=0)

@@ -1,5 +1,7 @@
 """The split search against brute force over every feature, threshold and pair of models."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,16 +15,15 @@ from counterrank.estimators.behavior.settings import TreeLimits
 VALUE = 2.3
 
 
-def objective(n: int, *, kappa: float = 1.0) -> Objective:
-    return Objective(
-        models=3,
-        n_grow=n,
-        n_apply=2 * n,
-        tails=np.ones(3),
-        value=VALUE,
-        contrast=(0, 2),
-        kappa=kappa,
+def position(models, n_grow, n_apply, contrast=(0, 0)):
+    """What an objective reads of a position, without a log behind it."""
+    return SimpleNamespace(
+        models=models, n_grow=n_grow, n_apply=n_apply, tails=np.ones(models), contrast=contrast
     )
+
+
+def objective(n: int, *, kappa: float = 1.0) -> Objective:
+    return Objective(position(3, n, 2 * n, contrast=(0, 2)), value=VALUE, kappa=kappa)
 
 
 def data(seed: int, n: int = 120) -> tuple[np.ndarray, np.ndarray]:
@@ -182,9 +183,9 @@ def test_least_score_is_the_least_of_every_pair(different):
 
 
 def test_without_a_contrast_categories_stay_in_order():
-    plain = Objective(models=3, n_grow=9, n_apply=9, tails=np.ones(3))
+    plain = Objective(position(3, 9, 9))
     hist = np.random.default_rng(0).random((2, 6, plain.width))
-    order = bin_order(hist, np.array([True, False]), plain.contrast)
+    order = bin_order(hist, np.array([True, False]), plain.position.contrast)
     assert order.tolist() == [[1, 2, 3, 4, 5]] * 2
 
 
@@ -198,9 +199,7 @@ def test_categories_are_split_by_set():
     special = np.isin(codes[:, 0], (2, 5))
     dense = rng.normal(0, 3, n) + 5.0 * special
     y = np.stack([dense, rng.normal(0, 0.1, n)], axis=1)
-    goal = Objective(
-        models=2, n_grow=n, n_apply=n, tails=np.ones(2), value=5.0 * special.mean(), contrast=(0, 1)
-    )
+    goal = Objective(position(2, n, n, contrast=(0, 1)), value=5.0 * special.mean())
     grower = Grower(goal, TreeLimits(max_depth=1, min_leaf=50), 6, np.array([True]))
     tree = grower.grow(TreeRows.of(goal, y, codes.T))
     assert tree.feature == 0

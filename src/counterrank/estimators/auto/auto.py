@@ -372,28 +372,16 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Floats:
     """Return the same from rankings of the target (n, S, K), since E_0[w^2] = E_pi[w]."""
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
-    n, S, K = draws.shape
-    # Draw by draw, so that the rows of a policy with many items are not copied.
-    flat = draws.transpose(1, 0, 2).reshape(S * n, K)
-    above, below = (
-        own.prefix_log_probs(draws).swapaxes(0, 1).reshape(S * n, K)
-        for own in (policy, batch.propensity)
-    )
-    shown = flat >= 0
-    last = np.maximum(shown.sum(axis=1) - 1, 0)
-    supported = np.isfinite(below)
-    with np.errstate(over="ignore"):
-        prefix = np.where(
-            shown & supported,
-            np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0)),
-            0.0,
-        )
+    above, below = (own.prefix_log_probs(draws) for own in (policy, batch.propensity))
+    shown, supported = draws >= 0, np.isfinite(below)
+    ratio = np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0))
+    prefix = np.where(shown & supported, ratio, 0.0)
+    last = np.maximum(shown.sum(axis=2, keepdims=True) - 1, 0)
+    whole, covered = (np.take_along_axis(each, last, axis=2) for each in (prefix, supported))
     # The weight of a whole ranking counts once for each position, as in the sums of other members.
-    whole = prefix[np.arange(n * S), last] * shown.sum(axis=1)
-    missing = ~supported[np.arange(n * S), last]
-    sums = {"rips": prefix.sum(), "ips": whole.sum()}
-    found = [(sums[name], missing.sum()) if name in sums else (0.0, 0.0) for name in members]
-    return np.asarray(np.array(found).T / S)
+    sums, missing = {"rips": prefix.sum(), "ips": (whole * shown).sum()}, (~covered).sum()
+    found = [(sums[name], missing) if name in sums else (0.0, 0.0) for name in members]
+    return np.asarray(np.array(found).T / draws.shape[1])
 
 
 def add_second_phase(

@@ -33,7 +33,6 @@ from counterrank.estimators.behavior.training import (
     Position,
     TrainingSet,
     prepare,
-    supported,
 )
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
 
@@ -66,36 +65,31 @@ class BehaviorTree:
         """Return the tree grown on all rows of a log in memory."""
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
-        data, notes = self.training_set(full, name, seed=seed)
-        return replace(self, forest=self.grow(data, n_apply=full.n, seed=seed, notes=notes))
+        data = self.training_set(full, name, seed=seed)
+        return replace(self, forest=self.grow(data, n_apply=full.n, seed=seed))
 
-    def training_set(
-        self, log: RankingLog, target: str, *, seed: int
-    ) -> tuple[TrainingSet, tuple[str, ...]]:
-        """Return what trees grow on, and notes about candidates that had to be left out."""
-        ratios, given = ratios_of(log.take(slice(0, 1)), target), self.candidates
+    def training_set(self, log: RankingLog, target: str, *, seed: int) -> TrainingSet:
+        """Return what trees grow on."""
+        ratios, given = ratios_of(log, target), self.candidates
         if isinstance(given, str) and given == "default" and ratios.kind != "factored":
             # Sets of positions that depend on each other have no product of ratios: their
             # probabilities take a hundred times as long, or are not known.
             given = ("S", "C", "I")
-        usable, notes = supported(candidates(log.K, given), ratios)
         if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
             raise BehaviorError(
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
         rng = np.random.default_rng([seed, BINNING_STREAM])
-        return prepare(log, target, usable, self.limits, rng), notes
+        return prepare(ratios, target, candidates(log.K, given), self.limits, rng)
 
-    def grow(
-        self, data: TrainingSet, *, n_apply: int, seed: int, notes: tuple[str, ...] = ()
-    ) -> Forest:
+    def grow(self, data: TrainingSet, *, n_apply: int, seed: int) -> Forest:
         """Return the forest grown on a training set."""
         estimate, trees = mse_estimate(self.mse), []
         for k, y in enumerate(data.y):
             objective = estimate.objective(Position.of(data, k, n_apply=n_apply, seed=seed))
             grower = Grower(objective, self.limits, data.bins.most, data.bins.categorical)
             trees.append(grower.grow(TreeRows.of(objective, y, data.codes)))
-        return assemble(trees, data, mse=estimate.name, n_apply=n_apply, notes=notes)
+        return assemble(trees, data, mse=estimate.name, n_apply=n_apply)
 
     @property
     def fitted(self) -> Forest:
@@ -158,9 +152,8 @@ def fit_source(
     """
     plan = BehaviorTree() if tree is None else tree
     log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
-    data, notes = plan.training_set(log, target, seed=seed)
-    n_apply = source.n or log.n
-    return replace(plan, forest=plan.grow(data, n_apply=n_apply, seed=seed, notes=notes))
+    data = plan.training_set(log, target, seed=seed)
+    return replace(plan, forest=plan.grow(data, n_apply=source.n or log.n, seed=seed))
 
 
 def planned_tree(

@@ -59,7 +59,7 @@ class Pairs:
 
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
-        return Objective.at(position, value=float(position.data.pair_values[position.index]))
+        return Objective(position, value=float(position.data.pair_values[position.index]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class Oracle:
         # b (1 + noise z) squared, divided by the square: the same minimiser.
         weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
         value = float(given[position.index])
-        return Objective.at(position, value=value, kappa=1.0, variance_weight=weight)
+        return Objective(position, value=value, kappa=1.0, variance_weight=weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class PasIf:
         # The same splits at every position.
         replicates, targets, weights = data.shared[key]
         sets = [data.candidates[m].mask[k].tobytes() for m in data.models[k]]
-        return Objective.at(
+        return Objective(
             position,
             replicates=replicates,
             averaged=np.stack([weights[one] * data.log.reward[:, k] for one in sets]).T,

@@ -267,7 +267,6 @@ def assemble(
     *,
     mse: str,
     n_apply: int,
-    notes: tuple[str, ...] = (),
 ) -> Forest:
     """Return the forest of the trees grown for each position."""
     nodes: list[Node] = []
@@ -288,7 +287,7 @@ def assemble(
         nodes=tuple(nodes),
         categories=dict(data.log.categories),
         with_missing=data.with_missing,
-        notes=tuple(map(str, notes)),
+        notes=data.notes,
     )
     rows = np.arange(data.log.n)
     chosen = forest.assigned(data.log.context, labels, data.log.n)

@@ -169,7 +169,7 @@ class Grower:
         self.totals = here[root.model]
         # A share of the root's score: MSEs have the rewards' unit squared.
         least_gain = self.limits.min_gain * abs(root.score) if np.isfinite(root.score) else 0.0
-        least = self.limits.leaf_rows(self.objective.n_grow)
+        least = self.limits.leaf_rows(self.objective.position.n_grow)
         waiting: deque[tuple[Group, int, TreeRows, Floats]] = deque()
         if len(self.categorical) and self.limits.max_depth:
             waiting.append((root, 1, rows, hist))
@@ -178,7 +178,7 @@ class Grower:
             around = self._settle(group)
             if self.leaves >= self.limits.max_leaves or group.sums[0] < 2 * least:
                 continue
-            cuts = cuts_of(hist, self.categorical, self.objective.contrast, least)
+            cuts = cuts_of(hist, self.categorical, self.objective.position.contrast, least)
             if not self._divide(group, cuts, hist, around, least_gain):
                 continue
             sides = some.divided(group.feature, group.goes_left)

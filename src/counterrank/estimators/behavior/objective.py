@@ -12,7 +12,7 @@ An MSE estimate turns a `Position` (what is known at one position of the ranking
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -79,19 +79,16 @@ def least_score(
     return best, at, first, second
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Objective:
-    """The sums over leaves ("channels") and the scoring rule.
+    """The sums over leaves ("channels") of the models at a position, and the scoring rule.
 
     The estimate is held against `value`: the squared difference counts as far as it exceeds `kappa`
     variances. `replicates` (B, n) are row weights of `averaged`, whose
     sums are held against `targets` T_b.
     """
 
-    models: int
-    n_grow: int
-    n_apply: int
-    tails: Floats
+    position: Position
     value: float | None = None
     kappa: float = 0.0
     replicates: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -99,36 +96,24 @@ class Objective:
         None  # (n, M) what replicates are sums of, instead of the contributions
     )
     targets: Floats = field(default_factory=lambda: np.empty(0))
-    contrast: tuple[int, int] = (0, 0)
     variance_weight: float = 1.0
-
-    @classmethod
-    def at(cls, position: Position, **more: Any) -> "Objective":
-        """Return an objective for the models of a position; `more` are the fields of its rule."""
-        return cls(
-            models=position.models,
-            n_grow=position.n_grow,
-            n_apply=position.n_apply,
-            tails=position.tails,
-            contrast=position.contrast,
-            **more,
-        )
 
     @property
     def width(self) -> int:
         """Length of a row's statistics."""
-        return 1 + (2 + len(self.replicates)) * self.models
+        return 1 + (2 + len(self.replicates)) * self.position.models
 
     @cached_property
     def _table(self) -> Floats:
         """What turns sums into channels (L, M * C)."""
-        own, count = np.arange(self.models), len(self.replicates)
-        table = np.zeros((self.width, self.models, 2 + count))
-        table[1 + own, own, 0] = 1 / self.n_grow
+        at, count = self.position, len(self.replicates)
+        own, M = np.arange(at.models), at.models
+        table = np.zeros((self.width, M, 2 + count))
+        table[1 + own, own, 0] = 1 / at.n_grow
         # A second moment of model m is understated by tails[m].
-        table[1 + self.models + own, own, 1] = self.tails / self.n_grow
+        table[1 + M + own, own, 1] = at.tails / at.n_grow
         for b in range(count):
-            table[1 + (2 + b) * self.models + own, own, 2 + b] = 1.0
+            table[1 + (2 + b) * M + own, own, 2 + b] = 1.0
         return table.reshape(self.width, -1)
 
     @cached_property
@@ -139,15 +124,15 @@ class Objective:
             self.value or 0.0,
             self.kappa,
             self.variance_weight,
-            1 / self.n_apply,
-            1 / self.n_grow,
+            1 / self.position.n_apply,
+            1 / self.position.n_grow,
         ]
         return np.array(numbers, dtype=np.float64)
 
     def channels(self, sums: Floats) -> Floats:
         """Return what leaves with these sums (..., L) add under each model (..., M, C)."""
         flat: Floats = np.clip(sums, -MOST, MOST) @ self._table
-        return flat.reshape(*sums.shape[:-1], self.models, flat.shape[-1] // self.models)
+        return flat.reshape(*sums.shape[:-1], self.position.models, 2 + len(self.replicates))
 
     def score(self, channels: Floats) -> float:
         """Return the score of an assignment with channels (C,)."""

@@ -17,7 +17,7 @@ from counterrank.errors import BehaviorError
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
 from counterrank.estimators.behavior.pairs import PairRows, excess, inflation, pair_rows
-from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
+from counterrank.estimators.weights.ratios import Ratios, capability_of
 
 Codes = NDArray[np.uint8]
 
@@ -158,6 +158,7 @@ class TrainingSet:
     pair_values: Floats  # (K,) the values from pairs
     tails: Floats  # (K, M)
     ratios: Ratios
+    notes: tuple[str, ...] = ()
     #: What MSE estimates computed once for all positions.
     shared: dict[str, Any] = field(default_factory=dict)
 
@@ -214,17 +215,18 @@ class Position:
 
 
 def prepare(
-    log: RankingLog,
+    ratios: Ratios,
     target: str,
-    candidates: tuple[Candidate, ...],
+    given: list[Candidate],
     limits: settings.TreeLimits,
     rng: np.random.Generator,
 ) -> TrainingSet:
-    """Return binned contexts and contributions of a log."""
+    """Return binned contexts and contributions of a log, by the candidates that its propensities can weigh."""
+    log, (candidates, notes) = ratios.batch, supported(given, ratios)
     context = np.empty((log.n, 0)) if log.context is None else log.context
     categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
     bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
-    ratios, models = ratios_of(log, target), models_of(candidates)
+    models = models_of(candidates)
     y, seen = contributions(ratios, candidates, models)
     v = excess(log, target, ratios)
     pairs = pair_rows(ratios, v)
@@ -241,4 +243,5 @@ def prepare(
         pair_values=pairs.summed(trust, triples).mean(axis=0),
         tails=inflation(v, candidates, seen),
         ratios=ratios,
+        notes=notes,
     )
