@@ -16,7 +16,7 @@ from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.weights.diagnostics import effective_rows, weight_flags
 from counterrank.estimators.weights.moments import Moments, moments_of
 from counterrank.records import Json
-from counterrank.statistics import Contrast, Quantity, clustered_covariance, mean, spread
+from counterrank.statistics import Contrast, Quantity, clustered_covariance, spread
 
 
 def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:
@@ -153,7 +153,8 @@ class ContributionPlan(Plan[Moments]):
                 "iips or order-2"
             )
         (values, on_y, on_w), new = aggregated(self.aggregate, state), self.quantity(state)
-        contrast = Contrast.between(new, mean(state.sums, len(new.gradient) - 1))
+        logged = np.eye(len(new.gradient))[-1]
+        contrast = Contrast.between(new, Quantity(new.sample, state.row_mean("base"), logged))
         flags, details = self.notes(state)
         found = self.workspace.estimate(
             self.name,

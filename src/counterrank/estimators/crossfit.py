@@ -288,7 +288,7 @@ class Predictions(ModelAverage):
 
 
 #: Where a log allows no models.
-NO_MODELS = Predictions((), np.zeros(0))
+NO_MODELS = Predictions((), np.zeros(0), level=np.zeros(0), worth=np.zeros(0))
 
 
 def shares_of(

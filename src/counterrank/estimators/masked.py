@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,10 +91,12 @@ class MaskEstimator(Estimator):
 
     aggregate: str = "mean"
     on_missing: str = "error"
+    #: The name of the mask, unless a subclass makes one of its own.
+    shape: ClassVar[str] = ""
 
-    @abstractmethod
     def mask(self, length: int) -> Bools:
         """Return the behaviour mask (K, K)."""
+        return mask(self.shape, length)
 
     def plan(self, workspace: Workspace) -> Plan[Moments]:
         """Return weights of the mask, or of its superset where the log demands it."""
@@ -177,10 +178,7 @@ class IPS(MaskEstimator):
     """
 
     name: str = "ips"
-
-    def mask(self, length: int) -> Bools:
-        """Return all ones."""
-        return mask("S", length)
+    shape: ClassVar[str] = "S"
 
 
 @dataclass(frozen=True)
@@ -196,10 +194,7 @@ class IIPS(MaskEstimator):
     """
 
     name: str = "iips"
-
-    def mask(self, length: int) -> Bools:
-        """Return the identity."""
-        return mask("I", length)
+    shape: ClassVar[str] = "I"
 
 
 @dataclass(frozen=True)
@@ -215,10 +210,7 @@ class RIPS(MaskEstimator):
     """
 
     name: str = "rips"
-
-    def mask(self, length: int) -> Bools:
-        """Return the lower triangle."""
-        return mask("C", length)
+    shape: ClassVar[str] = "C"
 
 
 #: Where trees fitted on the log are kept in the workspace.

@@ -101,7 +101,7 @@ def test_tail_correction_is_the_exact_second_moment(env):
     """
     log = env.draw(3000, np.random.default_rng(2)).to_log()
     models = cr.candidates(3, ["S", "I"])
-    data, _ = BehaviorTree(candidates=models).training_set(log, "new", seed=0)
+    data = BehaviorTree(candidates=models).training_set(log, "new", seed=0)
     ratios = ratios_of(log, "new")
     p0, p1 = log.dists["propensity"][::2], log.dists["new"][::2]
     v = (p1**2 / p0).sum(axis=1) - 1
