@@ -16,7 +16,6 @@ from counterrank.policies import (
     parse_policy,
     policy_from_table,
 )
-from counterrank.policies.kernels import rows
 
 SPECS = ["plackett-luce:temperature=0.7", "top", "softmax:temperature=2", "epsilon:epsilon=0.2", "rand-top-n:n=3",
          "swap:probability=0.3", "shuffle", "below:after=2", "0.9*top+0.1*swap:probability=0.5"]  # fmt: skip
@@ -92,10 +91,10 @@ def test_blocks_cover_all_rows_once_and_stay_small():
             assert padded <= cells or block.stop - block.start == 1
 
 
-def test_locate_by_walk_and_by_table_agree_with_a_naive_twin():
+def test_locate_agrees_with_a_naive_twin():
     rng = np.random.default_rng(4)
     sets = ragged(rng)
-    for asked in (3, rows._MANY + 1):
+    for asked in (3, 65):
         items = rng.integers(-1, 14, size=(sets.n, asked))
         found = sets.locate(items)
         for i in range(sets.n):

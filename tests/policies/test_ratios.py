@@ -1,4 +1,4 @@
-"""Ratios of two policies: zero weights, refusals, sampled denominators, work done once."""
+"""Ratios of two policies: zero weights, refusals, sampled denominators."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from counterrank.policies import (
     Deterministic,
     PlackettLuce,
     Softmax,
-    SubsetRatios,
     Uniform,
     UniformPermutation,
+    subset_log_ratio,
 )
 
 ITEMS = np.array([[2, 0, 1], [0, 1, 2]])
@@ -19,23 +19,21 @@ EYE = np.eye(3, dtype=bool)
 
 
 def test_zero_under_the_target_is_a_weight_of_zero():
-    log_w, rel_var = SubsetRatios(
-        UniformPermutation(3), Deterministic([[0, 1, 2]]), ITEMS
-    ).log_ratio(EYE)
+    log_w, rel_var = subset_log_ratio(UniformPermutation(3), Deterministic([[0, 1, 2]]), ITEMS, EYE)
     np.testing.assert_allclose(np.exp(log_w), [[0, 0, 0], [3, 3, 3]])
     assert (rel_var == 0).all()
 
 
 def test_zero_under_logging_names_the_row():
     with pytest.raises(PropensityError, match=r"row 0: .* items \[2\] at positions \[1\]"):
-        SubsetRatios(Deterministic([[0, 1, 2]]), UniformPermutation(3), ITEMS).log_ratio(EYE)
+        subset_log_ratio(Deterministic([[0, 1, 2]]), UniformPermutation(3), ITEMS, EYE)
 
 
 def test_factored_ratios_are_products():
     rng = np.random.default_rng(0)
     logging, target = Softmax(rng.normal(size=(2, 3))), Uniform(3)
     masks = np.array([[True, False, True]])
-    log_w, _ = SubsetRatios(logging, target, ITEMS).log_ratio(masks)
+    log_w, _ = subset_log_ratio(logging, target, ITEMS, masks)
     expected = (target.position_log_prob(ITEMS) - logging.position_log_prob(ITEMS))[:, [0, 2]].sum(
         axis=1
     )
@@ -48,7 +46,7 @@ def test_a_policy_against_itself_weighs_one_even_when_sampled():
     items = policy.sample(8, rng)[:, 0]
     masks = np.zeros((1, 8), bool)
     masks[0, [3, 6]] = True
-    log_w, rel_var = SubsetRatios(policy, policy, items).log_ratio(masks)
+    log_w, rel_var = subset_log_ratio(policy, policy, items, masks)
     assert (log_w == 0).all()
     assert (rel_var == 0).all()
 
@@ -69,8 +67,8 @@ def test_sampled_denominators_are_corrected():
     scores = base + 1e-11 * np.arange(n)[:, None] * np.arange(7)
     logging = limited(PlackettLuce(scores), max_states=1, max_samples=32, rtol=1e-9)
     target = UniformPermutation(7)
-    log_w, rel_var = SubsetRatios(logging, target, items).log_ratio(masks)
-    exact = np.exp(SubsetRatios(PlackettLuce(base), target, items[:1]).log_ratio(masks)[0][0, 0])
+    log_w, rel_var = subset_log_ratio(logging, target, items, masks)
+    exact = np.exp(subset_log_ratio(PlackettLuce(base), target, items[:1], masks)[0][0, 0])
     raw = np.exp(log_w - np.log1p(-np.minimum(rel_var, 0.5)))[:, 0] / exact
     corrected = np.exp(log_w)[:, 0] / exact
     error = raw.std() / np.sqrt(n)
@@ -79,55 +77,9 @@ def test_sampled_denominators_are_corrected():
     assert abs(corrected.mean() - 1) < 0.4 * (raw.mean() - 1)
 
 
-def test_shared_masks_are_worked_on_once(monkeypatch):
-    asked = []
-    original = UniformPermutation.subset_log_prob
-
-    def counting(self, actions, masks):
-        asked.append(len(masks))
-        return original(self, actions, masks)
-
-    monkeypatch.setattr(UniformPermutation, "subset_log_prob", counting)
-    ratios = SubsetRatios(UniformPermutation(3), Deterministic([[0, 1, 2]]), ITEMS)
-    first, _ = ratios.log_ratio(EYE)
-    again, _ = ratios.log_ratio(np.concatenate([EYE, EYE[:1], np.ones((1, 3), bool)]))
-    assert asked == [3, 1]
-    np.testing.assert_array_equal(again[:, :3], first)
-    np.testing.assert_array_equal(again[:, 3], first[:, 0])
-    per_row, _ = ratios.log_ratio(np.stack([EYE, EYE]))
-    np.testing.assert_array_equal(per_row, first)
-
-
-def test_masks_by_row_are_worked_on_once_a_row(monkeypatch):
-    rng = np.random.default_rng(3)
-    logging, target = (
-        PlackettLuce(rng.normal(size=(6, 9))),
-        limited(PlackettLuce(rng.normal(size=(6, 9))), max_states=1),
-    )
-    items = logging.sample(4, rng)[:, 0]
-    sets = rng.random((6, 5, 4)) < 0.5
-    fresh, errors = SubsetRatios(logging, target, items).log_ratio(sets)
-    ratios = SubsetRatios(logging, target, items)
-    ratios.log_ratio(sets[:, :3])
-    ratios.log_ratio(sets[0, :2])
-    again, same_errors = ratios.log_ratio(sets)
-    # Singles asked for together share their nodes, so the last digit may differ.
-    np.testing.assert_allclose(again, fresh, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(same_errors, errors, rtol=1e-12)
-    for j in range(5):  # one set for all rows, asked after some rows are known
-        shared, _ = ratios.log_ratio(sets[2, j][None])
-        np.testing.assert_allclose(shared[2, 0], fresh[2, j], rtol=1e-12, atol=1e-13)
-
-    def refuse(self, actions, masks):
-        raise AssertionError("asked again")
-
-    monkeypatch.setattr(PlackettLuce, "subset_log_prob", refuse)
-    np.testing.assert_allclose(ratios.log_ratio(sets)[0], fresh, rtol=1e-12, atol=1e-13)
-
-
 def test_policies_without_the_capability_are_refused():
     class PrefixOnly(UniformPermutation):
         capabilities = frozenset({"prefix", "joint"})
 
     with pytest.raises(PolicyError, match="PrefixOnly cannot give 'subset'"):
-        SubsetRatios(UniformPermutation(3), PrefixOnly(3), ITEMS).log_ratio(EYE)
+        subset_log_ratio(UniformPermutation(3), PrefixOnly(3), ITEMS, EYE)

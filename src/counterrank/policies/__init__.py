@@ -17,7 +17,7 @@ from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
 from counterrank.policies.preferences import attraction, score_table
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
-from counterrank.policies.ratios import SubsetRatios, position_matrix
+from counterrank.policies.ratios import position_matrix, subset_log_ratio
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored, candidate_fit
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
@@ -63,7 +63,6 @@ __all__ = [
     "Scored",
     "SlotEpsilonGreedy",
     "Softmax",
-    "SubsetRatios",
     "SubsetResult",
     "TeamDraft",
     "Uniform",
@@ -83,5 +82,6 @@ __all__ = [
     "save_policy",
     "settled",
     "spec_in_file",
+    "subset_log_ratio",
     "superset_mask",
 ]

@@ -164,9 +164,8 @@ def answered(masks: Bools, wanted: Bools, log_prob: Floats, answer: Answer) -> S
 
     Equal masks of a row are answered once.
     """
-    from counterrank.policies.kernels.rows import first_equal
-
-    same = first_equal(np.ascontiguousarray(masks))
+    packed = np.packbits(masks, axis=2)
+    same = np.argmax((packed[:, :, None] == packed[:, None]).all(axis=3), axis=2)
     rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))
     rel_var = np.zeros_like(log_prob)
     log_prob[rows, column], rel_var[rows, column] = answer(rows, masks[rows, column])
@@ -176,10 +175,11 @@ def answered(masks: Bools, wanted: Bools, log_prob: Floats, answer: Answer) -> S
 def repeats(items: Ints, masks: Bools) -> Bools:
     """Return (n, J): one item is asked for at two masked positions."""
     out = np.zeros(masks.shape[:2], bool)
-    # Hardly a log shows an item twice in a ranking: pairs are compared only where sorting found one.
-    for i in np.flatnonzero(repeated(items)):
-        pairs = np.argwhere(np.triu(items[i][:, None] == items[i], k=1) & (items[i] >= 0))
-        out[i] = (masks[i][:, pairs[:, 0]] & masks[i][:, pairs[:, 1]]).any(axis=1)
+    # Hardly a log shows an item twice in a ranking: positions are compared only where sorting found one.
+    rows = np.flatnonzero(repeated(items))
+    shown, sets = items[rows], masks[rows]
+    same = np.triu((shown[:, :, None] == shown[:, None, :]) & (shown >= 0)[:, None, :], k=1)
+    out[rows] = np.einsum("njk,nkl,njl->nj", sets, same, sets)
     return out
 
 

@@ -1,56 +1,27 @@
-"""Importance ratios of two policies for sets of positions, each worked out once."""
+"""Importance ratios of two policies for sets of positions."""
 
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PropensityError
-from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import Policy
 
 #: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
 MAX_CORRECTION = 0.5
 
 
-class SubsetRatios:
-    """Ratios target / logging of one log's rows; answers are kept, by set where all rows have the same.
-
-    Ask for many sets at once where possible: single positions share one quadrature.
-    """
-
-    def __init__(self, logging: Policy, target: Policy, actions: Ints) -> None:
-        logging.require("subset")
-        target.require("subset")
-        self.logging, self.target = logging, target
-        self.actions = as_actions(actions, logging)
-        self._known: dict[bytes, tuple[Floats, Floats]] = {}
-
-    def log_ratio(self, masks: Bools) -> tuple[Floats, Floats]:
-        """Return log w (n, J) and its squared relative error (n, J) for masks (J, K) or (n, J, K)."""
-        sets = as_masks(masks, self.actions)
-        if sets.ndim == 3:
-            question = sets.tobytes()
-            if question not in self._known:
-                self._known[question] = _log_ratio(self.logging, self.target, self.actions, sets)
-            return self._known[question]
-        keys = [mask.tobytes() for mask in sets]
-        new = {key: j for j, key in enumerate(keys) if key not in self._known}
-        if new:
-            found = _log_ratio(self.logging, self.target, self.actions, sets[list(new.values())])
-            for column, key in enumerate(new):
-                self._known[key] = found[0][:, column], found[1][:, column]
-        log_w, rel_var = zip(*(self._known[key] for key in keys), strict=True)
-        return np.column_stack(log_w), np.column_stack(rel_var)
-
-
-def _log_ratio(
+def subset_log_ratio(
     logging: Policy, target: Policy, actions: Ints, masks: Bools
 ) -> tuple[Floats, Floats]:
-    """Return log w (n, J) = log P_target(L) - log P_logging(L), and the squared relative error of w.
+    """Return log w (n, J) = log P_target(L) - log P_logging(L) and the squared relative error of w (n, J).
 
+    Masks are (J, K) or (n, J, K); ask for many sets at once: single positions share one quadrature.
     A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 -
     min(v0, 1/2)) is added (delta method, second order). Zero under the target is a weight of zero
     (-inf); zero under the logging policy cannot have been logged and raises, naming the row.
     """
+    logging.require("subset")
+    target.require("subset")
     below = logging.subset_log_prob(actions, masks)
     if (below.log_prob == -np.inf).any():
         i, j = np.argwhere(below.log_prob == -np.inf)[0]

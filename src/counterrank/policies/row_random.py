@@ -22,14 +22,14 @@ class RowRandom(np.random.Generator):
     """
 
     def __init__(self, rows: Ints, seed: Sequence[int]) -> None:
-        from counterrank.policies.kernels.rows import row_keys
+        from counterrank.kernels.hashing import mixed
 
         self.rows: Ints = np.ascontiguousarray(rows, dtype=np.int64)
         self.seed = [int(part) for part in seed]
         state = np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]
         # Counters, not streams: a row's j-th number is a hash of its key and j, so no row needs to
         # know how many numbers the others took.
-        self._keys = row_keys(self.rows, state)
+        self._keys = mixed(mixed(self.rows.astype(np.uint64)) ^ state)
         self._used = 0
         super().__init__(np.random.PCG64([*self.seed, *self.rows[:1].tolist()]))
 

@@ -77,7 +77,9 @@ class SlotEpsilonGreedy(ArrayPolicy):
         never = repeats(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
 
         def answer(rows: Ints, masks: Bools) -> tuple[Floats, Floats]:
-            found = subset_log_prob(ranks[rows], available[rows], masks, self.epsilon, MAX_STATES)
+            asked = np.where(masks, ranks[rows], -1)
+            ordered = np.sort(np.where(masks, asked, self.n_actions), axis=1)
+            found = subset_log_prob(asked, ordered, available[rows], self.epsilon, MAX_STATES)
             if np.isnan(found).any():
                 t = int(np.argmax(np.isnan(found)))
                 raise PolicyError(

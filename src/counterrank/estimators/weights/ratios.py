@@ -13,7 +13,7 @@ from counterrank.data.log import MEANING, SUPPORTS, Probabilities, Propensity, R
 from counterrank.errors import PropensityError
 from counterrank.kernels.jit import fill, helper, jit
 from counterrank.messages import say
-from counterrank.policies import BestOf, Policy, Scored, SubsetRatios
+from counterrank.policies import BestOf, Policy, Scored, subset_log_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Ratios:
     rho: Floats
     batch: RankingLog
     target: Probabilities
-    _sets: list[SubsetRatios] = field(default_factory=list)
+    _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
     _sampling: list[float] = field(default_factory=list)
 
     @property
@@ -122,16 +122,19 @@ class Ratios:
         return self._sampling[0] if self._sampling else 0.0
 
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
-        if not self._sets:
-            logging = self.batch.propensity
-            assert isinstance(logging, Policy) and isinstance(self.target, Policy)
-            self._sets.append(SubsetRatios(logging, self.target, self.batch.action))
         length = self.rho.shape[1]
         # One question for all positions: single positions share a quadrature.
         wanted = (
             masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
         )  # (K, K) or (n, K, K)
-        log_w, rel_var = self._sets[0].log_ratio(np.ascontiguousarray(wanted))
+        question = wanted.tobytes()
+        if question not in self._known:
+            logging = self.batch.propensity
+            assert isinstance(logging, Policy) and isinstance(self.target, Policy)
+            self._known[question] = subset_log_ratio(
+                logging, self.target, self.batch.action, wanted
+            )
+        log_w, rel_var = self._known[question]
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
         return np.asfortranarray(np.exp(log_w))
 

@@ -48,22 +48,6 @@ def rung(x: Floats, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
         q[i] = power[i] + less
 
 
-@jit
-def highest(values: Floats) -> float:
-    """Return the largest of some values, -inf of none.
-
-    Four at a time, because each comparison waits for the one before.
-    """
-    a = b = c = d = -np.inf
-    last = values.size - values.size % 4
-    for j in range(0, last, 4):
-        a, b = max(a, values[j]), max(b, values[j + 1])
-        c, d = max(c, values[j + 2]), max(d, values[j + 3])
-    for j in range(last, values.size):
-        a = max(a, values[j])
-    return max(max(a, b), max(c, d))
-
-
 @vector_jit
 def total_of(values: Floats) -> float:
     """Return the sum of some values."""
@@ -129,18 +113,20 @@ def log_steps(row: Floats, ranking: Ints, out: Floats) -> None:
 
 
 @jit
-def masses(row: Floats) -> Floats:
-    """Return exp(score) relative to the best score: (A,), 0 where it is below exp(`LOWEST`)."""
+def masses(row: Floats) -> tuple[Floats, float]:
+    """Return exp(score) relative to the best score (A,), 0 where it is below exp(`LOWEST`), and that score."""
     # Plain loops here and below: they run as fast as array expressions and compile ten times
     # faster.
-    top, A = highest(row), row.size
+    top, A = -np.inf, row.size
     x, spare, out, power = np.empty(A), np.empty(A), np.empty(A), np.empty(A)
+    for a in range(A):
+        top = max(top, row[a])
     for a in range(A):
         x[a] = row[a] - top
     rung(x, spare, out, power, power.view(np.int64))
     for a in range(A):
         out[a] = out[a] if x[a] > LOWEST else 0.0
-    return out
+    return out, top
 
 
 @jit
@@ -190,7 +176,7 @@ def sample(scores: Floats, uniforms: Floats) -> Ints:
     n, S, K = uniforms.shape
     out = np.full((n, S, K), -1, np.int64)
     for i in range(n):
-        mass = masses(scores[i])
+        mass, _ = masses(scores[i])
         whole = build_tree(mass)
         for s in range(S):
             tree, drawn = whole, 0
@@ -200,7 +186,7 @@ def sample(scores: Floats, uniforms: Floats) -> Ints:
                     left = scores[i].copy()
                     for item in out[i, s, :drawn]:
                         left[item] = -np.inf
-                    tree = build_tree(masses(left))
+                    tree = build_tree(masses(left)[0])
                 if tree[1] == 0.0:
                     break
                 item = find(tree, uniforms[i, s, drawn] * tree[1])

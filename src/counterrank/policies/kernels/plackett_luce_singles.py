@@ -17,7 +17,7 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.policies.kernels.plackett_luce import highest, masses, rung
+from counterrank.policies.kernels.plackett_luce import masses, rung
 
 #: Nats before the first ring where the trapezoid starts: the integrand falls at least like t^2.
 _LEFT = 15.5
@@ -139,7 +139,7 @@ def singles(scores: Floats, actions: Ints, want: Bools, rules) -> Floats:  # typ
                 if slot[actions[i, k]] < 0:
                     slot[actions[i, k]], items[D] = D, actions[i, k]
                     D += 1
-        mass, top = masses(scores[i]), highest(scores[i])
+        mass, top = masses(scores[i])
         rates = slowest(mass, deepest, heaviest)
         known = rates[1] > _FAINTEST * rates[0]
         if known:

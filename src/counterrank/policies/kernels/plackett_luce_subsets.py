@@ -198,7 +198,7 @@ def sampled_log_prob(
     values, own, waiting = np.empty(most), np.empty(K), np.zeros(K + 1)
     for t in range(T):
         row, items, mask = scores[row_of[t]], actions[t], masks[t]
-        mass = masses(row)
+        mass, _ = masses(row)
         key = mix(np.uint64(seed))
         for word in row.view(np.uint64):
             key = mix(key ^ word)

@@ -1,4 +1,4 @@
-"""Row by row: where items stand, which questions are the same, what a uniform number draws.
+"""Row by row: where items stand, and what a uniform number draws.
 
 Uniform numbers by counting; and choices one after the other.
 """
@@ -6,15 +6,11 @@ Uniform numbers by counting; and choices one after the other.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 
 Ids = NDArray[np.int32]
-
-#: Beyond this many questions a row, a table of places is cheaper than a walk along the list for
-#: each.
-_MANY = 64
 
 
 @jit
@@ -25,31 +21,21 @@ def locate(ends: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
     """
     n, Q = asked.shape
     out = np.full((n, Q), -2, np.int64)
-    tabled = Q > _MANY
-    place = np.empty(n_items if tabled else 0, np.int64)
-    owner = np.full(
-        n_items if tabled else 0, -1, np.int64
-    )  # the row that wrote `place`: no clearing between rows
+    # `owner` is the row that wrote `place`: no clearing between rows.
+    place, owner = np.empty(n_items, np.int64), np.full(n_items, -1, np.int64)
     for i in range(n):
         own = i if ends.shape[0] > 1 else 0
         row = items[ends[own, 0] : ends[own, 1]]
-        if tabled:
-            for j in range(row.size):
-                # A list may be padded with -1.
-                if row[j] >= 0:
-                    place[row[j]], owner[row[j]] = j, i
+        for j in range(row.size):
+            # A list may be padded with -1.
+            if row[j] >= 0:
+                place[row[j]], owner[row[j]] = j, i
         for k in range(Q):
             a = asked[i, k]
             if a < 0:
                 out[i, k] = -1
-            elif tabled:
-                if a < n_items and owner[a] == i:
-                    out[i, k] = place[a]
-            else:
-                for j in range(row.size):
-                    if row[j] == a:
-                        out[i, k] = j
-                        break
+            elif a < n_items and owner[a] == i:
+                out[i, k] = place[a]
     return out
 
 
@@ -64,24 +50,6 @@ def first_bad_candidate(offsets: Ints, items: Ids, n_items: int) -> tuple[int, i
                 return i, j - offsets[i]
             owner[a] = i
     return -1, -1
-
-
-@jit
-def first_equal(masks: Bools) -> Ints:
-    """Return (n, J): for each mask of masks (n, J, K), the number of the first equal mask in its row."""
-    n, J, K = masks.shape
-    out = np.empty((n, J), np.int64)
-    for i in range(n):
-        for j in range(J):
-            m, k = 0, 0
-            # The mask itself, at the latest, is equal.
-            while k < K:
-                if masks[i, m, k] == masks[i, j, k]:
-                    k += 1
-                else:
-                    m, k = m + 1, 0
-            out[i, j] = m
-    return out
 
 
 @jit
@@ -107,15 +75,6 @@ def categorical(cumulative: Floats, uniforms: Floats) -> Ints:
                     low = middle + 1
             out[i, j] = low
     return out
-
-
-@jit
-def row_keys(rows: NDArray[np.int64], seed: np.uint64) -> NDArray[np.uint64]:
-    """Return a key for each row number (n,)."""
-    keys = np.empty(rows.size, np.uint64)
-    for i in range(rows.size):
-        keys[i] = mix(mix(np.uint64(rows[i])) ^ seed)
-    return keys
 
 
 @jit

@@ -11,7 +11,7 @@ class.
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 
@@ -39,28 +39,27 @@ def prefix_log_prob(ranks: Ints, available: Ints, epsilon: float) -> Floats:
 
 @jit
 def subset_log_prob(
-    ranks: Ints, available: Ints, masks: Bools, epsilon: float, max_states: int
+    ranks: Ints, ordered: Ints, available: Ints, epsilon: float, max_states: int
 ) -> Floats:
-    """Return (T,) log P for ranks (T, K), items available (T,), masks (T, K); NaN above `max_states` states."""
+    """Return (T,) log P for ranks (T, K), -1 where nothing is asked; NaN above `max_states` states.
+
+    `ordered` (T, K) has the asked ranks in ascending order first, `available` (T,) the items there are.
+    """
     T, K = ranks.shape
     out = np.empty(T)
     for t in range(T):
-        last = 0
+        last, m = 0, 0
         for k in range(K):
-            if masks[t, k]:
-                last = k + 1
-        out[t] = programme(ranks[t, :last], masks[t, :last], available[t], epsilon, max_states)
+            if ranks[t, k] >= 0:
+                last, m = k + 1, m + 1
+        out[t] = programme(ranks[t, :last], ordered[t, :m], available[t], epsilon, max_states)
     return out
 
 
 @jit
-def programme(
-    ranks: Ints, pattern: Bools, available: int, epsilon: float, max_states: int
-) -> float:
-    """Return log P of one set: pattern (last,) ends at its last asked position."""
-    last = pattern.size
-    asked = ascending(ranks, pattern)
-    m = asked.size
+def programme(ranks: Ints, asked: Ints, available: int, epsilon: float, max_states: int) -> float:
+    """Return log P of one set: ranks (last,) end at its last asked position."""
+    last, m = ranks.size, asked.size
     sizes, strides, states = classes(asked, available, last - m)
     C = sizes.size
     if states > max_states:
@@ -74,7 +73,7 @@ def programme(
     log_scale, used = 0.0, 0
     for k in range(last):
         uniform = epsilon / (available - k)
-        if pattern[k]:
+        if ranks[k] >= 0:
             f = 0
             while asked[f] != ranks[k]:
                 f += 1
@@ -101,22 +100,6 @@ def programme(
             value[s] /= total
         log_scale += np.log(total)
     return float(log_scale)
-
-
-@jit
-def ascending(ranks: Ints, pattern: Bools) -> Ints:
-    """Return the asked ranks in order, by insertion: there are few."""
-    out = np.empty(pattern.size, np.int64)
-    m = 0
-    for k in range(pattern.size):
-        if pattern[k]:
-            j = m
-            while j > 0 and out[j - 1] > ranks[k]:
-                out[j] = out[j - 1]
-                j -= 1
-            out[j] = ranks[k]
-            m += 1
-    return out[:m]
 
 
 @jit
