@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused():
         )
     with pytest.raises(PolicyError, match="the score returned shape"):
         BestOf(logger, lambda rows, rankings: np.zeros(3), 2).joint_weight(np.array([[0, 1]]))
-    two = BestOf(logger, tie_aware, 2, n_rows=2)
+    two = BestOf(logger, tie_aware, 2, numbers=np.arange(2))
     with pytest.raises(PolicyError, match="2 rows and the actions 3"):
         two.joint_weight(np.zeros((3, 1), int))
     for ask in (two.prefix_log_prob, two.position_log_prob):

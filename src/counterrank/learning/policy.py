@@ -146,9 +146,7 @@ class LearnedPolicy:
 
             # Draws depend on the row's number in the whole log, so that batches do not change weights.
             numbers = np.r_[log.rows]
-            return BestOf(
-                logger, value, self.m, draws=max(64, 2 * self.m), n_rows=log.n, numbers=numbers
-            )
+            return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), numbers=numbers)
         if log.candidates is not None:
             found = self._candidate_scores(log, log.candidates, rankings) / self.temperature
             return Scored(log.candidates, found, parse_policy(self.kind))

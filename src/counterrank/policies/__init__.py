@@ -14,9 +14,15 @@ from counterrank.policies.factored import (
     Uniform,
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
-from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
+from counterrank.policies.plackett_luce import PlackettLuce
 from counterrank.policies.preferences import attraction, score_table
-from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
+from counterrank.policies.ranked import (
+    Deterministic,
+    RandomSwap,
+    RandTopN,
+    TeamDraft,
+    UniformPermutation,
+)
 from counterrank.policies.ratios import position_matrix, subset_log_ratio
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored, candidate_fit

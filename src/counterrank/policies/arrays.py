@@ -18,6 +18,8 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 
+#: Numbers of all rows that are worked on at once.
+CELLS = 4_000_000
 EVERYTHING = CAPABILITIES - {"dist"}
 #: Takes rows (T,) and a mask (T, K) for each, sorted by row; returns log-probabilities and squared
 #: relative errors (T,).
@@ -87,6 +89,10 @@ class ClosedFormPolicy(ArrayPolicy):
         """Return what `event` gets in place of the items (n, K), computed once for all masks."""
         return items
 
+    def cells(self, length: int) -> int:
+        """Return how many numbers `event` holds for each row of `length` positions."""
+        return length
+
     @abstractmethod
     def event(self, items: Any, mask: Bools) -> Floats:
         """Return (n,) log P(items at the masked positions) for items (n, K) and a mask (n, K) of shown items."""
@@ -94,13 +100,19 @@ class ClosedFormPolicy(ArrayPolicy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        prepared, shown = self.prepare(items), items >= 0
-        log_prob = np.zeros((len(items), sets.shape[-2]))
-        with np.errstate(divide="ignore"):
-            for j in range(sets.shape[-2]):
-                mask = sets[..., j, :] & shown
-                # An empty set is certain.
-                np.copyto(log_prob[:, j], self.event(prepared, mask), where=mask.any(axis=1))
+        n, K = items.shape
+        log_prob = np.zeros((n, sets.shape[-2]))
+        step = max(1, CELLS // self.cells(K))
+        for start in range(0, n, step):
+            rows = slice(start, start + step)
+            part, shown = self.take(rows), items[rows] >= 0
+            prepared, asked = part.prepare(items[rows]), sets if sets.ndim == 2 else sets[rows]
+            with np.errstate(divide="ignore"):
+                for j in range(sets.shape[-2]):
+                    mask = asked[..., j, :] & shown
+                    # An empty set is certain.
+                    possible = mask.any(axis=1)
+                    np.copyto(log_prob[rows, j], part.event(prepared, mask), where=possible)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
 

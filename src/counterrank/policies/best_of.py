@@ -36,7 +36,7 @@ class BestOf(Policy):
     default): how a log is cut changes nothing. Probabilities of prefixes and single positions have
     no such form: they are refused.
 
-    >>> from counterrank.policies.plackett_luce import UniformPermutation
+    >>> from counterrank.policies.ranked import UniformPermutation
     >>> first_item = lambda rows, rankings: -rankings[:, :, 0].astype(float)
     >>> BestOf(UniformPermutation(3), first_item, 2).serve(np.array([[[2, 1], [0, 1]]])).tolist()
     [[0, 1]]
@@ -52,7 +52,6 @@ class BestOf(Policy):
         *,
         draws: int = 64,
         seed: int = 0,
-        n_rows: int | None = None,
         numbers: Ints | None = None,
     ) -> None:
         logger.require("sample")
@@ -64,8 +63,8 @@ class BestOf(Policy):
                 f"best of {m} needs at least {m - 1} reference draws per row, got {draws}"
             )
         self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), draws, seed
-        self.rows: Ints = np.arange(logger.n_rows if n_rows is None else n_rows)
-        self.numbers: Ints = self.rows if numbers is None else np.asarray(numbers, dtype=np.int64)
+        self.numbers: Ints = np.arange(logger.n_rows) if numbers is None else numbers
+        self.rows: Ints = np.arange(len(self.numbers))
         # By length, rows and ends of pages, for further passes; shared by the policies that `take` makes.
         self._known: dict[tuple[int, bytes, bytes], tuple[Floats, Floats]] = {}
 

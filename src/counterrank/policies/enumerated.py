@@ -13,9 +13,6 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ClosedFormPolicy, as_actions, as_masks
 from counterrank.policies.base import SubsetResult
 
-#: Largest block of rows times rankings compared at once.
-_CELLS = 4_000_000
-
 
 class Enumerated(ClosedFormPolicy):
     """Rankings (G, E, R) with probabilities (G, E); row i of the log uses list `group[i]`.
@@ -88,21 +85,19 @@ class Enumerated(ClosedFormPolicy):
         if self.group.ndim != 1 or self.group.min(initial=0) < 0 or self.group.max(initial=0) >= G:
             raise PolicyError(f"group must hold one list number 0..{G - 1} per row")
 
+    def cells(self, length: int) -> int:
+        return int(self.probs.shape[1])
+
     def event(self, items: Ints, mask: Bools) -> Floats:
-        total = np.empty(len(items))
-        step = max(1, _CELLS // self.probs.shape[1])
-        for start in range(0, len(items), step):
-            rows = slice(start, start + step)
-            group = self.group if len(self.group) == 1 else self.group[rows]
-            weight = self.probs[group]
-            for k in np.flatnonzero(mask.any(axis=0)):
-                # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
-                ends = k >= self.rankings.shape[2]
-                shown = -1 if ends else self.rankings[group, :, k]
-                weight = weight * ((shown == items[rows, k, None]) | ~mask[rows, k, None])
-            total[rows] = weight.sum(axis=1)
+        weight = self.probs[self.group]
+        for k in np.flatnonzero(mask.any(axis=0)):
+            # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
+            ends = k >= self.rankings.shape[2]
+            shown = -1 if ends else self.rankings[self.group, :, k]
+            weight = weight * ((shown == items[:, k, None]) | ~mask[:, k, None])
         # Probabilities may add to 1 plus a rounding.
-        return np.minimum(np.log(total), 0.0)
+        log_prob: Floats = np.minimum(np.log(weight.sum(axis=1)), 0.0)
+        return log_prob
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         """Return log-probabilities of the masked items; rows that show the same list are worked out once."""

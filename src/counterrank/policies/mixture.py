@@ -14,7 +14,7 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.factored import SUM_TOLERANCE, Uniform
-from counterrank.policies.plackett_luce import UniformPermutation
+from counterrank.policies.ranked import UniformPermutation
 
 
 class Mixture(ArrayPolicy):
@@ -83,32 +83,25 @@ class Mixture(ArrayPolicy):
         return chosen
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        return self._mix(np.stack([part.prefix_log_prob(actions) for part in self.components]))
+        return _added(self._terms([part.prefix_log_prob(actions) for part in self.components]))
 
     def position_log_prob(self, actions: Ints) -> Floats:
-        return self._mix(np.stack([part.position_log_prob(actions) for part in self.components]))
+        return _added(self._terms([part.position_log_prob(actions) for part in self.components]))
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         parts = [part.subset_log_prob(actions, masks) for part in self.components]
-        each = np.stack([part.log_prob for part in parts])  # (C, n, J)
-        log_prob = self._mix(each)
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(self.weights.T)[:, :, None]
+        terms = self._terms([part.log_prob for part in parts])
+        log_prob = _added(terms)
         # Where all components are impossible, -inf minus -inf would be NaN; the share is 0 there.
-        safe = np.where(log_prob > -np.inf, log_prob, 0.0)
-        share = np.exp(log_weight + each - safe)  # (C, n, J)
+        share = np.exp(terms - np.where(log_prob > -np.inf, log_prob, 0.0))  # (C, n, J)
         # Errors of components taken as independent: variances of weight_c P_c add, relative to the whole's square.
         rel_var = (share**2 * np.stack([part.rel_var for part in parts])).sum(axis=0)
         return SubsetResult(log_prob, rel_var)
 
-    def _mix(self, each: Floats) -> Floats:
-        """Return log sum over c of weight_c exp(each_c) for (C, n, J)."""
+    def _terms(self, each: list[Floats]) -> Floats:
+        """Return log(weight_c P_c) of log-probabilities (n, J) by component: (C, n, J)."""
         with np.errstate(divide="ignore"):
-            terms = np.log(self.weights.T)[:, :, None] + each
-            top = terms.max(axis=0)
-            shift = np.where(top > -np.inf, top, 0.0)
-            mixed: Floats = shift + np.log(np.exp(terms - shift).sum(axis=0))
-        return np.minimum(mixed, 0.0)  # weights may sum to one plus a rounding
+            return np.log(self.weights.T)[:, :, None] + np.stack(each)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.rows import categorical
@@ -123,6 +116,11 @@ class Mixture(ArrayPolicy):
             drawn = part.sample(length, rng, size=times).reshape(n, size, length)
             out = np.where((chosen == c)[:, :, None], drawn, out)
         return out
+
+
+def _added(terms: Floats) -> Floats:
+    total: Floats = np.logaddexp.reduce(terms)
+    return np.minimum(total, 0.0)  # weights may sum to one plus a rounding
 
 
 def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:

@@ -30,18 +30,16 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
+    CELLS,
     ArrayPolicy,
-    ClosedFormPolicy,
     answered,
     as_actions,
     as_masks,
-    repeated,
     repeats,
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
-from counterrank.policies.ranked import log_factorials
 
 
 class PlackettLuce(ArrayPolicy):
@@ -81,7 +79,7 @@ class PlackettLuce(ArrayPolicy):
         sets = as_masks(masks, items)
         (n, K), J = items.shape, sets.shape[-2]
         log_prob, rel_var = np.zeros((2, n, J))
-        step = max(1, _CELLS // max(J * K, self.n_actions))
+        step = max(1, CELLS // max(J * K, self.n_actions))
         for start in range(0, n, step):
             block = slice(start, start + step)
             masked = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
@@ -96,39 +94,6 @@ class PlackettLuce(ArrayPolicy):
         return sample(self.scores, rng.random((self.n_rows, size, length)))
 
 
-class UniformPermutation(ClosedFormPolicy):
-    """Every ranking of A items equally likely: P(L) = (A - |L|)! / A!.
-
-    >>> policy = UniformPermutation(4)
-    >>> np.exp(-policy.prefix_log_prob(np.array([[3, 1, 0]]))).round().tolist()
-    [[4.0, 12.0, 24.0]]
-    """
-
-    shared_fields = ("n_items",)
-
-    def __init__(self, n_actions: int) -> None:
-        self.n_items = int(n_actions)
-        self.check()
-
-    def check(self) -> None:
-        if self.n_items < 1:
-            raise PolicyError(f"a policy needs at least one action, got n_actions={self.n_items}")
-
-    def event(self, items: Ints, mask: Bools) -> Floats:
-        table = log_factorials(self.n_items)
-        # More asked for than there are items means one is asked for twice: impossible below.
-        value: Floats = table[np.maximum(self.n_items - mask.sum(axis=1), 0)] - table[-1]
-        return np.where(repeated(np.where(mask, items, -1)), -np.inf, value)
-
-    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        from counterrank.policies.kernels.plackett_luce import sample
-
-        self.refuse_longer(length)
-        return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))
-
-
-#: Cells of masks or scores held at once.
-_CELLS = 4_000_000
 #: Scores whose exponentials stay in the cache.
 _CACHED = 50_000
 

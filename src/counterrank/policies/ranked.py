@@ -9,14 +9,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import (
-    ArrayPolicy,
-    ClosedFormPolicy,
-    as_actions,
-    as_masks,
-    repeated,
-)
-from counterrank.policies.base import SubsetResult
+from counterrank.policies.arrays import ClosedFormPolicy, repeated
 from counterrank.policies.enumerated import Enumerated
 
 
@@ -47,7 +40,7 @@ def check_rankings(base: Ints, n_items: int) -> None:
 class RankedPolicy(ClosedFormPolicy):
     """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
 
-    row_fields = ("ranking",)
+    row_fields: ClassVar[tuple[str, ...]] = ("ranking",)
     shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
 
     def __init__(self, ranking: ArrayLike, n_actions: int | None = None) -> None:
@@ -114,7 +107,7 @@ class RandTopN(RankedPolicy):
     [[0.333, 0.333, 0.333, 1.0]]
     """
 
-    shared_fields = ("n_items", "top")
+    shared_fields: ClassVar[tuple[str, ...]] = ("n_items", "top")
 
     def __init__(self, ranking: ArrayLike, top: int, n_actions: int | None = None) -> None:
         self.top = int(top)
@@ -149,6 +142,33 @@ class RandTopN(RankedPolicy):
         # Keys lie below 1, so that what is fixed sorts behind them, in its own order.
         order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)
         return np.take_along_axis(drawn, order, axis=2)[:, :, :length]
+
+
+class UniformPermutation(RandTopN):
+    """Every ranking of A items equally likely: P(L) = (A - |L|)! / A!.
+
+    >>> policy = UniformPermutation(4)
+    >>> np.exp(-policy.prefix_log_prob(np.array([[3, 1, 0]]))).round().tolist()
+    [[4.0, 12.0, 24.0]]
+    """
+
+    row_fields = ()
+    shared_fields = ("n_items",)
+
+    def __init__(self, n_actions: int) -> None:
+        self.n_items = int(n_actions)
+        self.check()
+
+    def check(self) -> None:
+        if self.n_items < 1:
+            raise PolicyError(f"a policy needs at least one action, got n_actions={self.n_items}")
+        self.ranking, self.top = np.arange(self.n_items)[None], self.n_items
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        from counterrank.policies.kernels.plackett_luce import sample
+
+        self.refuse_longer(length)
+        return sample(np.zeros((1, self.n_items)), rng.random((1, size, length)))
 
 
 class RandomSwap(RankedPolicy):
@@ -191,6 +211,9 @@ class RandomSwap(RankedPolicy):
                 "one length"
             )
 
+    def cells(self, length: int) -> int:
+        return self.weights.size
+
     def _orders(self) -> Enumerated:
         """Return the places of the base from the first on: once for each swap, and as they are."""
         R = self.ranking.shape[1]
@@ -212,13 +235,11 @@ class RandomSwap(RankedPolicy):
         return np.take_along_axis(base, places.reshape(len(base), size, length), axis=2)
 
 
-#: Cells of coin paths held at once.
-_CELLS = 4_000_000
 #: All coin paths of a ranking are walked; 2^15 of them is the most that is still quick.
 MAX_LENGTH = 30
 
 
-class TeamDraft(ArrayPolicy):
+class TeamDraft(ClosedFormPolicy):
     """Two rankings pick their best item not yet shown, in rounds; a fair coin per round says who picks first.
 
     P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
@@ -245,29 +266,24 @@ class TeamDraft(ArrayPolicy):
                 f"the two rankings have {len(self.first)} and {len(self.second)} rows"
             )
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        items = as_actions(actions, self)
-        sets = as_masks(masks, items)
-        n, K = items.shape
-        if K > MAX_LENGTH:
+    def cells(self, length: int) -> int:
+        if length > MAX_LENGTH:
             raise PolicyError(
-                f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {K}"
+                f"team-draft sets are counted for at most {MAX_LENGTH} positions, got {length}"
             )
-        rounds = (K + 1) // 2
+        return length << (length + 1) // 2
+
+    def prepare(self, items: Ints) -> Bools:
+        """Return for each path of coins where it shows the items: (n, paths, K)."""
+        rounds = (items.shape[1] + 1) // 2
         coins = np.arange(1 << rounds)[None, :, None] >> np.arange(rounds) & 1
-        log_prob = np.empty((n, sets.shape[-2]))
-        step = max(1, _CELLS // (coins.size * max(K, self.first.shape[1], self.second.shape[1])))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            part = self.take(rows)
-            paths = draft(part.first, part.second, coins, K)
-            # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
-            listed = Enumerated(
-                paths, np.full(paths.shape[:2], 0.5**rounds), n_actions=self.n_items
-            )
-            asked = sets if sets.ndim == 2 else sets[rows]
-            log_prob[rows] = listed.subset_log_prob(items[rows], asked).log_prob
-        return SubsetResult(log_prob, np.zeros_like(log_prob))
+        agrees: Bools = draft(self.first, self.second, coins, items.shape[1]) == items[:, None]
+        return agrees
+
+    def event(self, items: Bools, mask: Bools) -> Floats:
+        # Coins are fair, so that all paths weigh the same, also those that end in one ranking.
+        share: Floats = (items | ~mask[:, None]).all(axis=2).mean(axis=1)
+        return np.log(share)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         coins = rng.random((self.n_rows, size, (length + 1) // 2)) < 0.5

@@ -29,7 +29,7 @@ class RowRandom(np.random.Generator):
         state = np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]
         # Counters, not streams: a row's j-th number is a hash of its key and j, so no row needs to
         # know how many numbers the others took.
-        self._keys = mixed(mixed(self.rows.astype(np.uint64)) ^ state)
+        self._keys: Any = mixed(mixed(self.rows.astype(np.uint64)) ^ state)
         self._used = 0
         super().__init__(np.random.PCG64([*self.seed, *self.rows[:1].tolist()]))
 

@@ -33,10 +33,7 @@ Option = tuple[str, Callable[[float], bool], float | None]
 _LEFT_OUT = np.nan
 
 
-def _whole_from(least: int, default: float | None = None) -> Option:
-    return f"a whole number from {least}", lambda n: n >= least and n == np.rint(n), default
-
-
+_WHOLE: Option = ("a whole number from 1", lambda n: n >= 1 and n == np.rint(n), None)
 _TEMPERATURE: Option = ("a positive number", lambda t: 0 < t < np.inf, 1.0)
 _SHARE: Option = ("a probability, 0 to 1", lambda p: 0 <= p <= 1, None)
 
@@ -46,14 +43,14 @@ KINDS: dict[str, dict[str, Option]] = {
     "top": {},
     "softmax": {"temperature": _TEMPERATURE},
     "epsilon": {"epsilon": _SHARE},
-    "rand-top-n": {"n": _whole_from(1)},
+    "rand-top-n": {"n": _WHOLE},
     "swap": {
         "probability": _SHARE,
-        "places": _whole_from(2, _LEFT_OUT),
-        "first": _whole_from(1, _LEFT_OUT),
+        "places": ("a whole number from 2", lambda n: n >= 2 and n == np.rint(n), _LEFT_OUT),
+        "first": (*_WHOLE[:2], _LEFT_OUT),
     },
     "shuffle": {},
-    "below": {"after": _whole_from(1), "temperature": _TEMPERATURE},
+    "below": {"after": _WHOLE, "temperature": _TEMPERATURE},
 }
 
 #: Kinds whose positions are independent given the scores: an item may be shown twice.

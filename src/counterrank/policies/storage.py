@@ -21,8 +21,14 @@ from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import EpsilonGreedy, Factored, Softmax, Uniform
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.plackett_luce import PlackettLuce, UniformPermutation
-from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN, TeamDraft
+from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.ranked import (
+    Deterministic,
+    RandomSwap,
+    RandTopN,
+    TeamDraft,
+    UniformPermutation,
+)
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_policy
 from counterrank.records import Json
@@ -43,35 +49,33 @@ _MOST_RATIO = 400
 _HARMLESS = 1 << 30
 
 #: Kinds that are data. A new policy adds its class.
-REGISTRY: dict[str, type[ArrayPolicy]] = {
-    kind.__name__: kind
-    for kind in (
-        Factored, Softmax, EpsilonGreedy, Uniform, PlackettLuce, BelowFold, UniformPermutation, Mixture,
-        SlotEpsilonGreedy, RandTopN, RandomSwap, TeamDraft, Enumerated, Deterministic,
-    )
-}  # fmt: skip
+REGISTRY: tuple[type[ArrayPolicy], ...] = (
+    Factored, Softmax, EpsilonGreedy, Uniform, PlackettLuce, BelowFold, UniformPermutation, Mixture,
+    SlotEpsilonGreedy, RandTopN, RandomSwap, TeamDraft, Enumerated, Deterministic,
+)  # fmt: skip
 
 
 def kinds() -> list[str]:
     """Return every kind of policy that can be stored, those of plug-ins last."""
-    return [*REGISTRY, *plugins.found(plugins.POLICIES, taken=REGISTRY)]
+    own = [kind.__name__ for kind in REGISTRY]
+    return [*own, *plugins.found(plugins.POLICIES, taken=own)]
 
 
 def policy_class(kind: str) -> type[ArrayPolicy]:
     """Return the class stored under `kind`, of this package or a plug-in."""
-    if kind in REGISTRY:
-        return REGISTRY[kind]
-    others = plugins.found(plugins.POLICIES, taken=REGISTRY)
-    if kind not in others:
+    for own in REGISTRY:
+        if own.__name__ == kind:
+            return own
+    if kind not in kinds():
         raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(kinds())}")
-    loaded = plugins.load(others[kind], PolicyError)
+    found = plugins.found(plugins.POLICIES)[kind]
+    loaded = plugins.load(found, PolicyError)
     if (
         not (isinstance(loaded, type) and issubclass(loaded, ArrayPolicy))
         or loaded.__name__ != kind
     ):
         raise PolicyError(
-            f"{plugins.described(others[kind])} is no ArrayPolicy called '{kind}', and cannot be "
-            "stored"
+            f"{plugins.described(found)} is no ArrayPolicy called '{kind}', and cannot be stored"
         )
     return loaded
 
@@ -198,9 +202,8 @@ def spec_in_file(spec: PolicySpec) -> PolicySpec:
     """
     if spec.path is None or not spec.path.lower().endswith(".json"):
         return spec
-    data = _json(spec.path)
-    explores = isinstance(data, dict) and data.get("schema") == EXPLORATION
-    return _from_json(spec.path, data) if explores else spec
+    loaded = load_policy(spec.path)
+    return loaded if isinstance(loaded, PolicySpec) else spec
 
 
 def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
