@@ -23,6 +23,7 @@ from counterrank.cli.calls import Call
 from counterrank.errors import CounterrankError
 from counterrank.io import scan_log
 from counterrank.io.scanning import opened
+from counterrank.options import READING
 
 #: Pieces that parsers trip over.
 TOKENS = [
@@ -96,7 +97,8 @@ reward = "reward"
     log = folder / "log.parquet"
 
     def from_command(path: Path) -> None:
-        options = Call.of_line("check", str(log), {"config": (str(path),)}).reading
+        call = Call.of_line("check", str(log), {"config": (str(path),)})
+        options = {name: value for name, value in call.settings.items() if name in READING}
         with opened(log, ["new"], **options) as (source, _):
             source.first  # noqa: B018
 

@@ -143,7 +143,7 @@ def test_partitioned_folders(kit, tmp_path):
     assert log.columns["day"].tolist() == [1] * 20 + [2] * 20 + [3] * 20
     assert log.categories["x_shop"] == ("s 1", "s 2", "s 3")
     np.testing.assert_array_equal(log.action, kit.log(columns).action)
-    source = scan_log(tmp_path, where={"day": [1, 3]}, segments="day")
+    source = scan_log(tmp_path, where="day in (1, 3)", segments="day")
     assert len(source.parts) == 2
     found = concat(list(source.batches()))
     assert found.n == 40 and set(found.columns["day"]) == {1, 3}

@@ -7,6 +7,7 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.io import ReadOptions, from_frame
+from counterrank.options import READING
 
 MAPPED = {
     "items": [[0, 1]],
@@ -86,6 +87,11 @@ def of_file(path):
     return Call.of_line("evaluate", "log.parquet", {"config": (str(path),)})
 
 
+def reading_of(call):
+    """What of a call says how to read its log."""
+    return {name: value for name, value in call.settings.items() if name in READING}
+
+
 def test_toml(tmp_path):
     path = tmp_path / "log.toml"
     path.write_text(
@@ -94,7 +100,7 @@ def test_toml(tmp_path):
         '[log.columns]\naction = "items"\n'
     )
     call = of_file(path)
-    options = ReadOptions.of(**call.reading)
+    options = ReadOptions.of(**reading_of(call))
     assert options.columns == {"action": "items"} and options.propensity_kind == "prefix"
     assert call.values["position_weights"] == (1, 0.5, 0.25)
     assert call.values["targets"] == ("new",) and call.values["estimators"] == ("ips",)
@@ -143,7 +149,7 @@ def test_the_command_line_says_the_same():
 
     def reading(*given):
         params = command.make_context("evaluate", ["log.csv", "--target", "new", *given]).params
-        return Call.of_line("evaluate", params.pop("log"), params).reading
+        return reading_of(Call.of_line("evaluate", params.pop("log"), params))
 
     given = ["--missing-reward", "zero", "--items", "i.csv", "--logger", "plackett-luce"]
     keys = ["decimal=,", "renumber=true", "encode_actions=true"]

@@ -141,14 +141,14 @@ def test_segments_keep_the_buckets_of_the_whole(kit, tmp_path, layout):
     path = kit.write(kit.lay_out(columns, layout), tmp_path / "log.parquet")
     whole = read_log(path)
     chosen = whole.where(whole.columns["country"] == "AT")
-    source = scan_log(path, targets="new", where={"country": "AT"})
+    source = scan_log(path, targets="new", where="country = 'AT'")
     found = concat(list(source.batches(rows=9)))
     assert source.n is None
     np.testing.assert_array_equal(found.action, chosen.action)
     np.testing.assert_array_equal(found.bucket, chosen.bucket)
     np.testing.assert_array_equal(found.rows, np.flatnonzero(whole.columns["country"] == "AT"))
     with pytest.raises(LogError, match="no ranking matches"):
-        scan_log(path, where={"country": "XX"}).reduce(lambda log: log.n)
+        scan_log(path, where="country = 'XX'").reduce(lambda log: log.n)
 
 
 def test_only_what_is_asked_for_is_read(kit, tmp_path):
@@ -329,13 +329,13 @@ def test_parts_without_the_segment_are_not_opened(kit, tmp_path, monkeypatch):
     columns = kit.make(n=100)
     columns["day"] = [i // 10 for i in range(100)]
     path = kit.write(columns, tmp_path / "log.parquet", row_group_size=20)
-    source = scan_log(path, where={"day": [2, 9]})
+    source = scan_log(path, where="day in (2, 9)")
     assert [part.start for part in source.parts] == [20, 80]
     whole = read_log(path)
     found = concat(list(source.batches()))
     np.testing.assert_array_equal(found.action, whole.action[[*range(20, 30), *range(90, 100)]])
     with pytest.raises(ConfigError, match="column 'day' holds int64, and 'monday' is none"):
-        scan_log(path, where={"day": "monday"})
+        scan_log(path, where="day = 'monday'")
 
 
 def test_samples_of_wide_rankings_are_bounded():

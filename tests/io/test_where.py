@@ -117,9 +117,7 @@ def test_conditions_that_are_not_understood(text, message):
         ("mobile = 'yes'", "column 'mobile' holds bool"),
         ("hits = true", "column 'hits' holds int64, and true is none"),
         ("items = 3", "rows cannot be selected by 'items', which holds list"),
-        ({"hits": None}, "'hits' must be a text, a number"),
-        ({"hits": []}, "no value is given for 'hits'"),
-        ({}, "where is a condition like"),
+        ({"hits": 1}, "where is a condition like"),
         (3, "where is a condition like"),
         ("country = DE", "no column 'DE' to select by.*; text stands in single quotes"),
         ("hits", "gives int64, not true or false"),
@@ -181,13 +179,9 @@ def test_every_input_knows_it(kit, tmp_path):
 
 def test_a_result_says_which_rows_were_kept(kit, tmp_path):
     path = kit.write(kit.make(n=90), tmp_path / "log.parquet")
-    for given in ("country = 'AT'", {"country": "AT"}):
-        result = cr.evaluate(path, ["new"], estimators=["ips"], where=given)
-        assert result.provenance["options"]["where"].strip("()") == "country = 'AT'"
-        assert (
-            json.loads(result.to_json())["provenance"]["options"]["where"].strip("()")
-            == "country = 'AT'"
-        )
+    result = cr.evaluate(path, ["new"], estimators=["ips"], where="country = 'AT'")
+    assert result.provenance["options"]["where"] == "country = 'AT'"
+    assert json.loads(result.to_json())["provenance"]["options"]["where"] == "country = 'AT'"
     assert cr.evaluate(path, ["new"], estimators=["ips"]).provenance["options"].get("where") is None
 
 

@@ -51,8 +51,6 @@ def decode(
     `numbers` (n,) are the rows' numbers in the whole data set, `start` on if they are left out. None
     where rows whose order equal scores decide are to be left out, and no other is there.
     """
-    if table.num_rows == 0:
-        raise LogError("the log is empty: it has columns but no rows")
     if start is None:
         start = 0 if numbers is None else int(numbers[0])
     ids = [] if spec.ranking is None else table[spec.ranking]

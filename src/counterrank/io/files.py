@@ -24,7 +24,7 @@ import pyarrow as pa
 from counterrank import atomic, stores
 from counterrank.errors import ConfigError, CounterrankError, LogError, OutputError
 from counterrank.messages import say
-from counterrank.texts import first_line, suggestion
+from counterrank.texts import first_line
 
 
 def not_utf8(what: str) -> LogError:
@@ -333,7 +333,7 @@ def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | No
     if seen is not None:
         return seen, None
     name = os.path.basename(path.partition("?")[0] if stores.is_url(path) else path)
-    named = _named(format) if format else EXTENSIONS.get(_extension(name))
+    named = ALIASES.get(format, format) if format else EXTENSIONS.get(_extension(name))
     if named in _BINARY:
         what, mark = _BINARY[named]
         raise LogError(
@@ -352,17 +352,6 @@ def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | No
             ),
         )
     return named, packed
-
-
-def _named(format: str) -> str:
-    found = ALIASES.get(format, format)
-    if found not in FORMATS:
-        known = [*FORMATS, *ALIASES]
-        raise LogError(
-            f"format '{format}' is unknown{suggestion(format, known)}",
-            remedy=f"use {', '.join(FORMATS)}",
-        )
-    return found
 
 
 def _extension(name: str) -> str:

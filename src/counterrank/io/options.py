@@ -70,7 +70,7 @@ class CommonOptions(TypedDict, total=False):
     logger: Any
     policies: Any
     items: str | os.PathLike[str] | None
-    where: Where | Mapping[str, Any] | str | None
+    where: Where | str | None
     version: int | None
     target_lists: Mapping[str, str | os.PathLike[str]] | None
     events: Events | None

@@ -33,15 +33,12 @@ from counterrank.io.survey import (
     FilePart,
     Survey,
     batch_rows,
-    in_folders,
+    examined,
     no_match,
-    opening,
-    refuse_disagreement,
-    refuse_folders,
     selecting,
 )
 from counterrank.io.warehouses import Query
-from counterrank.io.where import Where, no_column
+from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
 from counterrank.texts import suggestion
 
@@ -76,7 +73,7 @@ def read_log(
         `logger`, `policies`: how scores became rankings, "plackett-luce:temperature=1"; the same for
         targets by name, {"new": "top"}, from their columns NAME_scores.
         `items`: a file of features by item.
-        `where`: rows to keep, "day >= '2026-10-01' and country = 'DE'" or {"country": "DE"}.
+        `where`: rows to keep, "day >= '2026-10-01' and country = 'DE'".
         `position_weights`: how much positions count, "uniform" (default), "dcg" or numbers.
         `missing_reward`: "error" (default) or "zero", which reads an absent reward as 0.
         `require_propensity`: False reads a log that has no propensities.
@@ -123,16 +120,10 @@ def read(path: Path, options: ReadOptions, format: str | None = None) -> Ranking
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found = opening(in_folders(files, options.where))
-    spec = resolve(found, options, in_memory=True)
-    refuse_folders(spec, files)
-    refuse_disagreement(spec, files, found)
+    files, found, spec, _ = examined(files, options, in_memory=True)
     columns = spec.to_read(options.events, options.where)
     # What nobody asked for is null where a file does not have it.
     asked = () if options.where is None else options.where.columns
-    for name in asked:
-        if name not in found.column_names:
-            raise no_column(name, found.column_names)
     unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
     read = [
         tables.read_table(replace(file, table=file.table or unasked), columns) for file in files

@@ -287,7 +287,7 @@ def open_source(
     position_weights: Any = None,
     segments: Sequence[str] = (),
     engine: Any = None,
-    where: Where | Mapping[str, Any] | str | None = None,
+    where: Where | str | None = None,
     needs_targets: bool = True,
     **reading: Any,
 ) -> Opened:

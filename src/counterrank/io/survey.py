@@ -272,18 +272,26 @@ def plan(
     else:
         found = expand(path, format, decimal=options.decimal, version=options.version)
         shown = os.fspath(path)
-    files, sample = opening(in_folders(found, options.where))
-    with guard(files[0].title, prefix=True):
-        options = selecting(options, sample)
-        spec = resolve(sample, options, in_memory=False)
-        refuse_folders(spec, files)
-        refuse_disagreement(spec, files, sample)
+    files, sample, spec, options = examined(found, options, in_memory=False)
     survey = Survey.of(spec, options, sample)
     files = [tables.parquet(file) for file in files]
     if spec.layout != "long" and options.events is None:
         return _planned(files, survey, sample, options)
     made = _prepared(files, survey, shown, options)
     return _planned(made, survey, tables.sample(made[0]), options, known=True)
+
+
+def examined(
+    files: list[DataFile], options: ReadOptions, *, in_memory: bool
+) -> tuple[list[DataFile], pa.Table, LogSpec, ReadOptions]:
+    """Return the files that are read, their first rows, and how these and the options are understood."""
+    files, sample = opening(in_folders(files, options.where))
+    with guard(files[0].title, prefix=True):
+        options = selecting(options, sample)
+        spec = resolve(sample, options, in_memory=in_memory)
+        refuse_folders(spec, files)
+        refuse_disagreement(spec, files, sample)
+    return files, sample, spec, options
 
 
 def _prepared(

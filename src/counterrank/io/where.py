@@ -10,7 +10,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from functools import reduce
 from typing import Any, Self
 
@@ -121,24 +120,16 @@ class Where:
     condition: RowCondition | None
 
     @classmethod
-    def of(cls, given: "Where | str | Mapping[str, Any]") -> Self:
-        """Return the condition of a text, or of columns and the value or values each must have.
+    def of(cls, given: "Where | str") -> Self:
+        """Return the condition of a text.
 
         >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
         ('day', 'country')
-        >>> str(Where.of({"country": "DE", "day": [1, 2]}))
-        "(country = 'DE') and (day in (1, 2))"
         """
         if isinstance(given, cls):
             return given
-        if isinstance(given, Mapping) and given:
-            parts = [_written(str(name), wanted) for name, wanted in given.items()]
-            given = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
         if not isinstance(given, str):
-            raise ConfigError(
-                "where is a condition like \"country = 'DE'\", or columns and their values like "
-                f"{{'country': 'DE'}}; got {given!r}"
-            )
+            raise ConfigError(f"where is a condition like \"country = 'DE'\"; got {given!r}")
         text = given.strip()
         if not text:
             raise ConfigError(f"where is empty; {_EXAMPLE}")
@@ -199,31 +190,6 @@ class Where:
         return answer.set_column(1, "fits", answer["fits"].cast(pa.bool_()))
 
 
-def _written(column: str, wanted: Any) -> str:
-    """Return the condition that a column has a value, or one of several, in SQL."""
-    name = column if re.fullmatch(r"[^\W\d]\w*", column) else sql.name(column)
-    if not isinstance(wanted, (list, tuple, set, frozenset)):
-        return f"{name} = {_text(column, wanted)}"
-    if not wanted:
-        raise ConfigError(f"where: no value is given for '{column}'")
-    return f"{name} in ({', '.join(_text(column, value) for value in wanted)})"
-
-
-def _text(column: str, value: Any) -> str:
-    found = value.item() if isinstance(value, np.generic) else value
-    if isinstance(found, datetime) and found.tzinfo is not None:
-        found = found.astimezone(UTC).replace(tzinfo=None)
-    if isinstance(found, bool):
-        return str(found).lower()
-    if isinstance(found, (int, float)):
-        return repr(found)
-    if isinstance(found, (str, date, datetime)):
-        return sql.literal(str(found))
-    raise ConfigError(
-        f"where: '{column}' must be a text, a number, a date, true or false, got {value!r}"
-    )
-
-
 def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
     """Return `column in (values)` as Arrow's."""
     # Comparisons, where `isin` would do: only they are held against folders and statistics.
@@ -280,4 +246,5 @@ def _fitted(value: Literal, column: str, kind: pa.DataType) -> pa.Scalar:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     hint = f"; write '{value}' in single quotes" if holds_text else ""
-    raise ConfigError(f"column '{column}' holds {kind}, and {_text(column, value)} is none{hint}")
+    shown = sql.literal(value) if isinstance(value, str) else str(value).lower()
+    raise ConfigError(f"column '{column}' holds {kind}, and {shown} is none{hint}")

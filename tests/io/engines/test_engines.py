@@ -139,7 +139,7 @@ def test_a_predicate_keeps_one_segment(make, engine):
     expected = cr.evaluate(
         log.where(log.columns["device"] == "mobile"), ["new"], estimators=["rips"]
     )
-    found = cr.evaluate(make(engine, where={"device": "mobile"}), ["new"], estimators=["rips"])
+    found = cr.evaluate(make(engine, where="device = 'mobile'"), ["new"], estimators=["rips"])
     np.testing.assert_allclose(numbers(found), numbers(expected), rtol=1e-10)
 
 
