@@ -85,10 +85,10 @@ def test_exponentials_keep_their_last_digits():
     rng = np.random.default_rng(0)
     x = -np.concatenate([10.0 ** rng.uniform(-18, 2.8, 5000), [0.0, 1e-300, 0.34, 0.35, 699.0]])
     p, q, power = np.empty_like(x), np.empty_like(x), np.empty_like(x)
-    rung(x, p, q, power, power.view(np.int64))
+    rung(x, 1.0, p, q, power, power.view(np.int64))
     np.testing.assert_allclose(q, np.exp(x), rtol=5e-16)
     np.testing.assert_allclose(p, -np.expm1(x), rtol=5e-16)
-    rung(np.array([-1e4, -np.inf]), p[:2], q[:2], power[:2], power[:2].view(np.int64))
+    rung(np.array([-1e4, -np.inf]), 1.0, p[:2], q[:2], power[:2], power[:2].view(np.int64))
     assert (q[:2] < 1e-303).all() and (p[:2] == 1).all()
 
 

@@ -36,14 +36,12 @@ class BelowFold(ArrayPolicy):
         self.check()
 
     def check(self) -> None:
-        if self.head.ndim != 2 or self.head.shape[1] < 1 or self.scores.ndim != 2:
+        rows, A = self.scores.shape if self.scores.ndim == 2 else (0, 0)
+        fits = self.head.ndim == 2 and len(self.head) == rows and self.head.shape[1] >= 1
+        if not fits or self.head.max() >= A:
             raise PolicyError(
-                f"at least one place stays as ranked; got places of shape {self.head.shape} and "
+                f"at least one place stays as ranked; got places of shape {self.head.shape} for "
                 f"scores of shape {self.scores.shape}"
-            )
-        if len(self.head) != len(self.scores) or self.head.max() >= self.scores.shape[1]:
-            raise PolicyError(
-                f"the first places {self.head.shape} do not fit scores of shape {self.scores.shape}"
             )
 
     def _rest(self) -> tuple[Bools, PlackettLuce]:

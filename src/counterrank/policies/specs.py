@@ -200,7 +200,10 @@ def parse_policy(text: str) -> PolicySpec:
     >>> [share for share, part in parse_policy("0.9*top+0.1*shuffle").parts]
     [0.9, 0.1]
     """
-    text = text.strip()
+    return _parsed(text.strip(), f"policy '{text.strip()}'")
+
+
+def _parsed(text: str, where: str) -> PolicySpec:
     if text.endswith(_FILES):
         return PolicySpec(FILE, path=text)
     if "*" in text:
@@ -211,13 +214,12 @@ def parse_policy(text: str) -> PolicySpec:
         option, equals, value = (word.strip() for word in part.partition("="))
         if not (option and equals and value):
             raise ConfigError(
-                f"policy '{text}': '{part.strip()}' is no option=value; write "
-                f"{_usage(kind.strip())}"
+                f"{where}: '{part.strip()}' is no option=value; write {_usage(kind.strip())}"
             )
         if option in given:
-            raise ConfigError(f"policy '{text}': option '{option}' is given twice")
+            raise ConfigError(f"{where}: option '{option}' is given twice")
         given[option] = value
-    return _spec(kind.strip(), given, f"policy '{text}'")
+    return _spec(kind.strip(), given, where)
 
 
 def mixture_of(parts: Iterable[tuple[float, PolicySpec]]) -> PolicySpec:
@@ -275,22 +277,18 @@ def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
 
 def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
     """Return the spec of a TOML table with `kind` and the kind's options; `where` names the table in messages."""
-    given = {name: value for name, value in table.items() if name != "kind"}
     kind = table.get("kind")
     if not isinstance(kind, str):
         raise ConfigError(
             f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file'
         )
+    given = [f"{name}={value}" for name, value in table.items() if name != "kind"]
     if kind.endswith(_FILES) and given:
-        raise ConfigError(
-            f"{where}: a policy file takes no options, got {', '.join(map(str, given))}"
-        )
-    if not given and (kind.endswith(_FILES) or ":" in kind or "*" in kind):
-        return parse_policy(kind)
-    return _spec(kind, given, where)
+        raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(given)}")
+    return _parsed(f"{kind}:{','.join(given)}" if given else kind, where)
 
 
-def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
+def _spec(kind: str, given: Mapping[str, str], where: str) -> PolicySpec:
     if kind not in KINDS:
         raise ConfigError(
             f"{where}: unknown kind '{kind}'; known: {', '.join(KINDS)}, or a file ending in "
@@ -306,10 +304,9 @@ def _spec(kind: str, given: Mapping[str, Any], where: str) -> PolicySpec:
         value = given.get(name, default)
         if value is None:
             raise ConfigError(f"{where}: '{kind}' needs {name} ({within}); write {_usage(kind)}")
-        # TOML's true would pass as 1.
         try:
-            number = float(value) if not isinstance(value, bool) else np.nan
-        except (TypeError, ValueError):
+            number = float(value)
+        except ValueError:
             number = np.nan
         if name in given and not allowed(number):
             raise ConfigError(f"{where}: {name} must be {within}, got '{value}'")

@@ -42,7 +42,7 @@ EXPLORATION = "counterrank/exploration/1"
 _DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError,
            NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile)  # fmt: skip
 #: What the fields of policies are made of.
-_NUMBERS = tuple(np.dtype(kind) for kind in (np.float64, np.int64, np.bool_))
+_NUMBERS = (np.float64, np.int64, np.bool_)
 #: Policies are stored unpacked; an archive packed by others may be this much larger inside, or this
 #: many bytes.
 _MOST_RATIO = 400

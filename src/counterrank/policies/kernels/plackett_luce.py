@@ -25,14 +25,14 @@ _TAYLOR = tuple(1.0 / factorial(j) for j in range(13, 1, -1))
 
 
 @fused_jit
-def rung(x: Floats, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
-    """Fill q = exp(x) and p = 1 - exp(x), each to its last digits, for x <= 0.
+def rung(x: Floats, rate: float, p: Floats, q: Floats, power: Floats, bits: Ints) -> None:
+    """Fill q = exp(rate x) and p = 1 - exp(rate x), each to its last digits, for rate x <= 0.
 
-    x = m log 2 + r with |r| <= log(2) / 2, and exp(r) - 1 by its Taylor polynomial. `power` is room
+    rate x = m log 2 + r with |r| <= log(2) / 2, and exp(r) - 1 by its Taylor polynomial. `power` is room
     for as many numbers, and `bits` its view as integers.
     """
     for i in range(x.size):
-        v = max(x[i], LOWEST)
+        v = max(rate * x[i], LOWEST)
         m = np.floor(v * _PER_LOG_2 + 0.5)
         power[i] = m + _ROUND
         r = v - m * _LOG_2_HIGH - m * _LOG_2_LOW
@@ -123,7 +123,7 @@ def masses(row: Floats) -> tuple[Floats, float]:
         top = max(top, row[a])
     for a in range(A):
         x[a] = row[a] - top
-    rung(x, spare, out, power, power.view(np.int64))
+    rung(x, 1.0, spare, out, power, power.view(np.int64))
     for a in range(A):
         out[a] = out[a] if x[a] > LOWEST else 0.0
     return out, top

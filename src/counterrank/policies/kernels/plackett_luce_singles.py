@@ -189,8 +189,8 @@ def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) 
     t, weight = when
     actions, asked, width, out = question
     D, G = items.size, t.size
-    p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty((2, G))
-    before, after = np.zeros((D, width, G)), np.zeros((D, width, G))
+    p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty(G)
+    bits, before, after = room.view(np.int64), np.zeros((D, width, G)), np.zeros((D, width, G))
     unasked, rates, light, heavy = np.zeros((2, width, G)), np.empty(mass.size), 0, 0
     for g in range(G):
         unasked[0, 0, g] = after[D - 1, 0, g] = 1.0
@@ -203,14 +203,14 @@ def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) 
         add_light(rates[:light], t, series, unasked[0])
     for a in range(mass.size):
         if slot[a] < 0 and mass[a] > limit:
-            clock(mass[a], t, p[0], q[0], room)
+            rung(t, -mass[a], p[0], q[0], room, bits)
             multiply(unasked[heavy % 2], p[0], q[0], unasked[(heavy + 1) % 2])
             heavy += 1
     for c in range(width):
         for g in range(G):
             before[0, c, g] = unasked[heavy % 2, c, g]
     for d in range(D):
-        clock(mass[items[d]], t, p[d], q[d], room)
+        rung(t, -mass[items[d]], p[d], q[d], room, bits)
     for d in range(1, D):
         multiply(before[d - 1], p[d - 1], q[d - 1], before[d])
         multiply(after[D - d], p[D - d], q[D - d], after[D - d - 1])
@@ -219,14 +219,6 @@ def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) 
             d = slot[actions[k]]
             found = left_out(before[d], after[d], k, D - 1 - d, q[d], weight)
             out[k] = np.log(found) if found > _LEAST else np.nan
-
-
-@jit
-def clock(rate: float, t: Floats, p: Floats, q: Floats, room: Floats) -> None:
-    """Fill the chances (G,) that a clock has rung, and that it has not, at each time."""
-    for g in range(t.size):
-        room[0, g] = -rate * t[g]
-    rung(room[0], p, q, room[1], room[1].view(np.int64))
 
 
 @vector_jit
