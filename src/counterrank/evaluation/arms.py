@@ -255,7 +255,8 @@ def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog,
             f"there is no column '{arm}' that says which arm served a row; other columns here: "
             f"{known}"
         )
-    arms = sorted(set(labels_of(whole, arm).tolist()))
+    names, counts = np.unique(labels_of(whole, arm), return_counts=True)
+    arms: list[str] = names.tolist()
     if len(arms) < 2:
         raise LogError(f"column '{arm}' has one value, {arms[0]!r}: two arms or more are compared")
     if len(arms) > MOST_ARMS:
@@ -273,8 +274,7 @@ def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog,
             f"arm '{missing[0]}' has no target of its name; each arm needs its probabilities of "
             "the shown items in every row, also those that another arm served"
         )
-    for name in arms:
-        rows = int(np.count_nonzero(labels_of(whole, arm) == name))
+    for name, rows in zip(arms, counts, strict=True):
         if rows < FEWEST_ROWS:
             raise LogError(
                 f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be "

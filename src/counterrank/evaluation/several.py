@@ -90,9 +90,7 @@ class MetricSet:
         return Contrast.between(new, self.metric(metric, self.options.baseline))
 
     def shaky(self, metric: Metric, target: str) -> float:
-        """Return how large the error of a ratio's denominator is, as a share of it; 0 of no ratio."""
-        if not metric.ratio:
-            return 0.0
+        """Return how large the error of a ratio's denominator is, as a share of it."""
         parts = [self.value(metric.measures[1], name) for name in (target, self.options.baseline)]
         return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
 

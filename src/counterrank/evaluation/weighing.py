@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 from counterrank.arrays import Floats
 from counterrank.atomic import replacing
 from counterrank.data.log import RankingLog
-from counterrank.data.source import Source
-from counterrank.errors import ConfigError, EngineError
+from counterrank.errors import ConfigError
 from counterrank.estimators import View
 from counterrank.evaluation.jobs import Job
 
@@ -20,23 +19,19 @@ from counterrank.evaluation.jobs import Job
 _ROWS = 65_536
 
 
-def write_weights(source: Source, jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
+def write_weights(source: Any, jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
     """Write the weights of every estimator that is weights alone, a row per ranking.
 
     Columns are `row`, the ranking's number in the log from 0, `unit` where there is one, and for
     each target and estimator a list `TARGET/ESTIMATOR` with a weight for each shown item: what its
-    reward counts. The file appears whole or not at all.
+    reward counts. The file appears whole or not at all. The source is one of this process, with
+    `batches`; others say so themselves.
     """
     weighing = _weighing(jobs)
-    batches = getattr(source, "batches", None)
-    if batches is None:
-        raise EngineError(
-            "weights are written by the process that reads the log; use the engine 'local' for them"
-        )
     with replacing(path) as made:
         writer: pq.ParquetWriter | None = None
         try:
-            for table in _tables(batches(), weighing):
+            for table in _tables(source.batches(), weighing):
                 writer = writer or pq.ParquetWriter(made, table.schema, compression="zstd")
                 writer.write_table(table, row_group_size=_ROWS)
         finally:
