@@ -54,29 +54,23 @@ def rank_by(log: RankingLog, score: Score, kind: str = "plackett-luce") -> Polic
     >>> policy.sample(2, np.random.default_rng(0))[0, 0].tolist()
     [0, 1]
     """
-    spec = parse_policy(kind)
-    sets = log.candidates
+    spec, sets = parse_policy(kind), log.candidates
     if sets is None:
-        A = log.n_actions
-        table = np.empty((log.n, A))
-        size = max(1, _CELLS // A)
-        for first in range(0, log.n, size):
-            rows = slice(first, min(first + size, log.n))
-            every = np.broadcast_to(np.arange(A), (rows.stop - first, A))
-            table[rows] = _scored(log.take(rows), score, every, first)
-        return spec.bind(scores=table)
-    flat = np.empty(len(sets.items))
+        every, size = np.arange(log.n_actions), max(1, _CELLS // log.n_actions)
+        parts = [
+            _scored(part, score, np.broadcast_to(every, (part.n, len(every))))
+            for part in log.chunks(size)
+        ]
+        return spec.bind(scores=np.concatenate(parts))
+    parts = []
     for rows in sets.blocks(_CELLS):
-        part = log.take(rows)
         own = sets.take(rows)
         items = own.dense(own.items, -1.0).astype(np.int64)
-        flat[sets.offsets[rows.start] : sets.offsets[rows.stop]] = _scored(
-            part, score, items, rows.start
-        )[items >= 0]
-    return spec.bind(candidates=sets, scores=flat)
+        parts.append(_scored(log.take(rows), score, items)[items >= 0])
+    return spec.bind(candidates=sets, scores=np.concatenate(parts))
 
 
-def _scored(log: RankingLog, score: Score, items: NDArray[np.int64], first: int) -> Floats:
+def _scored(log: RankingLog, score: Score, items: NDArray[np.int64]) -> Floats:
     features = log.features_of(items) if log.item_feature_names else None
     given = items
     if log.action_names is not None:
@@ -85,7 +79,9 @@ def _scored(log: RankingLog, score: Score, items: NDArray[np.int64], first: int)
     try:
         found = np.asarray(score(log.context, given, features), dtype=np.float64)
     except (TypeError, ValueError) as problem:
-        raise PolicyError(f"the score of rows from {first} on is no number: {problem}") from problem
+        raise PolicyError(
+            f"the score of rows from {log.start} on is no number: {problem}"
+        ) from problem
     if found.shape != items.shape:
         raise PolicyError(
             f"the score has shape {found.shape}; it needs one number for each candidate, "
@@ -95,7 +91,7 @@ def _scored(log: RankingLog, score: Score, items: NDArray[np.int64], first: int)
     if bad.any():
         row, place = np.argwhere(bad)[0]
         raise PolicyError(
-            f"the score of candidate {place + 1} in row {first + row} is missing (NaN); give every "
+            f"the score of candidate {place + 1} in row {log.start + row} is missing (NaN); give every "
             "candidate a number"
         )
     return found

@@ -36,20 +36,18 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     reward where it was shown; the target's probability of lists never shown is lost, and seen as a
     mean weight below 1.
     """
-    _, group = np.unique(group_keys(log, columns), return_inverse=True)
-    group = np.asarray(group).reshape(-1)
-    rows, back = np.unique(np.column_stack([group, log.action]), axis=0, return_inverse=True)
-    back = np.asarray(back).reshape(-1)
-    place = np.concatenate(
-        [np.arange(size) for size in np.bincount(rows[:, 0])]
-    )  # index of a list in its group
-    groups, longest = int(rows[-1, 0]) + 1, int(place.max()) + 1
+    group = np.unique(group_keys(log, columns), return_inverse=True)[1].reshape(-1)
+    rows, count = np.unique(np.column_stack([group, log.action]), axis=0, return_counts=True)
+    sizes = np.bincount(rows[:, 0])
+    # The place of a list in its group.
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    groups, longest = len(sizes), int(sizes.max())
     if groups * longest * log.K > _TABULATED:
         raise PropensityError(
             f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name "
             "fewer columns"
         )
-    if (np.bincount(rows[:, 0]) <= 1).all():
+    if longest == 1:
         named = f"equal {', '.join(columns)}" if columns else "the whole log"
         raise PropensityError(
             f"the logging policy is deterministic: rows of {named} always show one list, so no other "
@@ -59,11 +57,11 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     rankings = np.full((groups, longest, log.K), -1, dtype=np.int64)
     rankings[rows[:, 0], place] = rows[:, 1:]
     probs = np.zeros((groups, longest))
-    probs[rows[:, 0], place] = np.bincount(back, minlength=len(rows))
+    probs[rows[:, 0], place] = count
     probs /= probs.sum(axis=1, keepdims=True)
     policy = Enumerated(rankings, probs, group, n_actions=log.n_actions)
     # Good-Turing: the share of rows whose list occurred once estimates what was never seen.
-    unseen = int((np.bincount(back) == 1).sum()) / log.n
+    unseen = int((count == 1).sum()) / log.n
     note = Message(
         ESTIMATED,
         f"each list's frequency ({len(rows):,} lists in {groups:,} contexts) stands for its propensity; "
