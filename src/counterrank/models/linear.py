@@ -74,14 +74,9 @@ class LinearModel(RewardModel):
                 "the closed-form models read the logger's distribution; make the rankings with "
                 "rankings_of(log)"
             )
-        given = replace(
-            self.layout.arrays(rankings.log),
-            action=rankings.item,
-            lengths=rankings.lengths,
-            fold=by_row(fold, self.folds, rankings.m),
-            row=rankings.row,
-        )
-        out = logged_values(self.layout, given, self.coef)
+        own = by_row(fold, self.folds, rankings.m)
+        given = self.layout.arrays(rankings.log)._replace(action=rankings.item, fold=own)
+        out = logged_values(self.layout, given, self.coef, rankings.row)
         # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
         for k in np.flatnonzero(self.logistic):
             out[:, k] = np.where(rankings.item[:, k] >= 0, expit(out[:, k]), 0.0)
@@ -92,7 +87,7 @@ class LinearModel(RewardModel):
         wanted = whole_distribution(batch, target)
         if wanted is None:
             return super(LinearModel, self).mean_under(batch, target, fold)
-        given = replace(self.layout.arrays(batch), fold=by_row(fold, self.folds, batch.n))
+        given = self.layout.arrays(batch)._replace(fold=by_row(fold, self.folds, batch.n))
         out = mean_values(self.layout, given, wanted, self.coef)
         curved = np.flatnonzero(self.logistic)
         if len(curved):

@@ -37,12 +37,8 @@ from counterrank.models.rankings import Memo, whole_distribution
 _ROWS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Arrays:
-    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,).
-
-    With `row` (m,) there are m rankings, with their fold and length, of the requests `row`.
-    """
+class Arrays(NamedTuple):
+    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
 
     action: Ints
     lengths: Ints
@@ -50,18 +46,10 @@ class Arrays:
     x: Floats
     centre: Floats
     logging: Floats
-    row: Ints | None = None
 
     def take(self, rows: Ints) -> "Arrays":
         """Return some rows."""
-        return Arrays(
-            self.action[rows],
-            self.lengths[rows],
-            self.fold[rows],
-            self.x[rows],
-            self.centre[rows],
-            self.logging[rows],
-        )
+        return Arrays._make(one[rows] for one in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +184,15 @@ def columns_of(
         yield k
 
 
-def logged_values(layout: Layout, given: Arrays, coef: Floats) -> Floats:
-    """Return z' coef[fold, k, a_k] (n, K) for coefficients (F, K, A, D), zero in the padding."""
+def logged_values(layout: Layout, given: Arrays, coef: Floats, row: Ints | None = None) -> Floats:
+    """Return z' coef[fold, k, a_k] (m, K) for coefficients (F, K, A, D), zero in the padding.
+
+    With `row` (m,) actions and folds are those of m rankings of the requests `row`.
+    """
     shape = Shape(layout.slots, *layout.products, layout.cross)
     out = np.empty(given.action.shape)
     requests = given.x, given.centre, given.logging
-    row = np.arange(len(out)) if given.row is None else given.row
+    row = np.arange(len(out)) if row is None else row
     fill_values(shape, given.action, row, given.fold, requests, coef, out)
     return out
 

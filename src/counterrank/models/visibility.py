@@ -173,9 +173,7 @@ class Rows(NamedTuple):
 
     def take(self, keep: Bools | Ints | slice) -> "Rows":
         """Return some of the rows."""
-        return Rows(
-            self.x[keep], self.action[keep], self.reward[keep], self.present[keep], self.fold[keep]
-        )
+        return Rows._make(one[keep] for one in self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
