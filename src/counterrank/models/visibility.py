@@ -338,18 +338,15 @@ def effects_step(fit: Fit) -> Fit:
     noise = max(found.squared_error, least, 1e-300)
     spread = noise * np.diag(inverse)[:-K].reshape(fit.effect.shape)
     centre, held = fit.centre.copy(), fit.penalty.copy()
-    for j in range(fit.p):
-        values = found.effect[:, j]
-        centre[:, j], strength = shrinkage(
-            values, spread[:, j], noise, settings.LEAST_EFFECT * noise
+    for group in (*range(fit.p), slice(fit.p, None)):
+        # Exponents have no unit.
+        unit = 1.0 if fit.product and isinstance(group, slice) else noise
+        centre[:, group], held[:, group] = shrinkage(
+            found.effect[:, group], spread[:, group], noise, settings.LEAST_EFFECT * unit
         )
-        # Actions may differ in level by far more than a normal prior of their spread would like: an
-        # intercept is never held harder than a position's shift.
-        held[:, j] = min(strength, settings.SHIFT) if j == 0 else strength
-    beside = slice(fit.p, None)
-    least = settings.LEAST_EFFECT * (1.0 if fit.product else noise)
-    pairs = shrinkage(found.effect[:, beside], spread[:, beside], noise, least)
-    centre[:, beside], held[:, beside] = pairs
+    # Actions may differ in level by far more than a normal prior of their spread would like: an
+    # intercept is never held harder than a position's shift.
+    held[:, 0] = np.minimum(held[:, 0], settings.SHIFT)
     return replace(found, noise=noise, centre=centre, penalty=held)
 
 
