@@ -18,7 +18,7 @@ from counterrank.estimators.crossfit import (
     trained,
 )
 from counterrank.estimators.doubly_robust import reward_model
-from counterrank.models import AmountModel, Rankings, RewardModel, by_row, settings
+from counterrank.models import AmountModel, Rankings, RewardModel, by_row, rankings_of, settings
 
 N, K, ALPHA = 6, 2, np.array([1.0, 0.5])
 FOLD = np.array([0, 1, 2, 0, 1, 2])
@@ -73,18 +73,17 @@ def test_drawn_models_are_averaged_over_the_targets_rankings(log, fold):
     np.testing.assert_allclose(look.mean, np.stack([3.0 + own, 1.5 + own], axis=1))
     np.testing.assert_allclose(look.delta, ALPHA * (log.reward - look.q))
     each = np.stack([ALPHA @ np.stack([2 * s + own, s + own]) for s in (1.0, 3.0)])
-    np.testing.assert_allclose(look.means, each)
     for j, size in enumerate((1.0, 3.0)):
         q = np.stack([own, size + own], axis=1)
-        np.testing.assert_allclose(look.errors[j], ALPHA * (log.reward - q))
+        np.testing.assert_allclose(look.totals[j], each[j] + (log.reward - q) @ ALPHA)
     assert look.volume is None
 
 
 def test_a_fold_is_compared_by_the_models_that_count(log):
     little = Predictions(MODELS, np.array([0.9995, 0.0005]), draws=2, seed=0)
-    assert little.predict(View(log, "new"), 1).means.shape == (1, N)
+    assert little.predict(View(log, "new"), 1).totals.shape == (1, N)
     np.testing.assert_allclose(little.predict(View(log, "new"), 1).mean[:, 0], 3.0)
-    assert little.predict(View(log, "new")).means.shape == (2, N)
+    assert little.predict(View(log, "new")).totals.shape == (2, N)
     assert little.fold_draws == 2 and replace(little, draws=1).fold_draws == 1
 
 
@@ -162,7 +161,9 @@ def test_closed_forms_are_averaged_by_their_shares(log):
     look = found.predict(View(log, "new"))
     np.testing.assert_allclose(look.mean, 15.0)
     np.testing.assert_allclose(look.q[:, 1], 1.5 + FOLD)
-    np.testing.assert_allclose(look.means, [[15.0] * N, [45.0] * N])
+    for mean, model, total in zip((15.0, 45.0), MODELS, look.totals, strict=True):
+        q = model.expected(rankings_of(log), FOLD)
+        np.testing.assert_allclose(total, mean + (log.reward - q) @ ALPHA)
     np.testing.assert_allclose(look.delta, ALPHA * (log.reward - look.q))
     assert found.folds == 3 and found.details == {"size": 1.0}
     np.testing.assert_allclose(found.predict(View(log, "new"), 1).q[:, 0], 1.0)

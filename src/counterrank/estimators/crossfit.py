@@ -5,6 +5,7 @@ distributions of independent positions the models of `models.fit_close` answer i
 Everywhere else rankings of the target are drawn, and click models are averaged over them.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -81,18 +82,16 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
 class Prediction:
     """Predictions of M models for n rows: their average q, its mean under the target and surprises (n, K).
 
-    `delta` sums to sum_k alpha_k (r_k - q_k). `means` (M, n) are each model's alpha-weighted means
-    of a row and `errors` (M, n, K) each model's surprises; the models' disagreement is measured on
-    them. `volume` (n, K), of amounts only, is the part of mean - q that is a change in clicks, each
-    worth the mean amount of its position; the rest is a change in amounts. Both count before they
-    cancel.
+    `delta` sums to sum_k alpha_k (r_k - q_k). `totals` (M, n) are each model's alpha-weighted mean of a
+    row plus its surprises; the models' disagreement is measured on them. `volume` (n, K), of amounts
+    only, is the part of mean - q that is a change in clicks, each worth the mean amount of its position;
+    the rest is a change in amounts. Both count before they cancel.
     """
 
     q: Floats
     mean: Floats
     delta: Floats
-    means: Floats
-    errors: Floats
+    totals: Floats
     volume: Floats | None = None
 
 
@@ -152,6 +151,8 @@ class ModelAverage:
         return ModelAverage(tuple(self.models[j] for j in kept), shares / shares.sum())
 
 
+#: q, its mean under the target, and surprises (n, K).
+ThreeArrays = tuple[Floats, Floats, Floats]
 #: Drawn rankings, each with the sign by which a model's mean over them counts.
 SignedRankings = tuple[tuple[float, Rankings], ...]
 
@@ -187,37 +188,59 @@ class Predictions(ModelAverage):
         batch = view.batch
         n, K, alpha = batch.n, batch.K, batch.position_weights
         if not self.models:
-            none, empty = np.zeros((n, K)), np.empty((0, n, K))
-            return Prediction(none, none, alpha * batch.reward, empty[..., 0], empty)
+            none = np.zeros((n, K))
+            return Prediction(none, none, alpha * batch.reward, np.empty((0, n)))
         own = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
         some = ModelAverage(self.models, self.shares)
         some = some.counted() if self.draws and fold is not None else some
-        logged = self._logged(view)
-        q, errors, mean = np.zeros((3, len(some.models), n, K))
         volume = np.zeros((n, K)) if len(self.worth) else None
-        # Closed-form models read whole batches: they encode a batch once.
-        for rows, part in logged.parts() if self.draws else [(slice(0, n), logged)]:
-            for j, model in enumerate(some.models):
-                past = model.history(part, batch.reward[rows], own[rows], alpha)
-                q[j, rows], errors[j, rows] = past.q, past.delta
-        for j, model in enumerate(() if self.draws else some.models):
-            mean[j] = model.mean_under(batch, view.target, own)
         if self.draws:
-            pages = self._pages(view, self.draws if fold is None else self.fold_draws)
-            paired = len(pages) == 2
-            if volume is not None and not paired:
-                volume -= self._clicks(some, logged, own)
-            mean = q.copy() if paired else mean
-            for sign, drawn in pages:
-                each = max(drawn.m // max(n, 1), 1)
-                folds = np.repeat(own, each)
-                mean += sign * some.each(drawn, folds).reshape(-1, n, each, K).mean(axis=2)
-                if volume is not None:
-                    clicks = self._clicks(some, drawn, folds)
-                    volume += sign * clicks.reshape(n, each, K).mean(axis=1)
-        over = [np.tensordot(some.shares, values, axes=1) for values in (q, mean, errors)]
-        return Prediction(over[0], over[1], over[2], mean @ alpha, errors, volume)
+            size = self.draws if fold is None else self.fold_draws
+            predicted: Iterable[ThreeArrays] = self._averaged(view, some, own, size, volume)
+        else:
+            predicted = self._exact(view, own)
+        # Model by model: all of them at once would be the largest arrays of an evaluation.
+        (q, mean, delta), totals = np.zeros((3, n, K)), np.empty((len(some.models), n))
+        for j, (own_q, own_mean, own_delta) in enumerate(predicted):
+            q += some.shares[j] * own_q
+            mean += some.shares[j] * own_mean
+            delta += some.shares[j] * own_delta
+            # A product with ones sums short rows ten times as fast as `sum` does.
+            totals[j] = own_mean @ alpha + own_delta @ np.ones(K)
+        return Prediction(q, mean, delta, totals, volume)
+
+    def _exact(self, view: View, fold: Ints) -> Iterator[ThreeArrays]:
+        """Yield q, its mean under the target and surprises (n, K) of each closed-form model."""
+        batch, logged = view.batch, self._logged(view)
+        for model in self.models:
+            past = model.history(logged, batch.reward, fold, batch.position_weights)
+            yield past.q, model.mean_under(batch, view.target, fold), past.delta
+
+    def _averaged(
+        self, view: View, some: ModelAverage, fold: Ints, size: int, volume: Floats | None
+    ) -> list[ThreeArrays]:
+        """Return the same of each model from drawn rankings, `size` a row; add the change in clicks to `volume`."""
+        batch, logged = view.batch, self._logged(view)
+        n, K = batch.action.shape
+        q, errors, mean = np.zeros((3, len(some.models), n, K))
+        for rows, part in logged.parts():
+            for j, model in enumerate(some.models):
+                past = model.history(part, batch.reward[rows], fold[rows], batch.position_weights)
+                q[j, rows], errors[j, rows] = past.q, past.delta
+        pages = self._pages(view, size)
+        paired = len(pages) == 2
+        if volume is not None and not paired:
+            volume -= self._clicks(some, logged, fold)
+        mean = q.copy() if paired else mean
+        for sign, drawn in pages:
+            each = max(drawn.m // max(n, 1), 1)
+            folds = np.repeat(fold, each)
+            mean += sign * some.each(drawn, folds).reshape(-1, n, each, K).mean(axis=2)
+            if volume is not None:
+                clicks = self._clicks(some, drawn, folds)
+                volume += sign * clicks.reshape(n, each, K).mean(axis=1)
+        return list(zip(q, mean, errors, strict=True))
 
     def _clicks(self, some: ModelAverage, rankings: Rankings, fold: Ints) -> Floats:
         """Return the expected clicks of each slot (m, K), each worth the mean amount of its position."""

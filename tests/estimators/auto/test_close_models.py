@@ -60,7 +60,7 @@ def test_a_model_counts_as_the_likelihood_of_rewards_it_has_not_seen(log):
         own = sum(s * g[j] for s, g in zip(found.shares, given, strict=True))
         np.testing.assert_allclose(average, own)
     # All of them still say how far to trust any.
-    assert look.means.shape == (len(found.models), log.n)
+    assert look.totals.shape == (len(found.models), log.n)
 
 
 def test_rows_of_a_unit_count_less(log):

@@ -63,9 +63,8 @@ class Stub(RewardModel):
         mean = self.mean[:n] + (0.0 if fold is None else self.shift[fold])
         errors = view.batch.position_weights * (view.batch.reward - self.q[:n])
         means = mean @ view.batch.position_weights
-        return Prediction(
-            self.q[:n], mean, errors, np.stack([means, means + 0.5]), np.stack([errors, errors])
-        )
+        totals = means + errors.sum(axis=1)
+        return Prediction(self.q[:n], mean, errors, np.stack([totals, totals + 0.5]))
 
     def compared(self, view, rows):
         return view.part("compared", rows)

@@ -118,8 +118,8 @@ def test_models_count_as_they_predict_unseen_clicks():
     competition = np.array([model.variant.competition for model in found.models])
     assert found.shares.sum() == pytest.approx(1.0) and found.shares[competition].sum() > 0.9
     look = found.predict(View(log.take(slice(0, 50)), "new"))
-    np.testing.assert_allclose(look.mean.sum(axis=1), found.shares @ look.means, rtol=1e-12)
-    np.testing.assert_allclose(look.delta, np.tensordot(found.shares, look.errors, 1), rtol=1e-12)
+    total = (look.mean + look.delta).sum(axis=1)
+    np.testing.assert_allclose(total, found.shares @ look.totals, atol=1e-12)
 
 
 def test_the_change_is_between_rankings_of_both_policies(log):
@@ -152,14 +152,16 @@ def test_folds_are_compared_on_rankings_that_were_drawn(log):
     view, rows = View(log, "new"), np.array([3, 4, 90, 311])
     whole = found.predict(view)
     part, fresh = found.compared(view, rows), View(log.take(rows), "new")
-    assert found.draws > found.fold_draws > 1 and len(whole.means) == 4
+    assert found.draws > found.fold_draws > 1 and len(whole.totals) == 4
     for fold in range(found.folds):
         one, two = found.predict(part, fold), found.predict(fresh, fold)
-        assert len(one.means) == 2
-        for name in ("q", "mean", "delta", "means", "errors"):
+        assert len(one.totals) == 2
+        for name in ("q", "mean", "delta", "totals"):
             np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-12)
-    own = found.predict(found.compared(view, np.flatnonzero(log.bucket % found.folds == 2)), 2)
-    np.testing.assert_allclose(own.errors, whole.errors[:2, log.bucket % found.folds == 2])
+    two = replace(found, shares=np.array([0.5, 0.5, 0.0, 0.0]))
+    mine = np.flatnonzero(log.bucket % found.folds == 2)
+    own = two.predict(two.compared(view, mine), 2)
+    np.testing.assert_allclose(own.delta, two.predict(view).delta[mine])
     np.testing.assert_allclose(own.q, np.tensordot([0.5, 0.4995], own_q(found, log), 1) / 0.9995)
 
 

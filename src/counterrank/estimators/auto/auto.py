@@ -160,9 +160,8 @@ class AutoPlan(Plan[AutoState]):
         weights = {name: weights.get(name, weights[MODELS]) for name in self.members}
         q = np.where(batch.action >= 0, self.nuisances.level, 0.0)
         delta = batch.position_weights * (batch.reward - q)
-        M = len(self.nuisances.shares)
-        means = np.tile(q @ batch.position_weights, (M, 1))
-        look = Prediction(q, q, delta, means, np.broadcast_to(delta, (M, *delta.shape)))
+        total = q @ batch.position_weights + delta.sum(axis=1)
+        look = Prediction(q, q, delta, np.tile(total, (len(self.nuisances.shares), 1)))
         shown = batch.action >= 0
         squares = {name: float(((weights[name] * shown) ** 2).sum()) for name in self.members[2:]}
         return *self._contributions(batch, weights, look), squares
@@ -192,10 +191,7 @@ class AutoPlan(Plan[AutoState]):
         rows = [base]
         for name, w in weights.items():
             rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        # A product with ones sums short rows ten times as fast as `sum` does.
-        every = np.ones(batch.K)
-        rows += [m + e @ every for m, e in zip(look.means, look.errors, strict=True)]
-        return np.stack(rows)
+        return np.stack([*rows, *look.totals])
 
     def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
         """Return the members' totals by each fit (F, J), summed over some rows, for the jackknife."""
