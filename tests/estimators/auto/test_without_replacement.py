@@ -158,10 +158,11 @@ def test_folds_are_compared_on_rankings_that_were_drawn(log):
         assert len(one.totals) == 2
         for name in ("q", "mean", "delta", "totals"):
             np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-12)
-    two = replace(found, shares=np.array([0.5, 0.5, 0.0, 0.0]))
     mine = np.flatnonzero(log.bucket % found.folds == 2)
-    own = two.predict(two.compared(view, mine), 2)
-    np.testing.assert_allclose(own.delta, two.predict(view).delta[mine])
+    even = replace(found, shares=np.array([0.5, 0.5, 0.0, 0.0]))
+    own = even.predict(even.compared(view, mine), 2)
+    np.testing.assert_allclose(own.delta, even.predict(view).delta[mine])
+    own = found.predict(found.compared(view, mine), 2)
     np.testing.assert_allclose(own.q, np.tensordot([0.5, 0.4995], own_q(found, log), 1) / 0.9995)
 
 
