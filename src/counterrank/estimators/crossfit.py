@@ -7,6 +7,7 @@ Everywhere else rankings of the target are drawn, and click models are averaged 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -74,8 +75,8 @@ DEFAULTS = CrossFitDefaults()
 
 def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
     """Return the training rows of closed-form models; None where their sums would not fit into memory."""
-    key = ("training", rich)
-    return workspace.once(key, lambda: train(workspace.source, seed=workspace.seed, rich=rich))
+    make = partial(train, workspace.source, seed=workspace.seed, rich=rich)
+    return workspace.once(("training", rich), make)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

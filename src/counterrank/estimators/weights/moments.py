@@ -356,16 +356,12 @@ def _turn_ratios(
         target[first * length : (first + used) * length],
         logging[first * length : (first + used) * length],
     )
-    shortest = length
     for i in range(used * length):
         quotient[i] = above[i] / below[i]
-    for i in range(used):
-        shortest = min(shortest, lengths[i])
     _turn(quotient, 0, used, out)
-    if shortest < length:
-        for i in range(used):
-            for k in range(lengths[i], length):
-                out[k, i] = 1.0
+    for i in range(used):
+        for k in range(lengths[i], length):
+            out[k, i] = 1.0
 
 
 @vector_helper
