@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import show
 from benchmarks.accuracy_study import PUBLISHED
 from counterrank.research import bench
-from counterrank.research.summary import PointSummary, summarise
+from counterrank.research.summary import Summary, summarise
 
 CLASSIC = ("ips", "iips", "rips")
 TREES = [
@@ -31,14 +31,14 @@ def geometric(ratios: list[float]) -> str:
     return f"{np.exp(np.mean(np.log(ratios))):.2f} ({max(ratios):.3g})"
 
 
-def lines(found: list[PointSummary], oracle: dict[str, float]) -> list[tuple[str, ...]]:
-    by = {(s.x, s.estimator): s for s in found}
-    points = list(dict.fromkeys(s.x for s in found))
-    mse = {key: s.metrics["mse"] for key, s in by.items()}
+def lines(found: list[Summary], oracle: dict[str, float]) -> list[tuple[str, ...]]:
+    by = {(s["x"], s["estimator"]): s for s in found}
+    points = list(dict.fromkeys(s["x"] for s in found))
+    mse = {key: s["mse"] for key, s in by.items()}
     best = {x: min(mse[x, name] for name in CLASSIC) for x in points}
     out = []
     for name in NAMES:
-        cover = [by[x, name].coverage for x in points]
+        cover = [by[x, name]["coverage"] for x in points]
         theirs = [mse[x, name] / oracle[x] for x in points if x in oracle]
         out.append(
             (
@@ -62,7 +62,7 @@ def main() -> None:
     parts = [names] if len(names) < 20 else [names, names[:half], names[half:]]
     for part in parts:
         head = ("estimator", "MSE / published oracle", "MSE / best of three", "contained")
-        some = [s for s in every if s.x in part]
+        some = [s for s in every if s["x"] in part]
         show(
             f"{where}, {len(part)} worlds, {count} logs each from seed {first}",
             head,

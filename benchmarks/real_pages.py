@@ -27,7 +27,7 @@ from counterrank.policies import Candidates, Enumerated, parse_policy
 from counterrank.research.bench import Trial, bootstrapped, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.runner import contenders
-from counterrank.research.paper.special import ab_table
+from counterrank.research.paper.special import ab_tables
 
 TARGET = "b"
 #: Positions of the paper's log, and those of a news page, of which one article alone is read.
@@ -300,13 +300,16 @@ def _news_log(pages: _News, rows: Ints, scores: Floats) -> RankingLog:
 
 def main() -> None:
     trial, seeds = read_trial(sys.argv[1]), int(sys.argv[2])
-    some = contenders(figures.get("real-world"))
+    experiment = figures.get("real-world")
+    some = contenders(experiment)
     rows = [
         {"x": 0.0, "seed": seed, **row}
         for seed in range(seeds)
         for row in run_trial(bootstrapped(trial, seed), some)
     ]
-    print(ab_table({name: np.array([row[name] for row in rows]) for name in rows[0]}).markdown())
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    for table in ab_tables(experiment, columns):
+        print(table.markdown())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -310,30 +310,23 @@ class BenchResult:
     @property
     def table(self) -> Any:
         """A pandas frame with a row for each world and estimator; errors in units of the reward."""
-        pandas = require("pandas", extra="frames")
-        found = (asdict(one) for one in summarise(self.rows, relative=False))
-        return pandas.DataFrame(
-            {"world": one.pop("x"), "estimator": one.pop("estimator"), "seeds": one.pop("seeds"),
-             **one.pop("metrics"), **{k: v for k, v in one.items() if k != "bands"}}
-            for one in found
-        )  # fmt: skip
+        found = require("pandas", extra="frames").DataFrame(summarise(self.rows, relative=False))
+        bands = [name for name in found if name.endswith(("_low", "_high"))]
+        return found.drop(columns=bands).rename(columns={"x": "world"})
 
     def paired(self, against: str) -> Any:
         """Return a pandas frame of differences of squared errors, over V², on the same seeds."""
         pandas = require("pandas", extra="frames")
-        found = paired(self.rows, against)
-        return pandas.DataFrame(
-            {**asdict(one), "beyond_chance": one.beyond_chance} for one in found
-        ).rename(columns={"x": "world"})
+        return pandas.DataFrame(paired(self.rows, against)).rename(columns={"x": "world"})
 
     def summary(self) -> str:
         """Return MSE / V² by estimator and world as a Markdown table, and the coverage of all worlds."""
         found = summarise(self.rows)
-        table = grid("MSE / V²", ((s.estimator, s.x, f"{s.metrics['mse']:.3g}") for s in found))
-        names = dict.fromkeys(s.estimator for s in found)
-        told = [
-            f"{n} {np.mean([s.coverage for s in found if s.estimator == n]):.2f}" for n in names
-        ]
+        table = grid("MSE / V²", ((s["estimator"], s["x"], f"{s['mse']:.3g}") for s in found))
+        covered: dict[str, list[float]] = {}
+        for s in found:
+            covered.setdefault(s["estimator"], []).append(s["coverage"])
+        told = [f"{name} {np.mean(shares):.2f}" for name, shares in covered.items()]
         note = f"95 % intervals contained the truth: {', '.join(told)}"
         return TextTable(table.head, table.lines, note).markdown()
 

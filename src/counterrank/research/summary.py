@@ -13,48 +13,12 @@ from counterrank.statistics import means_of
 
 #: Results by column: x (the point or world), seed, estimator, value, low, high, truth, seconds, ...
 Rows = Mapping[str, NDArray[Any]]
+#: Numbers by name of one estimator at one point, or of two.
+Summary = dict[str, Any]
 METRICS = ("mse", "squared_bias", "variance")
 _RESAMPLES = 400
 #: Fewer seeds do not tell a difference from chance: their tails are not normal yet.
 ENOUGH_SEEDS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class PointSummary:
-    """Errors of one estimator at one point, with 95 % bands over seeds; `seconds` the median of CPU time."""
-
-    x: Any
-    estimator: str
-    seeds: int
-    metrics: dict[str, float]
-    bands: dict[str, tuple[float, float]]
-    coverage: float
-    width: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Paired:
-    """Squared errors of an estimator less those of another on the same seeds.
-
-    `difference` is their mean with a 95 % interval; `closer` the share of seeds with the smaller
-    error; `ratio` that of the two MSEs.
-    """
-
-    x: Any
-    estimator: str
-    against: str
-    seeds: int
-    difference: float
-    low: float
-    high: float
-    closer: float
-    ratio: float
-
-    @property
-    def beyond_chance(self) -> bool:
-        """Whether enough seeds tell the two apart."""
-        return self.seeds >= ENOUGH_SEEDS and not self.low <= 0.0 <= self.high
 
 
 def cells(rows: Rows) -> Iterator[tuple[Any, str, Rows]]:
@@ -66,59 +30,52 @@ def cells(rows: Rows) -> Iterator[tuple[Any, str, Rows]]:
                 yield x, name, {key: values[here] for key, values in rows.items()}
 
 
-def summarise(
-    rows: Rows, *, common_truth: bool = False, relative: bool = True
-) -> list[PointSummary]:
-    """Return a summary for each point and estimator.
+def summarise(rows: Rows, *, common_truth: bool = False, relative: bool = True) -> list[Summary]:
+    """Return the errors of each estimator at each point (`x`), from its `seeds`.
 
+    Each metric has a 95 % band over seeds (`mse_low`, `mse_high`); `seconds` is the median of CPU time.
     `common_truth`: one world at each x, so V is the mean of the seeds' true values, as in the paper;
     otherwise each seed has its own. `relative` divides errors by V.
     """
-    common = {}
-    for x in set(rows["x"].tolist()):
-        here = rows["x"] == x
-        # A seed counts once, however many estimators ran on it.
-        _, first = np.unique(rows["seed"][here], return_index=True)
-        common[x] = float(rows["truth"][here][first].mean())
     found = []
     for x, name, own in cells(rows):
-        truth = np.full(len(own["truth"]), common[x]) if common_truth else own["truth"]
-        found.append(_summary(x, name, own, truth, np.abs(truth) if relative else np.ones(1)))
+        truth = np.full_like(own["truth"], own["truth"].mean()) if common_truth else own["truth"]
+        scale = np.abs(truth) if relative else np.ones(1)
+        errors = (own["value"] - truth) / scale
+        # Bands are part of what is written, and the same results give the same bytes.
+        rng = np.random.default_rng([len(errors), 13])
+        again = metrics(errors[rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))])
+        numbers = np.column_stack([metrics(errors), np.quantile(again, [0.025, 0.975], axis=1).T])
+        names = [f"{metric}{end}" for metric in METRICS for end in ("", "_low", "_high")]
+        middle, half = (own["low"] + own["high"]) / 2, (own["high"] - own["low"]) / 2
+        # A truth that is itself an estimate, of a replay, is known to its own error only.
+        known = 1.959964 * own["truth_stderr"] if "truth_stderr" in own else 0.0
+        found.append(
+            {
+                "x": x,
+                "estimator": name,
+                "seeds": len(errors),
+                **dict(zip(names, numbers.ravel().tolist(), strict=True)),
+                "coverage": float((np.abs(middle - truth) <= np.hypot(half, known)).mean()),
+                "width": float(np.mean(2 * half / scale)),
+                "seconds": float(np.median(own["seconds"])),
+            }
+        )
     return found
 
 
-def _summary(x: Any, name: str, rows: Rows, truth: Floats, scale: Floats) -> PointSummary:
-    errors = (rows["value"] - truth) / scale
-    # Bands are part of what is written, and the same results give the same bytes.
-    rng = np.random.default_rng([len(errors), 13])
-    resampled = metrics(errors[rng.integers(0, len(errors), size=(_RESAMPLES, len(errors)))])
-    bands = {
-        m: tuple(np.quantile(values, [0.025, 0.975]).tolist()) for m, values in resampled.items()
-    }
-    middle, half = (rows["low"] + rows["high"]) / 2, (rows["high"] - rows["low"]) / 2
-    # A truth that is itself an estimate, of a replay, is known to its own error only.
-    known = 1.959964 * rows["truth_stderr"] if "truth_stderr" in rows else 0.0
-    return PointSummary(
-        x=x,
-        estimator=name,
-        seeds=len(errors),
-        metrics={m: float(v[0]) for m, v in metrics(errors[None]).items()},
-        bands=bands,
-        coverage=float((np.abs(middle - truth) <= np.hypot(half, known)).mean()),
-        width=float(np.mean(2 * half / scale)),
-        seconds=float(np.median(rows["seconds"])),
-    )
-
-
-def metrics(errors: Floats) -> dict[str, Floats]:
-    """Errors (B, seeds) to each metric (B,): mse = squared bias + variance."""
-    bias = errors.mean(axis=1)
+def metrics(errors: Floats) -> Floats:
+    """Errors (..., seeds) to the metrics (3, ...): mse = squared bias + variance."""
     # The variance is divided by n, not n - 1: then bias and variance add up to the MSE exactly.
-    return dict(zip(METRICS, ((errors**2).mean(axis=1), bias**2, errors.var(axis=1)), strict=True))
+    return np.stack([(errors**2).mean(-1), errors.mean(-1) ** 2, errors.var(-1)])
 
 
-def paired(rows: Rows, against: str) -> list[Paired]:
-    """Return the differences of squared errors to those of the estimator `against`, seed by seed."""
+def paired(rows: Rows, against: str) -> list[Summary]:
+    """Return squared errors less those of the estimator `against` on the same seeds.
+
+    `difference` is their mean with a 95 % interval, `beyond_chance` whether enough seeds tell the two
+    apart; `closer` the share of seeds with the smaller error; `ratio` that of the two MSEs.
+    """
     errors = {(x, name): _squares(own) for x, name, own in cells(rows)}
     if not any(name == against for _, name in errors):
         names = ", ".join(dict.fromkeys(rows["estimator"].tolist()))
@@ -132,10 +89,19 @@ def paired(rows: Rows, against: str) -> list[Paired]:
         a, b = (np.array([some[seed] for seed in common]) for some in (own, other))
         (difference,) = means_of([a - b], None)
         low, high = difference.interval(0.95) if len(common) > 1 else (np.nan, np.nan)
-        ratio = float(a.mean() / b.mean()) if b.any() else np.nan
-        closer = float((a < b).mean())
         found.append(
-            Paired(x, name, against, len(common), difference.value, low, high, closer, ratio)
+            {
+                "x": x,
+                "estimator": name,
+                "against": against,
+                "seeds": len(common),
+                "difference": difference.value,
+                "low": low,
+                "high": high,
+                "closer": float((a < b).mean()),
+                "ratio": float(a.mean() / b.mean()) if b.any() else np.nan,
+                "beyond_chance": len(common) >= ENOUGH_SEEDS and not low <= 0.0 <= high,
+            }
         )
     return found
 

@@ -9,13 +9,13 @@ import pytest
 from counterrank.errors import ConfigError, CounterrankError
 from counterrank.research.bench import methods
 from counterrank.research.paper import figures
-from counterrank.research.paper.page import write_page
 from counterrank.research.paper.results import seed_file
 from counterrank.research.paper.runner import (
     contenders,
     missing_methods,
     run_seeds,
     write_outcome,
+    write_page,
 )
 
 

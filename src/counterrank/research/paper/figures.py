@@ -154,7 +154,8 @@ def _noise(name: str, number: int, parameter: Parameter) -> Experiment:
 
 
 def _other(name: str, number: str, caption: str, kind: Kind, parameter: Parameter) -> Experiment:
-    return Experiment(name, (Picture(number, caption),), parameter, _VALUES[parameter], kind)
+    some = ESTIMATORS if kind == "runtime" else ()
+    return Experiment(name, (Picture(number, caption),), parameter, _VALUES[parameter], kind, some)
 
 
 _TABLE = (
@@ -175,7 +176,9 @@ _TABLE = (
     _noise("noise-data-size", 12, "n"),
     _noise("noise-slate-size", 13, "K"),
     _noise("noise-behavior", 14, "delta"),
-    Experiment("toy", (Picture("Table 2", "Strategic variance reduction"),), kind="toy"),
+    Experiment(
+        "toy", (Picture("Table 2", "Strategic variance reduction"),), kind="toy", estimators=()
+    ),
     _other("runtime-data-size", "Table 3", f"Run time over the {_LABELS['n']}", "runtime", "n"),
     _other("runtime-slate-size", "Table 4", f"Run time over the {_LABELS['K']}", "runtime", "K"),
 )

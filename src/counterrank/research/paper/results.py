@@ -12,8 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from counterrank import atomic
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, require
@@ -27,12 +25,13 @@ from counterrank.research.paper.figures import (
 )
 from counterrank.research.summary import (
     ENOUGH_SEEDS,
-    METRICS,
-    PointSummary,
     Rows,
+    Summary,
     TextTable,
+    cells,
     grid,
     paired,
+    summarise,
 )
 
 if TYPE_CHECKING:
@@ -111,34 +110,40 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     return value
 
 
-def accuracy_tables(experiment: Experiment, found: Sequence[PointSummary]) -> Iterator[TextTable]:
-    """Yield a table of each metric / V^2, the published value and our ratio to it in brackets."""
+def accuracy_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
+    """Yield a table of each metric / V^2, the published value and our ratio to it in brackets; then differences."""
+    found = summarise(rows, common_truth=True)
     for metric, title in TITLES.items():
-        yield grid(
-            title,
-            ((s.estimator, s.x, _cell(experiment.name, s, metric)) for s in found),
-        )
-    covered = ((s.estimator, s.x, f"{s.coverage:.2f}") for s in found)
+        texts = (_beside_published(experiment, s, metric) for s in found)
+        yield grid(title, texts)
+    covered = ((s["estimator"], s["x"], f"{s['coverage']:.2f}") for s in found)
     yield grid("95 % intervals contained the truth", covered)
+    names = dict.fromkeys(s["estimator"] for s in found)
+    # Somebody's own estimator, the last, is what all others are held against.
+    against = ["aips", *(name for name in names if name not in experiment.estimators)][-1]
+    if against in names and len(names) > 1:
+        yield paired_table(rows, against)
 
 
-def _cell(figure: str, summary: PointSummary, metric: str) -> str:
-    ours = summary.metrics[metric]
-    theirs = published(figure, metric, summary.estimator, summary.x)
-    return f"{ours:.3g}" if theirs is None else f"{ours:.3g} ({theirs:.3g}, x{ours / theirs:.2f})"
+def _beside_published(experiment: Experiment, s: Summary, metric: str) -> tuple[str, Any, str]:
+    name, x, ours = s["estimator"], s["x"], s[metric]
+    theirs = published(experiment.name, metric, name, x)
+    beside = "" if theirs is None else f" ({theirs:.3g}, x{ours / theirs:.2f})"
+    return name, x, f"{ours:.3g}{beside}"
 
 
 def paired_table(rows: Rows, against: str) -> TextTable:
     """Return the differences of squared errors on the same seeds, with 95 % intervals."""
     found = paired(rows, against)
+    texts = ("{difference:.3g} ({low:.3g} to {high:.3g})".format_map(p) for p in found)
     table = grid(
         f"MSE less that of {against}, / V²",
         (
-            (p.estimator, p.x, f"{p.difference:.3g} ({p.low:.3g} to {p.high:.3g})" + "*" * p.beyond_chance)
-            for p in found
+            (p["estimator"], p["x"], text + "*" * p["beyond_chance"])
+            for p, text in zip(found, texts, strict=True)
         ),
-    )  # fmt: skip
-    seeds = min((p.seeds for p in found), default=0)
+    )
+    seeds = min((p["seeds"] for p in found), default=0)
     note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
     note += (
         "* marks those beyond chance."
@@ -148,17 +153,12 @@ def paired_table(rows: Rows, against: str) -> TextTable:
     return TextTable(table.head, table.lines, note)
 
 
-def as_csv(found: Sequence[PointSummary]) -> str:
+def as_csv(rows: Rows) -> str:
     """Return every number of the summaries as CSV."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    bounds = [f"{m}{end}" for m in METRICS for end in ("", "_low", "_high")]
-    writer.writerow(["x", "estimator", "seeds", *bounds, "coverage", "width", "seconds"])
-    for s in found:
-        numbers = [value for m in METRICS for value in (s.metrics[m], *s.bands[m])]
-        writer.writerow(
-            [f"{s.x:g}", s.estimator, s.seeds, *numbers, s.coverage, s.width, s.seconds]
-        )
+    found, out = summarise(rows, common_truth=True), StringIO()
+    writer = csv.DictWriter(out, list(found[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**s, "x": f"{s['x']:g}"} for s in found)
     return out.getvalue()
 
 
@@ -174,8 +174,8 @@ def published_seconds(parameter: str | None, row: str, x: float) -> Any:
     >>> published_seconds("K", "aips", 14)
     [351.5, 3.059]
     """
-    table = published_table()["runtime"].get(parameter, {})
-    return table[row][table["x"].index(x)] if row in table and x in table["x"] else None
+    table = published_table()["runtime"].get(parameter, {"x": ()})
+    return table[row][table["x"].index(x)] if x in table["x"] else None
 
 
 def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
@@ -184,35 +184,29 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
     The published clock includes drawing the data, so ours does in the first table; the second has
     every estimator without it.
     """
-    points = np.unique(rows["x"]).tolist()
-    names = list(dict.fromkeys(rows["estimator"].tolist()))
-
-    def seconds(name: str, x: float, drawing: float) -> Floats:
-        here = (rows["x"] == x) & (rows["estimator"] == name)
-        found: Floats = rows["seconds"][here] + drawing * rows["drawing"][here]
-        return found
-
-    def lines() -> Iterator[tuple[str, Any, str]]:
-        for x in points:
-            for ours, theirs in _TIMED.items():
-                yield ours, x, _spread(seconds(ours, x, 1.0))
-                told = published_seconds(experiment.parameter, theirs, x)
-                yield f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})" if told else ""
-            both = [seconds(name, x, 1.0) for name in _TIMED]
-            if all(map(len, both)):
-                yield "relative", x, f"{both[1].mean() / both[0].mean():.2f}"
-            told = published_seconds(experiment.parameter, "relative", x)
-            yield "published relative", x, f"{told:.2f}" if told else ""
-
-    yield grid("CPU seconds with the data drawn", (cell for cell in lines() if cell[2]))
-    alone = ((name, x, _spread(seconds(name, x, 0.0))) for name in names for x in points)
+    by = {(name, x): own for x, name, own in cells(rows)}
+    points = dict.fromkeys(x for _, x in by)
+    lines = []
+    for x in points:
+        means = []
+        for ours, theirs in _TIMED.items():
+            if own := by.get((ours, x)):
+                seconds = own["seconds"] + own["drawing"]
+                means.append(seconds.mean())
+                lines.append((ours, x, _spread(seconds)))
+            if told := published_seconds(experiment.parameter, theirs, x):
+                lines.append((f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})"))
+        if len(means) == len(_TIMED):
+            lines.append(("relative", x, f"{means[1] / means[0]:.2f}"))
+        if told := published_seconds(experiment.parameter, "relative", x):
+            lines.append(("published relative", x, f"{told:.2f}"))
+    yield grid("CPU seconds with the data drawn", lines)
+    alone = ((name, x, _spread(own["seconds"])) for (name, x), own in by.items())
     yield grid("the estimate alone", alone)
 
 
 def _spread(seconds: Floats) -> str:
     """Return mean and deviation; one seed has no deviation."""
-    if not len(seconds):
-        return ""
     spread = f" (± {seconds.std(ddof=1):.4f})" if len(seconds) > 1 else ""
     return f"{seconds.mean():.4f}{spread}"
 
@@ -266,31 +260,30 @@ def save(fig: Any, folder: Path, picture: Picture) -> list[Path]:
     return paths
 
 
-def plot_accuracy(
-    experiment: Experiment, found: Sequence[PointSummary], folder: Path
-) -> list[Path]:
+def plot_accuracy(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
     """Draw MSE, squared bias and variance over the varied parameter, a picture for each figure of the paper.
 
     Hollow markers are the published values.
     """
-    paths = []
+    found, paths = summarise(rows, common_truth=True), []
     for picture in experiment.pictures:
-        shown = [s for s in found if not picture.estimators or s.estimator in picture.estimators]
+        shown = [s for s in found if not picture.estimators or s["estimator"] in picture.estimators]
         if shown:
             paths += save(_picture(experiment, picture, shown), folder, picture)
     return paths
 
 
-def _picture(experiment: Experiment, picture: Picture, found: Sequence[PointSummary]) -> Any:
+def _picture(experiment: Experiment, picture: Picture, found: Sequence[Summary]) -> Any:
     fig, axes = figure_and_axes(3, picture.title)
-    look = styles(list(dict.fromkeys(s.estimator for s in found)))
+    look = styles(list(dict.fromkeys(s["estimator"] for s in found)))
     handles: dict[str, Any] = {}
-    for axis, metric in zip(axes, METRICS, strict=True):
+    for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for name, (colour, marker) in look.items():
-            points = [s for s in found if s.estimator == name]
-            x, y = [s.x for s in points], [s.metrics[metric] for s in points]
+            points = [s for s in found if s["estimator"] == name]
+            x, y, low, high = (
+                [s[key] for s in points] for key in ("x", metric, f"{metric}_low", f"{metric}_high")
+            )
             handles[name] = axis.plot(x, y, color=colour, marker=marker, ms=5)[0]
-            low, high = zip(*(s.bands[metric] for s in points), strict=True)
             axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
             theirs = [(v, published(experiment.name, metric, name, v)) for v in x]
             if known := [pair for pair in theirs if pair[1] is not None]:
@@ -298,14 +291,14 @@ def _picture(experiment: Experiment, picture: Picture, found: Sequence[PointSumm
                 axis.plot(*zip(*known, strict=True), color=colour, **at)
                 handles["published (hollow)"] = axis.plot([], [], color="#555", **at)[0]
         # One seed has no variance, which no logarithm shows.
-        if any(s.metrics[metric] > 0 for s in found):
+        if any(s[metric] > 0 for s in found):
             axis.set_yscale("log")
         if experiment.parameter == "n":
             axis.set_xscale("log", base=2)
             axis.set_xticks(
                 list(experiment.values), [f"{int(v) // 1000}k" for v in experiment.values]
             )
-        axis.set(xlabel=experiment.label, title=TITLES[metric])
+        axis.set(xlabel=experiment.label, title=title)
         axis.grid(alpha=0.25)
     legend(fig, handles)
     return fig

@@ -1,6 +1,6 @@
 """Runs a figure over seeds on all cores; a seed's results appear whole or not at all, so that a run can resume."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,13 @@ from counterrank.research.bench import Method, published_trial, run_trial
 from counterrank.research.paper import figures, results, special
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_seed, seed_file
-from counterrank.research.summary import Rows, TextTable, summarise
-
-#: Kinds without estimators.
-_FIXED = ("distribution", "toy")
+from counterrank.research.summary import Rows, TextTable
 
 
 def contenders(experiment: Experiment, estimators: Sequence[str] = ()) -> list[Method]:
     """Return which methods run: those of the figure, or the given ones by name or import path."""
-    if experiment.kind in _FIXED:
-        if estimators:
-            raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
-        return []
+    if estimators and not experiment.estimators:
+        raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
     found = bench.methods(estimators or experiment.estimators)
     if experiment.kind != "real-world":
         return found
@@ -47,14 +42,12 @@ def reproduce(
 
     Estimators can follow later: only what is missing of a seed is run.
     """
-    from counterrank.research.paper.page import write_page
-
     names = list(FIGURES) if figure == "all" else [figure]
     for place, name in enumerate(names, 1):
         experiment, folder = figures.get(name), Path(out) / name
         # In a run of everything, figures without estimators are made as they are.
-        fixed = figure == "all" and experiment.kind in _FIXED
-        some = [] if fixed else contenders(experiment, estimators)
+        fixed = figure == "all" and not experiment.estimators
+        some = contenders(experiment, () if fixed else estimators)
         missing = seeds_to_run(some, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
@@ -63,38 +56,48 @@ def reproduce(
     yield from write_page(Path(out))
 
 
-def tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
-    """Yield the tables of a figure, the published values beside ours."""
-    if experiment.kind == "accuracy":
-        yield from results.accuracy_tables(experiment, summarise(rows, common_truth=True))
-        names = dict.fromkeys(rows["estimator"].tolist())
-        # Somebody's own estimator, the last, is what all others are held against.
-        against = ["aips", *(name for name in names if name not in experiment.estimators)][-1]
-        if against in names and len(names) > 1:
-            yield results.paired_table(rows, against)
-    elif experiment.kind == "runtime":
-        yield from results.runtime_tables(experiment, rows)
-    else:
-        yield special.KINDS[experiment.kind][1](rows)
-
-
 def write_outcome(experiment: Experiment, seeds: range, folder: Path) -> Iterator[str]:
     """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
     yield f"{experiment.title} ({len(seeds)} seeds)"
-    rows = results.read_rows(folder, seeds)
+    rows, (_, tables, draw) = results.read_rows(folder, seeds), KINDS[experiment.kind]
     text = "\n".join(table.markdown() for table in tables(experiment, rows))
-    drawn = []
-    if experiment.kind in ("accuracy", "runtime"):
-        found = summarise(rows, common_truth=True)
-        atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(found))
-        if experiment.kind == "accuracy":
-            drawn = results.plot_accuracy(experiment, found, folder)
-    else:
-        drawn = special.KINDS[experiment.kind][2](experiment, rows, folder)
     atomic.write_text(folder / f"{experiment.name}.md", text)
+    if experiment.kind in ("accuracy", "runtime"):
+        atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(rows))
     yield text
-    for path in (folder / f"{experiment.name}.md", *drawn):
+    for path in (folder / f"{experiment.name}.md", *draw(experiment, rows, folder)):
         yield f"  wrote {path}"
+
+
+_TITLE = "The figures and tables of Kiyohara et al. (2023), made anew"
+
+
+def write_page(out: Path) -> Iterator[str]:
+    """Write one page with every figure and table that a folder has results of, numbered as in the paper."""
+    about = (
+        "MSE, squared bias and variance are divided by V². In brackets: the published value, and "
+        "ours divided by it."
+    )
+    parts = [f"# {_TITLE}\n\n{about}\n"]
+    for name in FIGURES:
+        folder, experiment = out / name, figures.get(name)
+        seeds = results.seeds_in(folder)
+        if not seeds:
+            continue
+        parts.append(
+            f"## {experiment.title}\n\n`counterrank reproduce {name}`, {len(seeds)} "
+            f"seed{'s' * (len(seeds) > 1)}.\n"
+        )
+        parts += [
+            f"![{picture.title}]({name}/{picture.stem}.svg)\n"
+            for picture in experiment.pictures
+            if (folder / f"{picture.stem}.svg").exists()
+        ]
+        _, tables, _ = KINDS[experiment.kind]
+        rows = results.read_rows(folder, seeds)
+        parts += [table.markdown() for table in tables(experiment, rows)]
+    atomic.write_text(out / "page.md", "\n".join(parts))
+    yield f"wrote {out / 'page.md'}"
 
 
 def missing_methods(some: Sequence[Method], path: Path) -> list[Method] | None:
@@ -138,7 +141,7 @@ def run_seed(experiment: Experiment, folder: Path, some: Sequence[Method], seed:
     wanted = missing_methods(some, path)
     if wanted is None:
         return
-    rows = [{"seed": seed, **row} for row in seed_rows(experiment, seed, wanted)]
+    rows = [{"seed": seed, **row} for row in KINDS[experiment.kind][0](experiment, seed, wanted)]
     table = pa.Table.from_pylist(rows)
     # Read again at the end: what other estimators left there stays.
     before = read_seed(path)
@@ -148,23 +151,39 @@ def run_seed(experiment: Experiment, folder: Path, some: Sequence[Method], seed:
         pq.write_table(table, temporary)
 
 
-def seed_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
-    """Return the results of one seed: a row for each value of the figure and estimator.
-
-    Seed i is the published run with that number.
-    """
-    if experiment.kind in special.KINDS:
-        return special.KINDS[experiment.kind][0](experiment, seed, some)
+def trial_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
+    """Return a row for each value of the figure and estimator; seed i is the published run with that number."""
     if experiment.kind == "runtime":
         _warm(tuple(some))
-    rows = []
-    for x in experiment.values:
-        found = run_trial(published_trial(experiment.setting(x), seed), some)
-        rows += [{"x": float(x), **row} for row in found]
-    return rows
+    return [
+        {"x": float(x), **row}
+        for x in experiment.values
+        for row in run_trial(published_trial(experiment.setting(x), seed), some)
+    ]
 
 
 @cache
 def _warm(some: tuple[Method, ...]) -> None:
     """Run a small trial, once in a process: loading compiled code is no part of a run time."""
     run_trial(published_trial(Setting(n=400), 0), some)
+
+
+#: Returns the results of one seed, then the tables, the published values beside ours, and the pictures.
+Kind = tuple[
+    Callable[[Experiment, int, list[Method]], list[dict[str, Any]]],
+    Callable[[Experiment, Rows], Iterator[TextTable]],
+    Callable[[Experiment, Rows, Path], list[Path]],
+]
+
+
+def _no_pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
+    return []
+
+
+KINDS: dict[str, Kind] = {
+    "accuracy": (trial_rows, results.accuracy_tables, results.plot_accuracy),
+    "runtime": (trial_rows, results.runtime_tables, _no_pictures),
+    "distribution": (special.behavior_shares, special.share_tables, special.plot_shares),
+    "toy": (special.toy_rows, special.toy_tables, _no_pictures),
+    "real-world": (special.ab_rows, special.ab_tables, special.plot_ab),
+}

@@ -10,8 +10,7 @@ The protocol of section 5, for two logs A and B: estimate B's policy from bootst
 B itself.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,22 +19,21 @@ from typing import Any
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.research import bench, simulate
-from counterrank.research.bench import Method, Trial, bootstrapped
+from counterrank.research import simulate
+from counterrank.research.bench import Method, Trial, bootstrapped, run_trial
 from counterrank.research.paper import results
 from counterrank.research.paper.figures import Experiment
-from counterrank.research.simulate import behavior_probability
 from counterrank.research.summary import Rows, TextTable, cells, grid
 
 
-def behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
+def behavior_shares(experiment: Experiment, seed: int, _: list[Method]) -> list[dict[str, Any]]:
     """Return the share of each behaviour at every value of the figure."""
     found = []
     for x in experiment.values:
         env = simulate.published(**experiment.setting(x).world)
         # Contexts alone: shares follow from them without drawing a behaviour.
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
-        shares = behavior_probability(env, context).mean(axis=0)
+        shares = simulate.behavior_probability(env, context).mean(axis=0)
         found += [
             {"x": float(x), "estimator": n, "value": float(s)}
             for n, s in zip(env.behavior_names, shares, strict=True)
@@ -43,9 +41,9 @@ def behavior_shares(experiment: Experiment, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def share_table(rows: Rows) -> TextTable:
-    """Return the shares of behaviours, means over seeds."""
-    return grid(
+def share_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+    """Yield the shares of behaviours, means over seeds."""
+    yield grid(
         "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
     )
 
@@ -66,51 +64,55 @@ def plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
     return results.save(fig, folder, picture)
 
 
-@dataclass(frozen=True, slots=True)
-class ToyWorld:
-    """Target probability p, base reward mu, interaction delta, rows n; noise has standard deviation sigma.
-
-    The defaults are those that give bias and variances of the table.
-    """
-
-    p: float = 0.8090471243824047
-    mu: float = 2.196574476607192
-    delta: float = -0.3235752482726977
-    n: int = 10
-    sigma: float = 1.0
+#: The world of table 2: probability p of the target, base reward mu, interaction delta, standard deviation
+#: of the noise and rows, such that bias and variances are those of the table.
+TOY = {
+    "p": 0.8090471243824047,
+    "mu": 2.196574476607192,
+    "delta": -0.3235752482726977,
+    "sigma": 1.0,
+    "n": 10,
+}
 
 
-def bias_and_variance(world: ToyWorld, *, both: bool) -> tuple[float, float]:
+def bias_and_variance(*, both: bool) -> tuple[float, float]:
     """Return bias and variance of V_1 by enumeration, weighing both positions or the first alone."""
+    p, mu, delta, sigma, n = TOY.values()
     first = second = value = 0.0
     for a1, a2 in product((0, 1), repeat=2):
-        target = [1 - world.p, world.p]
-        mean = world.mu + world.delta * a2
+        target = [1 - p, p]
+        mean = mu + delta * a2
         weight = 2 * target[a1] * (2 * target[a2] if both else 1.0)
         first += 0.25 * weight * mean
-        second += 0.25 * weight**2 * (mean**2 + world.sigma**2)
+        second += 0.25 * weight**2 * (mean**2 + sigma**2)
         value += target[a1] * target[a2] * mean
-    return first - value, (second - first**2) / world.n
+    return first - value, (second - first**2) / n
 
 
-def toy_rows() -> list[dict[str, Any]]:
+#: The models of the table, whether they weigh both positions, and their printed bias and variance.
+_PRINTED = {"true model": (True, 0.0, 0.5), "wrong but optimised model": (False, 0.1, 0.3)}
+
+
+def toy_rows(*_: Any) -> list[dict[str, Any]]:
     """Return bias, variance and MSE of both models."""
-    world, found = ToyWorld(), []
-    for name, both in (("true model", True), ("wrong but optimised model", False)):
-        bias, variance = bias_and_variance(world, both=both)
-        row = {"bias": bias, "variance": variance, "mse": bias**2 + variance}
-        found.append({"x": 0.0, "estimator": name, **row})
-    return found
+    return [
+        {"x": 0.0, "estimator": name, **_with_mse(*bias_and_variance(both=both))}
+        for name, (both, *_) in _PRINTED.items()
+    ]
 
 
-def toy_table(rows: Rows) -> TextTable:
-    """Return the table, the printed numbers in brackets."""
+def _with_mse(bias: float, variance: float) -> dict[str, float]:
+    return {"bias": bias, "variance": variance, "mse": bias**2 + variance}
+
+
+def toy_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+    """Yield the table, the printed numbers in brackets."""
     lines = []
-    for i, (bias, variance) in enumerate(((0.0, 0.5), (0.1, 0.3))):
-        printed = {"bias": bias, "variance": variance, "mse": bias**2 + variance}
-        cells = (f"{abs(rows[key][i]):.2f} ({value:.2f})" for key, value in printed.items())
-        lines.append((str(rows["estimator"][i]), *cells))
-    return TextTable(("AIPS with the", "bias", "variance", "MSE"), lines)
+    for i, (name, numbers) in enumerate(_PRINTED.items()):
+        printed = _with_mse(*numbers[1:]).items()
+        cells = (f"{abs(rows[key][i]):.2f} ({value:.2f})" for key, value in printed)
+        lines.append((name, *cells))
+    yield TextTable(("AIPS with the", "bias", "variance", "MSE"), lines)
 
 
 #: The paper's AIPS of the real-world experiment: its MSE by PAS-IF.
@@ -149,8 +151,13 @@ _AB_HEAD = (
 )  # fmt: skip
 
 
-def ab_table(rows: Rows) -> TextTable:
-    """Return the share of trials that each estimator wins, its mean squared error and CVaR.
+def ab_rows(_: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
+    """Return the results of one bootstrap of log A."""
+    return [{"x": 0.0, **row} for row in run_trial(bootstrapped(ab_trial(), seed), some)]
+
+
+def ab_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+    """Yield the share of trials that each estimator wins, its mean squared error and CVaR.
 
     Beside the wins: in which share its error is below that of the paper's AIPS, the CDF of relative
     errors at one. Below: errors under that of the value that judges are not seen.
@@ -169,7 +176,7 @@ def ab_table(rows: Rows) -> TextTable:
         f"B earns {value:.4g} with a standard error of {error:.2g}, whose square is {error**2:.2g}: "
         "estimators that differ by less are not told apart."
     )
-    return TextTable(_AB_HEAD, lines, note)
+    yield TextTable(_AB_HEAD, lines, note)
 
 
 def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
@@ -195,28 +202,3 @@ def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
 def _errors(rows: Rows) -> dict[str, Floats]:
     """Return the squared errors of each estimator, by seed."""
     return {name: (own["value"] - own["truth"]) ** 2 for _, name, own in cells(rows)}
-
-
-#: How figures of these kinds are made: rows of a seed, a table, and pictures.
-KINDS: dict[
-    str,
-    tuple[
-        Callable[[Experiment, int, list[Method]], list[dict[str, Any]]],
-        Callable[[Rows], TextTable],
-        Callable[[Experiment, Rows, Path], list[Path]],
-    ],
-] = {
-    "distribution": (
-        lambda figure, seed, some: behavior_shares(figure, seed),
-        share_table,
-        plot_shares,
-    ),
-    "toy": (lambda figure, seed, some: toy_rows(), toy_table, lambda figure, rows, folder: []),
-    "real-world": (
-        lambda figure, seed, some: [
-            {"x": 0.0, **row} for row in bench.run_trial(bootstrapped(ab_trial(), seed), some)
-        ],
-        ab_table,
-        plot_ab,
-    ),
-}
