@@ -51,9 +51,9 @@ def main() -> None:
         "binary K=12 A=20": simulate.random(
             0, reward="binary", K=12, actions=20, context_policies=True
         ),
-        "search K=10, 20 of 100": simulate.world("search"),
-        "feed K=10, 50 of 300": simulate.world("feed"),
-        "shop K=5, 60 items": simulate.world("shop"),
+        "search K=10, 20 of 100": simulate.preset("search"),
+        "feed K=10, 50 of 300": simulate.preset("feed"),
+        "shop K=5, 60 items": simulate.preset("shop"),
     }
     print(
         f"{'environment':24} {'draw ' + format(n, ','):>16} {'true value':>12} "

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import counterrank as cr
-from counterrank.research.simulate import World, draw, paper, published, random, true_value
+from counterrank.research.simulate import World, paper, published, random, true_value
 
 OUT = "out/verdicts.csv"
 FIELDS = (
@@ -78,7 +78,7 @@ def case(index: int) -> tuple[str, cr.RankingLog, float, float]:
     )
     name = ("published", "paper", "random", "random-paper")[turn % 4]
     env = make[turn % 4]()
-    log = draw(env, (1_000, 8_000)[turn // 4 % 2], np.random.default_rng(index)).to_log()
+    log = env.draw((1_000, 8_000)[turn // 4 % 2], np.random.default_rng(index)).to_log()
     return name, log, true_value(env).value, true_value(env, "logging").value
 
 
@@ -93,7 +93,7 @@ def strong(index: int) -> tuple[str, cr.RankingLog, float, float]:
     )
     K, actions = (4, 6)[turn // 8 % 2], (3, 5)[turn // 3 % 2]
     env = random(seed=1000 + turn, form=form, reward=reward, K=K, delta=1.0, actions=actions)
-    log = draw(env, (1_000, 3_000)[turn // 2 % 2], np.random.default_rng(index)).to_log()
+    log = env.draw((1_000, 3_000)[turn // 2 % 2], np.random.default_rng(index)).to_log()
     return f"{reward}-{form}", log, true_value(env).value, true_value(env, "logging").value
 
 

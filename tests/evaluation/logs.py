@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.research.simulate import draw, paper, published
+from counterrank.research.simulate import paper, published
 
 
 def gentle_log(
@@ -44,9 +44,9 @@ def gentle() -> cr.RankingLog:
 
 @pytest.fixture(scope="session")
 def published_8000() -> cr.RankingLog:
-    return draw(published(), 8000, np.random.default_rng(1)).to_log()
+    return published().draw(8000, np.random.default_rng(1)).to_log()
 
 
 @pytest.fixture(scope="session")
 def contextual() -> cr.RankingLog:
-    return draw(paper(K=3), 4000, np.random.default_rng(3)).to_log()
+    return paper(K=3).draw(4000, np.random.default_rng(3)).to_log()

@@ -8,7 +8,7 @@ import pytest
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.research.simulate import World, draw, random
+from counterrank.research.simulate import World, random
 
 LEVELS = ["insufficient", "directional", "reliable"]
 FIXED = ("ips", "snips", "iips", "rips")
@@ -53,7 +53,7 @@ def one_position():
 
 def triples(n=1000):
     env = random(seed=1001, form="paper", reward="triple", K=4, delta=1.0, actions=3)
-    return draw(env, n, np.random.default_rng(0)).to_log()
+    return env.draw(n, np.random.default_rng(0)).to_log()
 
 
 #: Logs of several kinds, with every level of evidence among them.

@@ -20,7 +20,7 @@ from counterrank.evaluation.judging import (
     round_up,
     verdict,
 )
-from counterrank.research.simulate import draw, published
+from counterrank.research.simulate import published
 
 PATH = ["iips", "order-2", "order-3", "ips"]
 ALL = ["auto", *PATH]
@@ -34,7 +34,7 @@ def statuses(result, target="new"):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_ips_on_a_thousand_published_rankings_is_never_reliable(seed):
-    log = draw(published(), 1000, np.random.default_rng(seed)).to_log()
+    log = published().draw(1000, np.random.default_rng(seed)).to_log()
     result = cr.evaluate(log, estimators=["ips"], audit=False)
     assert result.verdict["level"] == "insufficient"
     assert statuses(result)["ess"] == "fail"
@@ -197,7 +197,7 @@ def test_the_worst_target_decides(gentle):
 
 
 def test_borrowed_weights_can_warn_but_not_fail():
-    log = draw(published(), 1000, np.random.default_rng(0)).to_log()
+    log = published().draw(1000, np.random.default_rng(0)).to_log()
     ips = cr.evaluate(log, estimators=["ips"], audit=False).estimate()
     own, lent = (
         {

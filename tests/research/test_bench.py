@@ -9,7 +9,7 @@ import pytest
 import counterrank as cr
 from counterrank.errors import ConfigError
 from counterrank.research import bench
-from counterrank.research.simulate import draw, random, true_value
+from counterrank.research.simulate import random, true_value
 
 SOURCE = Path(__file__).resolve().parents[1] / "docs" / "conftest.py"
 spec = importlib.util.spec_from_file_location("doc_blocks", SOURCE)
@@ -99,10 +99,10 @@ def test_methods_by_name_path_and_object():
 
 def test_groups_of_users_are_equal_parts_of_the_first_column():
     env = random(5, K=4, actions=3, groups=True)
-    drawn = draw(env, 3000, np.random.default_rng(0))
+    drawn = env.draw(3000, np.random.default_rng(0))
     order = np.argsort(drawn.context[:, 0])
     assert (np.diff(drawn.behavior[order]) >= 0).all()
     assert np.bincount(drawn.behavior).min() > 400  # 500 expected: -5 standard deviations
     # What is told to be true is what the target earns on rows of its own: 4 standard errors.
-    shown = draw(env, 20_000, np.random.default_rng(1), policy="target").reward.sum(axis=1)
+    shown = env.draw(20_000, np.random.default_rng(1), policy="target").reward.sum(axis=1)
     assert abs(shown.mean() - true_value(env).value) < 4 * shown.std() / np.sqrt(len(shown))

@@ -150,8 +150,8 @@ def _drawn(count: int, population: str, **more: Any) -> Iterable[World]:
 def _of_clicks(count: int) -> Iterable[World]:
     """Pages without replacement: search, feed and shop in turn."""
     for w in range(count):
-        preset = list(simulate.WORLDS)[w % len(simulate.WORLDS)]
-        world = simulate.world(preset, seed=FROZEN + w, K=5)
+        world = simulate.preset(("search", "feed", "shop")[w % 3], seed=FROZEN + w, K=5)
+        assert isinstance(world, simulate.World)
         name = f"clicks {w}: {world.name}, {world.behavior}"
         yield World(name, partial(simulated_trial, world, 4000))
 

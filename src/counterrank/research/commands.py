@@ -88,18 +88,14 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     from counterrank.research import simulate as worlds
 
     check_outputs([], {"--out": out})
-    given = {name: value for name, value in options.items() if value is not None}
-    environment: worlds.Environment | worlds.World
-    if preset in _WORLDS:
-        given |= {"K": k} if k is not None else {}
-        given |= {"items": given.pop("actions")} if "actions" in given else {}
-        environment = worlds.world(preset, seed=seed, **given)
-    else:
-        # The published world is drawn in the paper's code and has no seed of ours.
-        given |= {"seed": seed} if preset != "published" else {}
-        if preset == "published" and given.get("actions") == worlds.published().A:
-            del given["actions"]
-        environment = worlds.preset(preset, K=8 if k is None else k, **given)
+    given = {name: value for name, value in {"K": k, **options}.items() if value is not None}
+    # The published world is drawn in the paper's code and has no seed of ours.
+    given |= {"seed": seed} if preset != "published" else {}
+    if preset == "published" and given.get("actions") == worlds.published().A:
+        del given["actions"]
+    if preset in _WORLDS and "actions" in given:
+        given["items"] = given.pop("actions")
+    environment = worlds.preset(preset, **given)
     with showing_progress():
         truth = worlds.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")
@@ -225,7 +221,7 @@ def warmup() -> None:
         learn(log)
         # And once with scores of candidates, whose pages show no item twice.
         scores = Path(folder) / "scores.parquet"
-        worlds.write_log(worlds.world("search", K=4, candidates=8), _ROWS, scores, seed=0)
+        worlds.write_log(worlds.preset("search", K=4, candidates=8), _ROWS, scores, seed=0)
         evaluate(scores, ["new"])
     compiled = (
         f"{FIRST_RUN.seconds:.0f} s of compiling"

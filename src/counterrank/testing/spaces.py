@@ -7,6 +7,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
+from counterrank.policies import Factored
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +67,12 @@ def exact_log(world: Space) -> RankingLog:
     return _log_of(world, context, action, reward, unit)
 
 
-def _drawn(table: Floats, length: int, rng: np.random.Generator) -> Ints:
-    """Return (n, length) actions, each drawn by its row of the table (n, A)."""
-    above = rng.random((len(table), length, 1)) > table.cumsum(axis=1)[:, None]
-    # The last step may fall short of one by rounding: what lies above belongs to the last action.
-    action: Ints = above.sum(axis=2).clip(max=table.shape[1] - 1)
-    return action
-
-
 def drawn_log(world: Space, n: int, rng: np.random.Generator) -> RankingLog:
     """Return n rankings drawn from a world, with Gaussian noise on the rewards, without units."""
     contexts, actions = world.logging.shape
     length = world.rankings.shape[1]
     context = rng.integers(0, contexts, n)
-    action = _drawn(world.logging[context], length, rng)
+    action = Factored(world.logging[context]).sample(length, rng)[:, 0]
     ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
     reward = world.quality[context, ranking] + 0.3 * rng.normal(size=(n, length))
     return _log_of(world, context, action, reward)
@@ -109,7 +102,7 @@ def random_log(
     # rounding.
     context = rng.normal(size=(n, 2))
     tables = [rng.dirichlet(np.full(actions, 3.0), size=n) for _ in range(2)]
-    action = _drawn(tables[0], length, rng)
+    action = Factored(tables[0]).sample(length, rng)[:, 0]
     base = rng.normal(1.0, 1.0, size=(actions, 2))
     reward = (
         base[action, 0] + base[np.roll(action, 1, axis=1), 1] + 0.2 * rng.normal(size=(n, length))

@@ -6,8 +6,8 @@ import pytest
 from counterrank.research.paper import replay as replayed_rows
 from counterrank.research.paper.replay import contributions, replay_run
 from counterrank.research.simulate import published
-from counterrank.research.simulate.draw import distribution, expected_reward
-from counterrank.research.simulate.truth import closed_form_given
+from counterrank.research.simulate.environment import distribution, expected_reward
+from counterrank.research.simulate.truth import closed_form
 
 
 @pytest.fixture
@@ -51,7 +51,6 @@ def test_value_of_a_run_sums_out_the_actions():
     p1 = distribution(env, rows.context, "target")
     noise = np.random.RandomState(12345).standard_normal(700).mean()
     expected = (
-        closed_form_given(env, p1, run.base[np.arange(700) // 8], known).mean(axis=0)
-        + env.sigma * noise
+        closed_form(env, p1, run.base[np.arange(700) // 8], known).mean(axis=0) + env.sigma * noise
     )
     np.testing.assert_allclose(run.value(), expected, rtol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 from counterrank.errors import ConfigError
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import preset, published, true_value
-from counterrank.research.simulate.draw import behavior_probability
+from counterrank.research.simulate.environment import behavior_probability
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden"
 

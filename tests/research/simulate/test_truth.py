@@ -5,7 +5,7 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.research.simulate import published, random, real_world, true_value
-from counterrank.research.simulate.draw import (
+from counterrank.research.simulate.environment import (
     base_reward,
     behavior_probability,
     distribution,
@@ -22,10 +22,10 @@ MODELS = ("pairwise", "triple", "multiplicative", "binary")
 def test_closed_form_equals_enumeration(reward, form, policy, rng):
     env = random(3, form=form, reward=reward, K=3, actions=3, context_policies=True)
     context, seen = rng.standard_normal((2, 5, env.d))
-    exact = enumeration(env, context, seen, policy)
-    np.testing.assert_allclose(
-        closed_form(env, context, seen, policy), exact, rtol=1e-12, atol=1e-12
-    )
+    given = distribution(env, context, policy), base_reward(env, seen)
+    given = (*given, behavior_probability(env, context))
+    exact = enumeration(env, *given)
+    np.testing.assert_allclose(closed_form(env, *given), exact, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reward", MODELS)
@@ -46,7 +46,8 @@ def test_enumeration_equals_a_slow_sum(reward, rng):
             if reward == "binary":
                 q = 1 / (1 + np.exp(-q))
             expected[k] += p[list(a)].prod() * chance[z] * q
-    np.testing.assert_allclose(enumeration(env, context, seen, "target")[0], expected, rtol=1e-12)
+    found = enumeration(env, p[None], base[None], chance[None])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

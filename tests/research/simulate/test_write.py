@@ -15,10 +15,10 @@ from counterrank.research.simulate import (
     Environment,
     World,
     batches,
+    preset,
     published,
     random,
     true_value,
-    world,
     write_log,
 )
 
@@ -132,9 +132,9 @@ def test_every_format_is_read_back(ending, tmp_path):
     assert log.behavior.tolist() == names_of(part)
 
 
-@pytest.mark.parametrize("preset", ["search", "feed", "shop"])
-def test_a_world_on_disk_has_candidates_scores_and_features(preset, tmp_path):
-    made = world(preset, seed=2, K=3, items=12, candidates=6)
+@pytest.mark.parametrize("world", ["search", "feed", "shop"])
+def test_a_world_on_disk_has_candidates_scores_and_features(world, tmp_path):
+    made = preset(world, seed=2, K=3, items=12, candidates=6)
     truth = write_log(made, 90, tmp_path / "log.parquet", seed=3, batch=50)
     table = pq.read_table(tmp_path / "log.parquet")
     parts = list(batches(made, 90, 3, batch=50))

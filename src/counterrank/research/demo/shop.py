@@ -17,9 +17,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from counterrank.arrays import Floats
 from counterrank.atomic import replacing
+from counterrank.policies import Factored
 
 #: In the order of their codes, which is that of the alphabet.
 MODULES = ("bestsellers", "flash deals", "for you", "new in", "stories")
@@ -98,7 +100,7 @@ def logging_policy(who: Visits) -> Floats:
     scores = np.tile([0.25, -0.10, 0.0, 0.0, -0.10], (len(who.user), 1))
     scores[:, FOR_YOU] += 0.25 * who.loyalty
     scores[:, STORIES] += 0.15 * who.evening
-    return _shares(scores)
+    return softmax(scores, axis=1)  # type: ignore[no-any-return]
 
 
 def target_policy(who: Visits, name: str) -> Floats:
@@ -109,7 +111,7 @@ def target_policy(who: Visits, name: str) -> Floats:
     else:
         scores[:, FOR_YOU] += 1.00 * who.loyalty
         scores[:, NEW_IN] += 0.85 * (1 - who.loyalty)
-    return _shares(scores)
+    return softmax(scores, axis=1)  # type: ignore[no-any-return]
 
 
 def matters(who: Visits) -> NDArray[np.bool_]:
@@ -162,7 +164,7 @@ def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -
     rng = np.random.default_rng(seed)
     who = visits(n, rng)
     policy = logging_policy(who)
-    shown = _draw(policy, rng)
+    shown = Factored(policy).sample(SLOTS, rng)[:, 0]
     clicks = (rng.random(shown.shape) < click_probability(who, shown)).astype(np.float64)
     columns: dict[str, object] = {
         "unit": np.char.add("user-", who.user.astype(str)),
@@ -187,16 +189,3 @@ def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -
     }
     with replacing(path) as temporary:
         parquet.write_table(table.replace_schema_metadata(values), temporary, compression="zstd")
-
-
-def _shares(scores: Floats) -> Floats:
-    weights = np.exp(scores)
-    shares: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _draw(policy: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
-    edges = np.cumsum(policy, axis=1)
-    uniform = rng.random((len(policy), SLOTS))
-    drawn: NDArray[np.int64] = (uniform[:, :, None] > edges[:, None, :]).sum(axis=2)
-    return np.minimum(drawn, len(MODULES) - 1)

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import ConfigError
@@ -28,7 +29,6 @@ from counterrank.research.simulate import (
     behavior_probability,
     distribution,
     pair_effect,
-    sigmoid,
     whole,
 )
 
@@ -133,7 +133,7 @@ def _batch(
     linear = env.base(context)
     # The original standardises over the rows of the run, so its base rewards differ a little from
     # run to run.
-    base = 1.0 + sigmoid((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
+    base = 1.0 + expit((linear[: -(-n // env.K)] - linear.mean()) / linear.std())
     # Inverse distribution functions; what rounding leaves belongs to the last class.
     below = behavior_probability(env, context).cumsum(axis=1)[:, :-1]
     behavior = (below <= uniform[:, None]).sum(axis=1, dtype=np.int64)

@@ -129,8 +129,8 @@ def ab_trial() -> Trial:
     2, K = 6, d = 5, clicks.
     """
     env = simulate.real_world()
-    log_a = simulate.draw(env, ROWS[0], np.random.default_rng(1)).to_log()
-    log_b = simulate.draw(env, ROWS[1], np.random.default_rng(2), policy="target").to_log()
+    log_a = env.draw(ROWS[0], np.random.default_rng(1)).to_log()
+    log_b = env.draw(ROWS[1], np.random.default_rng(2), policy="target").to_log()
     totals = log_b.reward.sum(axis=1)
     error = float(totals.std() / np.sqrt(len(totals)))
     return Trial(log_a, log_b.value, truth_stderr=error)

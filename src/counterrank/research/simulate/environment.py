@@ -6,24 +6,22 @@ The published environment, the one of the paper's text, ones drawn afresh, and t
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.resources import files
-from inspect import signature
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy.special import expit, ndtr, softmax
 
-from counterrank.arrays import Bools, Floats
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators.behavior import mask, published_models
-from counterrank.messages import in_command
+from counterrank.kernels.jit import jit
+from counterrank.policies import Factored
 from counterrank.records import Json
-
-if TYPE_CHECKING:
-    from counterrank.research.simulate.draw import SimulatedLog
 
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
 Which = Literal["logging", "target"]
@@ -135,10 +133,177 @@ class Environment:
     def draw(
         self, n: int, rng: np.random.Generator, *, policy: Which = "logging"
     ) -> "SimulatedLog":
-        """Return n rankings shown by the logging policy, or by the target."""
-        from counterrank.research.simulate.draw import draw
+        """Return n rankings shown by the logging policy, or by the target.
 
-        return draw(self, n, rng, policy=policy)
+        >>> log = published().draw(4, np.random.default_rng(0))
+        >>> log.action.shape, log.p1[0].round(3).tolist()
+        ((4, 8), [0.8, 0.1, 0.1])
+        """
+        whole("n", n, 1)
+        context = rng.standard_normal((n, self.d))
+        seen = rng.standard_normal(context.shape) if self.as_published else context
+        base = base_reward(self, seen)
+        chance = behavior_probability(self, context)  # (n, M)
+        # Inverse of the distribution function; the last class needs no comparison and takes what
+        # rounding leaves.
+        below = chance.cumsum(axis=1)[:, :-1] < rng.random((n, 1))
+        behavior = below.sum(axis=1, dtype=np.int64)
+        p0, p1 = (distribution(self, context, which) for which in get_args(Which))
+        shown = Factored(p0 if policy == "logging" else p1)
+        action = shown.sample(self.K, rng)[:, 0]
+        q = expected_reward(self, action, behavior, base)
+        if self.reward_model == "binary":
+            reward = (rng.random(q.shape) < q).astype(np.float64)
+        else:
+            noise = rng.standard_normal((n, 1 if self.as_published else self.K))
+            reward = q + self.sigma * noise
+        return SimulatedLog(self, context, action, reward, p0, p1, behavior, q, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLog:
+    """n simulated rankings.
+
+    context (n, d), action (n, K), reward (n, K), expected reward q (n, K), behavior (n,) index into
+    `masks`; p0 and p1: whole distributions of the logging and target policies (n, A).
+    `drawn_by` names the policy that chose the actions.
+    """
+
+    env: Environment
+    context: Floats
+    action: Ints
+    reward: Floats
+    p0: Floats
+    p1: Floats
+    behavior: Ints
+    q: Floats
+    drawn_by: Which = "logging"
+
+    @property
+    def masks(self) -> Bools:
+        """Relevance masks of the behaviours: (M, K, K)."""
+        return self.env.masks
+
+    @property
+    def drawn_from(self) -> Floats:
+        """The whole distribution of the policy that chose the actions: (n, A)."""
+        return self.p0 if self.drawn_by == "logging" else self.p1
+
+    @property
+    def propensity(self) -> Floats:
+        """Probabilities of the shown actions under the policy that drew them: (n, K)."""
+        return np.take_along_axis(self.drawn_from, self.action, axis=1)
+
+    @property
+    def target(self) -> Floats:
+        """Probabilities of the shown actions under the target policy: (n, K)."""
+        return np.take_along_axis(self.p1, self.action, axis=1)
+
+    def to_log(self) -> RankingLog:
+        """Return the rankings with target "new", whole distributions and behaviour names."""
+        return RankingLog(
+            action=self.action,
+            reward=self.reward,
+            propensity=Propensity("factored", self.propensity),
+            context=self.context,
+            behavior=np.array(self.env.behavior_names)[self.behavior],
+            behavior_masks=self.env.mask_rows,
+            targets={TARGET: Propensity("factored", self.target)},
+            dists={LOGGING: self.drawn_from, TARGET: self.p1},
+        )
+
+
+def distribution(env: Environment, context: Floats, which: Which) -> Floats:
+    """Return each action's probability at a position: (n, A)."""
+    if which == "logging":
+        return softmax(env.logging(context), axis=1)  # type: ignore[no-any-return]
+    if env.target is not None:
+        return softmax(env.target(context), axis=1)  # type: ignore[no-any-return]
+    return least_greedy(env.logging(context), env.epsilon)
+
+
+def least_greedy(score: Floats, epsilon: float) -> Floats:
+    """Return (1 - epsilon) on the action of least score plus epsilon / A on every action.
+
+    >>> least_greedy(np.array([[0.2, -1.0]]), 0.3)
+    array([[0.15, 0.85]])
+    """
+    A = score.shape[-1]
+    out = np.full(score.shape, epsilon / A)
+    least = score.argmin(axis=-1)[..., None]
+    np.put_along_axis(out, least, 1.0 - epsilon + epsilon / A, axis=-1)
+    return out
+
+
+def behavior_probability(env: Environment, context: Floats) -> Floats:
+    """Return p(c_z | x) = softmax_z(lam_z |theta_z . x|): (n, M); zeros and ones where there are groups."""
+    if env.groups:
+        part = np.minimum((env.M * ndtr(context[:, 0])).astype(np.int64), env.M - 1)
+        known: Floats = np.eye(env.M)[part]
+        return known
+    return softmax(env.lam * np.abs(context @ env.behavior_coef.T), axis=1)  # type: ignore[no-any-return]
+
+
+def base_reward(env: Environment, context: Floats) -> Floats:
+    """Return base(x, a) for every action: (n, A)."""
+    linear = env.base(context)
+    return 1.0 + expit(linear) if env.as_published else linear
+
+
+def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats) -> Floats:
+    """Return q_k(x, a, c) of each row: (n, K), for action (n, K), behaviour index (n,), base (n, A).
+
+    pairwise        base + sum_l c_kl W(a_k, a_l)
+    triple          pairwise + sum_{l < m} c_kl c_km T(a_k, a_l, a_m)
+    multiplicative  base * exp(sum_l c_kl W(a_k, a_l))
+    binary          sigmoid(pairwise), the probability of a reward of 1
+    """
+    pair = pair_effect(action, behavior, env.masks, env.interaction)  # (n, K)
+    own = np.take_along_axis(base, action, axis=1)  # (n, K)
+    if env.reward_model == "multiplicative":
+        scaled: Floats = own * np.exp(pair)
+        return scaled
+    linear: Floats = own + pair
+    if env.triple is not None and env.reward_model == "triple":
+        linear += triple_effect(action, behavior, env.masks, env.triple)
+    return expit(linear) if env.reward_model == "binary" else linear
+
+
+@jit
+def pair_effect(action: Ints, behavior: Ints, masks: Bools, effect: Floats) -> Floats:
+    """Return sum over l != k with c_kl of effect[a_k, a_l]: (n, K)."""
+    n, K = action.shape
+    out = np.empty((n, K))
+    for i in range(n):
+        mask = masks[behavior[i]]
+        for k in range(K):
+            total = 0.0
+            row = effect[action[i, k]]
+            for m in range(K):
+                if m != k and mask[k, m]:
+                    total += row[action[i, m]]
+            out[i, k] = total
+    return out
+
+
+@jit
+def triple_effect(action: Ints, behavior: Ints, masks: Bools, effect: Floats) -> Floats:
+    """Return sum over l < m, both != k and relevant, of effect[a_k, a_l, a_m]: (n, K)."""
+    n, K = action.shape
+    out = np.empty((n, K))
+    for i in range(n):
+        mask = masks[behavior[i]]
+        for k in range(K):
+            total = 0.0
+            for first in range(K):
+                if first == k or not mask[k, first]:
+                    continue
+                row = effect[action[i, k], action[i, first]]
+                for second in range(first + 1, K):
+                    if second != k and mask[k, second]:
+                        total += row[action[i, second]]
+            out[i, k] = total
+    return out
 
 
 def fingerprint_of(parameters: Json) -> str:
@@ -152,23 +317,6 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise where an option has none of its words."""
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(allowed)}")
-
-
-#: Options of a preset on the command line.
-_FLAGS = {"K": "--k", "items": "--actions"} | {
-    name: f"--{name}"
-    for name in ("delta", "epsilon", "sigma", "lam", "actions", "candidates", "behavior")
-}
-
-
-def refuse_unknown(preset: str, options: Iterable[str], known: Sequence[str]) -> None:
-    """Raise where a preset is given an option that it has not."""
-    for option in options:
-        if option not in known:
-            names = [_FLAGS[name] for name in known if name in _FLAGS] if in_command() else known
-            raise ConfigError(
-                f"preset {preset!r} has no option {option!r}; it has {', '.join(names)}"
-            )
 
 
 def between(name: str, value: Any, low: float, high: float = math.inf, *, meaning: str) -> float:
@@ -401,23 +549,3 @@ def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[
 #: One draw of the environment that the paper's text describes; `seed` names the draw. Not in the text,
 #: chosen here: 3 actions, and standard normal bias terms of the base reward.
 paper = partial(random, form="paper", name="paper")
-
-PRESETS: dict[str, Callable[..., Environment]] = {
-    "published": published,
-    "paper": paper,
-    "random": random,
-    "real-world": real_world,
-}
-
-
-def preset(name: str, **options: Any) -> Environment:
-    """Return the environment called `name`; options are those of its function.
-
-    >>> preset("published", K=4, delta=0.2).K
-    4
-    """
-    if name not in PRESETS:
-        raise ConfigError(f"no environment is called {name!r}; choose one of {', '.join(PRESETS)}")
-    make = PRESETS[name]
-    refuse_unknown(name, options, list(signature(make).parameters))
-    return make(**options)

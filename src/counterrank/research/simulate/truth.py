@@ -7,13 +7,14 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
-from counterrank.research.simulate.draw import (
+from counterrank.research.simulate.environment import (
+    Environment,
+    Which,
     base_reward,
     behavior_probability,
     distribution,
     expected_reward,
 )
-from counterrank.research.simulate.environment import Environment, Which
 from counterrank.research.simulate.worlds import World
 
 #: Independent scramblings of the Sobol points: enough to judge their error, few enough to keep
@@ -79,7 +80,7 @@ def _over_contexts(
     env: Environment,
     policy: Which,
     relative_error: float,
-    value: Callable[[Environment, Floats, Floats, Which], Floats],
+    value: Callable[[Environment, Floats, Floats, Floats], Floats],
     *,
     first: int,
 ) -> Truth:
@@ -92,7 +93,9 @@ def _over_contexts(
         while done < 2**power:
             for replicate, stream in enumerate(streams):
                 context, seen = next(stream)
-                sums[replicate] += value(env, context, seen, policy).sum(axis=0)
+                dist, base = distribution(env, context, policy), base_reward(env, seen)
+                chance = behavior_probability(env, context)
+                sums[replicate] += value(env, dist, base, chance).sum(axis=0)
             done += len(context)
         truth = _summary(sums / done, method)
         if truth.stderr <= relative_error * abs(truth.value):
@@ -145,23 +148,15 @@ def _summary(means: Floats, method: str) -> Truth:
     )
 
 
-def closed_form(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
+def closed_form(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
     """Return E_pi[r_k | x] for any reward model but the logit: (n, K).
 
     pairwise        p.base + sum_l E[c_kl | x] p' W p
     triple          the same + sum_{l<m} E[c_kl c_km | x] T(p, p, p)
     multiplicative  sum_z p(z | x) sum_u p(u) base(u) prod_{l in c_z(k)} sum_b p(b) exp W(u, b)
 
-    `seen` (n, d) is the context of the base reward.
+    From the policy's distributions, base rewards (n, A) and p(c | x) (n, M).
     """
-    chance = behavior_probability(env, context)
-    return closed_form_given(
-        env, distribution(env, context, policy), base_reward(env, seen), chance
-    )
-
-
-def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
-    """Return `closed_form` from the policy's distributions, base rewards (n, A) and p(c | x) (n, M)."""
     off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
     others = off.sum(axis=2)  # (M, K)
     if env.reward_model == "multiplicative":
@@ -179,12 +174,9 @@ def closed_form_given(env: Environment, dist: Floats, base: Floats, chance: Floa
     return out
 
 
-def enumeration(env: Environment, context: Floats, seen: Floats, policy: Which) -> Floats:
+def enumeration(env: Environment, dist: Floats, base: Floats, chance: Floats) -> Floats:
     """Return E_pi[r_k | x] summed over every ranking and behaviour: (n, K). For small spaces."""
-    dist = distribution(env, context, policy)
-    base = base_reward(env, seen)
-    chance = behavior_probability(env, context)
-    n = len(context)
+    n = len(dist)
     out = np.zeros((n, env.K))
     for ranking in np.ndindex((env.A,) * env.K):
         action = np.tile(ranking, (n, 1))

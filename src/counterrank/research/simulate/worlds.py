@@ -5,7 +5,10 @@ Users click by position, down a cascade, by DBN (Chapelle & Zhang 2009) or UBM (
 kinds. All parameters come from the world's seed; rows come from the generator given to `draw`.
 """
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from inspect import signature
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -13,15 +16,19 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import ConfigError
+from counterrank.messages import in_command
 from counterrank.policies import Candidates, ItemFeatures, Policy, PolicySpec, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.environment import (
     TARGET,
+    Environment,
     Linear,
     Which,
     fingerprint_of,
     one_of,
-    refuse_unknown,
+    paper,
+    published,
+    random,
     standardised,
     whole,
 )
@@ -286,12 +293,9 @@ class DrawnWorld:
             possible, np.exp(np.where(possible, total, 0.0) - np.where(possible, before, 0.0)), 0.0
         )
 
-    def policy(self, which: Which | PolicySpec) -> Policy:
+    def policy(self, which: Which | PolicySpec, sets: Candidates | None = None) -> Policy:
         """Return a policy over the items of the catalogue, bound to these rows."""
-        return self._policy(which, self._candidates())
-
-    def _policy(self, which: Which | PolicySpec, sets: Candidates | None) -> Policy:
-        spec, scores = self.world.spec(which), self._scores(which)
+        spec, scores, sets = self.world.spec(which), self._scores(which), sets or self._candidates()
         if sets is None:
             return spec.bind(scores=scores)
         return spec.bind(candidates=sets, scores=scores.reshape(-1))
@@ -313,9 +317,9 @@ class DrawnWorld:
         return RankingLog(
             action=self.action,
             reward=self.reward,
-            propensity=self._policy(self.drawn_by, sets),
+            propensity=self.policy(self.drawn_by, sets),
             context=self.context,
-            targets={TARGET: self._policy("target", sets)},
+            targets={TARGET: self.policy("target", sets)},
             candidates=sets,
             item_features=ItemFeatures(self.feature, tuple(f"z_{j}" for j in range(FEATURES))),
         )
@@ -326,36 +330,42 @@ class DrawnWorld:
 EPSILON, SWAP, SHUFFLED, SHARP, FAR = 0.4, 0.7, 0.2, "plackett-luce:temperature=0.5", 4.0
 
 
-#: Presets of the command: a search page, a feed with shared attention and hidden kinds, a shop with
-#: revenue.
-WORLDS: dict[str, dict[str, object]] = {
-    "search": {"behavior": "dbn", "logger": "plackett-luce", "items": 100, "candidates": 20},
-    "feed": {
-        "behavior": "mixed",
-        "logger": "mixture",
-        "items": 300,
-        "candidates": 50,
-        "bend": True,
-    },
-    "shop": {
-        "behavior": "redundancy",
-        "logger": "epsilon",
-        "items": 60,
-        "K": 5,
-        "revenue": True,
-        "hidden": False,
-    },
+#: Worlds by the name of their preset: those of the paper, a search page, a feed with shared attention and
+#: hidden kinds, a shop with revenue.
+PRESETS: dict[str, Callable[..., Environment | World]] = {
+    "published": published,
+    "paper": paper,
+    "random": random,
+    "search": partial(World, name="search", items=100, candidates=20),
+    "feed": partial(
+        World, name="feed", behavior="mixed", logger="mixture", items=300, candidates=50, bend=True
+    ),
+    "shop": partial(
+        World, name="shop", behavior="redundancy", logger="epsilon", items=60, K=5, revenue=True,
+        hidden=False,
+    ),
+}  # fmt: skip
+#: Options of a preset on the command line.
+_FLAGS = {"K": "--k", "items": "--actions"} | {
+    name: f"--{name}"
+    for name in ("delta", "epsilon", "sigma", "lam", "actions", "candidates", "behavior")
 }
 
 
-def world(preset: str, *, seed: int = 0, **options: Any) -> World:
-    """Return the world of a preset: "search", "feed" or "shop"; options are those of `World`.
+def preset(name: str, **options: Any) -> Environment | World:
+    """Return the world called `name`; options are those of its function, or of `World`.
 
-    >>> world("shop", K=4).behavior
-    'redundancy'
+    >>> preset("published", K=4, delta=0.2).K, preset("shop", K=4).behavior
+    (4, 'redundancy')
     """
-    if preset not in WORLDS:
-        raise ConfigError(f"no world is called {preset!r}; choose one of {', '.join(WORLDS)}")
-    known = [item.name for item in fields(World) if item.name not in ("name", "seed")]
-    refuse_unknown(preset, options, known)
-    return World(**{**WORLDS[preset], **options}, seed=seed, name=preset)
+    if name not in PRESETS:
+        raise ConfigError(f"no world is called {name!r}; choose one of {', '.join(PRESETS)}")
+    make = PRESETS[name]
+    known = list(signature(make).parameters)
+    for option in options:
+        if option not in known:
+            names = [_FLAGS[one] for one in known if one in _FLAGS] if in_command() else known
+            raise ConfigError(
+                f"preset {name!r} has no option {option!r}; it has {', '.join(names)}"
+            )
+    return make(**options)

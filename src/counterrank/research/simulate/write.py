@@ -14,8 +14,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.atomic import replacing
 from counterrank.data.log import LOGGING
 from counterrank.errors import ConfigError
-from counterrank.research.simulate.draw import SimulatedLog
-from counterrank.research.simulate.environment import TARGET, Environment, whole
+from counterrank.research.simulate.environment import TARGET, Environment, SimulatedLog, whole
 from counterrank.research.simulate.truth import Truth, true_value
 from counterrank.research.simulate.worlds import DrawnWorld, World
 
