@@ -52,7 +52,7 @@ def test_lifts_are_unbiased_whatever_the_model_says():
         return np.abs(np.sin(7.0 * rankings[..., 0] + 3.0 * rankings[..., 2]))
 
     drawn = draw(rows, logger, nonsense, 64, (8,))
-    side = Side(rows, reward.sum(axis=1), 3.0, 0.0, drawn)
+    side = Side(rows, np.arange(n), reward.sum(axis=1), 3.0, 0.0, drawn)
     for m in (2, 8):
         exact = listed_best_of(BestOf(logger, lambda r, a: nonsense(r, a), m), 3)
         each = np.tile(np.arange(6)[:, None], (1, 3))
@@ -142,14 +142,12 @@ def test_a_segment_of_one_user_has_no_interval(learned):
     gains, users = np.array([-1.0, -3.0, 2.0, 1.0, 4.0]), np.array([7, 7, 1, 2, 2])
     log = clicks_log(1).take(slice(0, 5))
     log = replace(log, columns={"device": np.array(["old", "old", "new", "new", "new"])})
-    rows = {
-        row.label: row for row in segments_of(log, gains, (users, np.ones(5)), ["device"], 0.95)
-    }
+    rows = {row.label: row for row in segments_of(log, gains, users, ["device"], 0.95)}
     assert rows["old"].value == -2.0 and np.isnan([rows["old"].stderr, rows["old"].high]).all()
     # Users 1 and 2: sums 2 and 5 of one and two rows, mean 7/3; 2/1 times their squared deviations / 9.
     away = np.array([2 - 7 / 3, 5 - 14 / 3])
     assert rows["new"].stderr == pytest.approx(np.sqrt(2 * (away**2).sum() / 9), rel=1e-12)
-    alone = segments_of(log, gains, None, ["device"], 0.95)
+    alone = segments_of(log, gains, np.arange(5), ["device"], 0.95)
     assert alone[1].stderr == pytest.approx(gains[:2].std(ddof=1) / np.sqrt(2), rel=1e-12)
     told = replace(learned.certificate, segments=tuple(rows.values()))
     assert "These segments lose" not in told.to_html() + told.summary()

@@ -80,7 +80,7 @@ def test_a_guardrail_at_its_limit_is_called_safe_no_more_often_than_allowed(free
         earned = (rng.random(n) < np.where(good, 0.6, 0.2)).astype(float)
         one = WatchedRewards(rail, earned, 1.0)
         about = (one.lowest(1.4), 0.5, 0.0) if free else None
-        low = lower_bound(one.margins(weight), n, 0.05, about, None, rng)
+        low = lower_bound(one.margins(weight), np.ones(n), 0.05, about, rng)
         called += one.bound(weight, low).safe
     # Binomial(400, 0.05): more than 40 has a probability of 2e-5.
     assert called <= 40

@@ -50,7 +50,6 @@ from counterrank.evaluation.several import (
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.io import OpenOptions, Where, opened
 from counterrank.metrics import (
-    SINGLE,
     Guardrail,
     Metrics,
     PageFunction,
@@ -433,13 +432,8 @@ def metrics_of(
     guardrails: Sequence[str | Guardrail] | str,
 ) -> Metrics:
     """Return the metrics that the user named and those that a log in memory has by name."""
-    given: dict[str, Any] = {}
-    if is_read(log):
-        given = {name: name for name in getattr(log, "first", log).rewards}
-    if rewards is not None:
-        given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
-    found = Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
-    return replace(found, named=bool(given or primary is not None or guardrails))
+    known = getattr(log, "first", log).rewards if is_read(log) else ()
+    return Metrics.asked_for(known, rewards, primary, guardrails)
 
 
 def is_read(log: Any) -> bool:

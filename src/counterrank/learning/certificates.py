@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.learning import settings
 from counterrank.learning.guardrails import GuardrailBound, WatchedRewards
@@ -49,17 +49,14 @@ def certified(
 
     `declared`: the log says which rows belong to one visitor, by units or by a declaration.
     """
-    rows, units = certifying.log.n, units_of(certifying.log)
-    counts = None if units is None else units[1]
-    size = rows if counts is None else len(counts)
-    reach = _reach(level, grade, size, counts)
-    choice = _chosen(learning, cap, reach, size, rails[0])
+    rows, counts = certifying.log.n, certifying.counts
+    reach = _reach(level, grade, counts)
+    choice = _chosen(learning, cap, reach, len(counts), rails[0])
     gains = certifying.lifts(choice.m, cap)
-    sums = summed(gains, units)
-    value = float(gains.mean())
-    stderr = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
+    sums, value = certifying.summed(gains), float(gains.mean())
+    stderr = _error(sums, rows)
     about = (certifying.lowest(choice.m, cap), choice.spread, choice.lift)
-    low = lower_bound(sums, rows, 1.0 - level, about if grade == "free" else None, counts, rng)
+    low = lower_bound(sums, counts, 1.0 - level, about if grade == "free" else None, rng)
     seen = (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
     total = learning.log.n + rows
     short = low <= 0 or not choice.agreed
@@ -90,39 +87,45 @@ def certified(
 
 def lower_bound(
     sums: Floats,
-    rows: int,
+    counts: Floats,
     delta: float,
     about: tuple[float, float, float] | None,
-    counts: Floats | None,
     rng: np.random.Generator,
 ) -> float:
-    """Return a lower bound of a row's mean from sums over units, wrong with probability `delta`.
+    """Return a lower bound of a row's mean from sums over units of so many rows, wrong with probability `delta`.
 
     `about` has the lowest value that is possible, and the spread and mean to expect, for a bound that
     holds for any number of units; without it they are taken for normal.
     """
-    from scipy import special
-
     if about is None:
-        error = float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
-        reach = float(special.stdtrit(max(len(sums) - 1, 1), 1.0 - delta))
-        return float(sums.sum()) / rows - reach * error
+        rows = int(counts.sum())
+        return float(sums.sum()) / rows - _t_value(1.0 - delta, len(sums)) * _error(sums, rows)
     lowest, spread, around = about
     # Bets are made row by row, in a random order, so that no time of day comes first.
     order = rng.permutation(len(sums))
-    ordered = None if counts is None else counts[order]
     return betting_lower_bound(
-        sums[order], lowest, delta, spread=spread, around=around, counts=ordered
+        sums[order], lowest, delta, spread=spread, around=around, counts=counts[order]
     )
+
+
+def _error(sums: Floats, rows: int) -> float:
+    """Return the standard error of a row's mean from sums over units."""
+    return float(sums.std(ddof=1)) * math.sqrt(len(sums)) / rows
+
+
+def _t_value(level: float, units: int) -> float:
+    from scipy import special
+
+    return float(special.stdtrit(max(units - 1, 1), level))
 
 
 def _chosen(
     learning: Side, cap: float, reach: float, size: int, rails: Sequence[WatchedRewards]
 ) -> Choice:
     """Return the m with the highest expected bound on `size` certifying units."""
-    n, units = learning.log.n, units_of(learning.log)
+    n = learning.log.n
     steps = [2**j for j in range(settings.LARGEST_M.bit_length())]
-    gains = {m: summed(learning.lifts(m, cap), units) for m in steps}
+    gains = {m: learning.summed(learning.lifts(m, cap)) for m in steps}
     spread = {m: float(g.std(ddof=1)) if len(g) > 1 else 0.0 for m, g in gains.items()}
     promise: dict[int, float] = {}
     path = []
@@ -157,11 +160,10 @@ def _guarded(
     rails: Rails,
 ) -> tuple[GuardrailBound, ...]:
     """Return the bounds of all guardrails at the chosen m, from the certifying rows alone."""
-    units, weight = units_of(certifying.log), certifying.drawn.weight(choice.m)
-    counts = None if units is None else units[1]
+    weight, counts = certifying.drawn.weight(choice.m), certifying.counts
     before = {
-        (rail.guardrail.text, rail.group): summed(
-            rail.margins(learning.drawn.weight(choice.m)), units_of(learning.log)
+        (rail.guardrail.text, rail.group): learning.summed(
+            rail.margins(learning.drawn.weight(choice.m))
         )
         for rail in rails[0]
     }
@@ -175,20 +177,20 @@ def _guarded(
             spread, mean = (float(seen.std(ddof=1)), float(seen.mean())) if known else (1.0, 0.0)
             # Weights of best of m are at most m.
             about = rail.lowest(float(choice.m)), spread or 1.0, mean
-        margins = rail.margins(weight)
-        low = lower_bound(summed(margins, units), len(margins), each, about, counts, rng)
+        sums = certifying.summed(rail.margins(weight))
+        low = lower_bound(sums, counts, each, about, rng)
         found.append(rail.bound(weight, low))
     return tuple(found)
 
 
-def _reach(level: float, grade: str, size: int, counts: Floats | None) -> float:
+def _reach(level: float, grade: str, counts: Floats) -> float:
     """Return how many standard errors the bound lies below the estimate; for grade "free" approximately."""
     from scipy import special
 
     if grade != "free":
-        return float(special.stdtrit(max(size - 1, 1), level))
+        return _t_value(level, len(counts))
     # Units of different sizes allow one stake only (`betting_lower_bound`): about Hoeffding's bound.
-    if counts is not None and np.ptp(counts) > 0:
+    if np.ptp(counts) > 0:
         return math.sqrt(2.0 * math.log(1.0 / (1.0 - level)))
     return float(special.ndtri(level)) + 0.15
 
@@ -218,18 +220,3 @@ def _heaviest(part: RankingLog) -> Heaviest | None:
     most = int(np.argmax(counts))
     share = float(counts[most] / part.n)
     return Heaviest(str(labels[most]), share) if share > settings.HEAVY else None
-
-
-def units_of(part: RankingLog) -> tuple[Ints, Floats] | None:
-    """Return the unit of each row and the number of rows of each unit; None where there are no units."""
-    if part.unit is None:
-        return None
-    _, group, counts = np.unique(part.unit, return_inverse=True, return_counts=True)
-    return group.astype(np.int64), counts.astype(np.float64)
-
-
-def summed(values: Floats, units: tuple[Ints, Floats] | None) -> Floats:
-    """Return sums over units, or the values themselves where there are no units."""
-    if units is None:
-        return values
-    return np.bincount(units[0], weights=values, minlength=len(units[1])).astype(np.float64)

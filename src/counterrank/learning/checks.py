@@ -11,7 +11,6 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
-from counterrank.learning.certificates import summed, units_of
 from counterrank.learning.paths import DrawnValues, Side, draw
 from counterrank.learning.policy import sampler_of
 from counterrank.messages import ESTIMATED, has, say
@@ -127,7 +126,7 @@ def refuse_wrong_sampler(side: Side, logger: Policy, seeds: tuple[int, ...]) -> 
     if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
         found.append(draw(side.log, logger, _likelihood(logger), settings.LIKELY_DRAWS, seeds))
     for drawn in found:
-        if _misplaced(drawn, units_of(side.log)):
+        if _misplaced(drawn, side):
             raise LogError(
                 "the logged rankings are not what today's policy, as described, would draw: the "
                 f"logged one ranks {in_percent((drawn.below / drawn.draws).mean())} of the way up among "
@@ -145,7 +144,7 @@ def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
     return value
 
 
-def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
+def _misplaced(drawn: DrawnValues, side: Side) -> bool:
     """Return whether ranks B among L draws are not uniform on 0..L, by their mean and by mean weights of best of m.
 
     The variance is the larger of that of uniform ranks and that between units, because a logger may
@@ -156,7 +155,7 @@ def _misplaced(drawn: DrawnValues, units: tuple[Ints, Floats] | None) -> bool:
     tests += [partial(drawn_weight, draws=drawn.draws, m=m) for m in (2, 4, 8)]
     for of in tests:
         law, values = of(ranks), of(drawn.below)
-        away = summed(values - law.mean(), units)
+        away = side.summed(values - law.mean())
         error = math.sqrt(max(len(values) * float(law.var()), float(away @ away)))
         if abs(float(away.sum())) > settings.WRONG_SAMPLER * error:
             return True

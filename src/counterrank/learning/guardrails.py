@@ -80,7 +80,7 @@ class WatchedRewards:
         )  # fmt: skip
 
 
-def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[WatchedRewards]:
+def watched(log: RankingLog, metrics: Metrics, grade: str) -> list[WatchedRewards]:
     """Return every guardrail, and each group of those by a column, on the rows of a log.
 
     Raises
@@ -89,9 +89,8 @@ def watched(log: RankingLog, metrics: Metrics | None, grade: str) -> list[Watche
         A guardrail is of a ratio, or its rewards have no known range where the grade needs one.
     """
     found: list[WatchedRewards] = []
-    for rail in () if metrics is None else metrics.guardrails:
-        metric = metrics.metric(rail.metric) if metrics is not None else None
-        assert metric is not None
+    for rail in metrics.guardrails:
+        metric = metrics.metric(rail.metric)
         if metric.ratio:
             raise ConfigError(
                 f"the guardrail '{rail.text}' is of a ratio, which no bound certifies; guard what it "

@@ -22,7 +22,7 @@ from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.boosting import fit_trees
-from counterrank.learning.certificates import certified, units_of
+from counterrank.learning.certificates import certified
 from counterrank.learning.checks import (
     range_of,
     refuse_estimated,
@@ -164,7 +164,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     found = replace(
         found,
         sentence=sentence(found),
-        segments=segments_of(rest, gains, units_of(rest), segments, level),
+        segments=segments_of(rest, gains, certifying.unit, segments, level),
         model=dict(fitted.details),
     )
     return Learned(policy, found)
@@ -217,7 +217,10 @@ def _side(
     ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
     least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
     drawn = draw(part, logger, list_value(part, model, fold, least), settings.DRAWS, seeds)
-    return Side(part, part.reward @ alpha - least, most - least, least, drawn)
+    unit = np.arange(part.n)
+    if part.unit is not None:
+        _, unit = np.unique(part.unit, return_inverse=True)
+    return Side(part, unit, part.reward @ alpha - least, most - least, least, drawn)
 
 
 def list_value(
@@ -263,19 +266,16 @@ def _measured(
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
     reading: Mapping[str, Any],
-) -> tuple[RankingLog, Metrics | None]:
-    """Return the log with the primary for its reward, and the metrics where several were asked for."""
+) -> tuple[RankingLog, Metrics]:
+    """Return the log with the primary for its reward, and the metrics."""
     from counterrank.io import in_memory
 
-    known = list(log.rewards) if isinstance(log, RankingLog) else []
-    given: dict[str, str | tuple[PageFunction, str]] = {name: name for name in known}
     if (events := reading.get("events")) is not None:
         rewards = events.beside(rewards)
-    if rewards is not None:
-        given |= dict(rewards) if isinstance(rewards, Mapping) else {name: name for name in rewards}
-    if not given and primary is None and not guardrails:
-        return in_memory(log, segments, reading), None
-    metrics = Metrics.of(given or {SINGLE: SINGLE}, primary, guardrails)
+    known = log.rewards if isinstance(log, RankingLog) else ()
+    metrics = Metrics.asked_for(known, rewards, primary, guardrails)
+    if not metrics.named:
+        return in_memory(log, segments, reading), metrics
     beside = {} if isinstance(log, RankingLog) else {"rewards": metrics.operands}
     carried = tuple(dict.fromkeys([*segments, *metrics.columns]))
     whole = in_memory(log, carried, {**reading, **beside})

@@ -94,14 +94,25 @@ class Side:
     """Rows of one side of the split, with list values of logged and of drawn rankings.
 
     `totals` (n,) are rewards of rankings less `shift`, so that none is below zero; `most` is the
-    largest they can be.
+    largest they can be. `unit` (n,) is the number of each row's unit, or of the row where the log has
+    none.
     """
 
     log: RankingLog
+    unit: Ints
     totals: Floats
     most: float
     shift: float
     drawn: DrawnValues
+
+    @property
+    def counts(self) -> Floats:
+        """The number of rows of each unit."""
+        return self.summed(np.ones(self.log.n))
+
+    def summed(self, values: Floats) -> Floats:
+        """Return sums over units of values by row."""
+        return np.bincount(self.unit, values).astype(np.float64)
 
     def lifts(self, m: int, cap: float) -> Floats:
         """Return unbiased paired lifts (n,) of best-of-m over the logger, with min(q, cap) as control variate.

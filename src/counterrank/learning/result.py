@@ -181,11 +181,7 @@ _MOST_LABELS = 50
 
 
 def segments_of(
-    part: RankingLog,
-    gains: Floats,
-    units: tuple[Ints, Floats] | None,
-    columns: Sequence[str],
-    level: float,
+    part: RankingLog, gains: Floats, unit: Ints, columns: Sequence[str], level: float
 ) -> tuple[SegmentGain, ...]:
     """Return the lift of each segment on the certifying rows, adjusted for looking at many.
 
@@ -207,7 +203,7 @@ def segments_of(
             )
         for label in labels:
             own = values == label
-            (mean,) = means_of([gains[own]], None if units is None else units[0][own])
+            (mean,) = means_of([gains[own]], unit[own])
             found.append((column, str(label), int(own.sum()), mean.value, mean.stderr))
     adjusted = holm([two_sided(value, stderr) for *_, value, stderr in found])
     # Bonferroni for intervals: Holm's steps order p-values and give no ends.

@@ -1,7 +1,7 @@
 """The metrics of one evaluation: which there are, which decides, and what must not happen to others."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,6 +192,20 @@ class Metrics:
         parts = dict.fromkeys(measure for metric in ordered for measure in metric.measures)
         measures = tuple(one for one in parts if one.function is not IMPRESSIONS)
         return cls(every, chosen, measures, rails)
+
+    @classmethod
+    def asked_for(
+        cls,
+        known: Iterable[str],
+        rewards: Mapping[str, Any] | Sequence[str] | None,
+        primary: str | None,
+        guardrails: Sequence[str | Guardrail] | str,
+    ) -> "Metrics":
+        """Return the metrics that the user named, beside those that a log has by name."""
+        more = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
+        given = {**{name: name for name in known}, **more}
+        found = cls.of(given or {SINGLE: SINGLE}, primary, guardrails)
+        return replace(found, named=bool(given or primary is not None or guardrails))
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ def test_the_closed_form_agrees_with_clicks() -> None:
     who = shop.visits(200_000, rng)
     for name in shop.TARGETS:
         policy = shop.target_policy(who, name)
-        shown = shop._draw(policy, rng)
+        shown = cr.Factored(policy).sample(shop.SLOTS, rng)[:, 0]
         clicks = (rng.random(shown.shape) < shop.click_probability(who, shown)).sum(axis=1)
         error = clicks.std() / np.sqrt(len(clicks))
         # Two looks at |z| < 5: a false alarm in a million runs.

@@ -121,7 +121,9 @@ def test_order_two_weights_are_exact_for_pairs_only(reward, rng):
     """
     env = random(7, reward=reward, K=4, actions=2, context_policies=True, delta=0.9)
     context, seen = rng.standard_normal((2, 1, env.d))
-    gap = np.abs(order_two_mean(env, context, seen) - enumeration(env, context, seen, "target")[0])
+    given = distribution(env, context, "target"), base_reward(env, seen)
+    exact = enumeration(env, *given, behavior_probability(env, context))[0]
+    gap = np.abs(order_two_mean(env, context, seen) - exact)
     if reward == "pairwise":
         assert gap.max() < 1e-12
     else:
