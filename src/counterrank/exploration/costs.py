@@ -17,9 +17,10 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
+from counterrank.exploration import settings
 from counterrank.exploration.result import Cost
 from counterrank.exploration.rewards import PageRewards
-from counterrank.policies import PolicySpec, Scored, cut
+from counterrank.policies import PolicySpec, Scored
 from counterrank.statistics import bias_aware_half, jackknife
 
 NAME = "exploration"
@@ -31,10 +32,7 @@ class Costs:
 
     log: RankingLog
     logger: Scored
-    #: Requests whose pages are drawn, and the models on them.
-    requests: RankingLog
     models: PageRewards
-    draws: int
     level: float
     seed: int
     _known: dict[str, Cost] = field(default_factory=dict)
@@ -57,14 +55,13 @@ class Costs:
         """Return the loss with its interval, and whether it rests on models."""
         if spec.parts:
             found = [(share, self.cost(part)) for share, part in spec.parts]
-            return Cost(
-                sum(share * one.value for share, one in found),
-                sum(share * one.low for share, one in found),
-                sum(share * one.high for share, one in found),
-                rests_on="models" if any(one.rests_on == "models" for _, one in found) else "log",
+            value, low, high = (
+                sum(share * one[end] for share, one in found) for end in ("value", "low", "high")
             )
+            on_models = any(one.rests_on == "models" for _, one in found)
+            return Cost(value, low, high, "models" if on_models else "log")
         if spec == self.logger.spec:
-            return Cost(0.0, 0.0, 0.0, rests_on="log")
+            return Cost(0.0, 0.0, 0.0, "log")
         if spec.text not in self._known:
             measured = self._measured(spec) if self.random else None
             self._known[spec.text] = measured or self._modelled(spec)
@@ -82,7 +79,7 @@ class Costs:
         df = max(self.log.n - 1, 1)
         half = bias_aware_half(lift.stderr, found.allowance, self.level, df)
         ends = (-(lift.value + half) / self.value, -(lift.value - half) / self.value)
-        return Cost(-lift.value / self.value, *ends, rests_on="log")
+        return Cost(-lift.value / self.value, *ends, "log")
 
     def _modelled(self, spec: PolicySpec) -> Cost:
         alpha, average = self.log.position_weights, self.models.models
@@ -115,7 +112,5 @@ class Costs:
         return expected
 
     def _pages(self, spec: PolicySpec) -> Ints:
-        policy = Scored(self.models.logger.candidates, self.models.logger.scores, spec)
-        size = 1 if policy.deterministic else self.draws
         rng = np.random.default_rng([self.seed, 12])
-        return cut(policy.sample(self.requests.K, rng, size=size), self.requests.lengths)
+        return self.models.pages(self.models.policy(spec), settings.DRAWS, rng)

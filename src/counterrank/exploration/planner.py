@@ -248,8 +248,6 @@ class PlanInputs:
     """The requests that pages are drawn for, the models, and the targets' pages."""
 
     log: RankingLog
-    logger: Scored
-    requests: RankingLog
     models: PageRewards
     costs: Costs
     families: list[Family]
@@ -265,33 +263,31 @@ class PlanInputs:
         """Fit the models, and draw the pages of all targets."""
         # Evenly spread rather than the first: logs change over time.
         chosen = np.linspace(0, log.n - 1, min(log.n, settings.REQUESTS)).astype(np.int64)
-        requests, few = log.take(chosen), logger.take(chosen)
-        models = fit_rewards(log, logger, goal.seed).on(requests, few)
-        costs = Costs(log, logger, requests, models, settings.DRAWS, goal.level, goal.seed)
-        near = families(few, log.K, settings.CHANGES, goal.seed)
+        models = fit_rewards(log, logger, chosen, goal.seed)
+        near = families(models.logger, log.K, settings.CHANGES, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
-
-        def pages(policy: Policy) -> DrawnPages:
-            return drawn(policy, models, requests.lengths, log.K, 4, rng)
-
-        targets = {name: [pages(_target(requests, name))] for name in names}
+        targets = {name: [drawn(_target(models.requests, name), models, 4, rng)] for name in names}
         for family in near:
-            rankers = [family.draw(few, rng) for _ in range(settings.RANKERS)]
-            targets[family.name] = [pages(ranker) for ranker in rankers]
+            some = [family.draw(models.logger, rng) for _ in range(settings.RANKERS)]
+            targets[family.name] = [drawn(one, models, 4, rng) for one in some]
         if not targets:
             raise LogError(
                 "no ranker near production shows anything else: every page shows all it has in one "
                 "order",
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
-        return cls(log, logger, requests, models, costs, near, targets, _design(log), goal)
+        costs = Costs(log, logger, models, goal.level, goal.seed)
+        return cls(log, models, costs, near, targets, _design(log), goal)
+
+    @property
+    def by_place(self) -> bool:
+        """Whether rewards of single places can be weighed."""
+        return self.log.K > 1 and not self.log.page_reward
 
     def option(self, spec: PolicySpec) -> DrawnPages:
         """Return pages drawn from an option."""
-        few = self.models.logger
-        policy = Scored(few.candidates, few.scores, spec)
         rng = np.random.default_rng([self.goal.seed, 15])
-        return drawn(policy, self.models, self.requests.lengths, self.log.K, settings.DRAWS, rng)
+        return drawn(self.models.policy(spec), self.models, settings.DRAWS, rng)
 
     def judged(self, kind: str, spec: PolicySpec) -> ExplorationOption:
         """Return an option with its cost and what it buys."""
@@ -302,17 +298,14 @@ class PlanInputs:
     def predicted(self, shown: DrawnPages, name: str) -> list[PredictedError]:
         """Return what each estimator will know of a target, means over the rankers of a family."""
         alpha = self.log.position_weights
-        ways = (
-            [whole_pages] if self.log.K == 1 or self.log.page_reward else [whole_pages, own_places]
-        )
+        ways = [whole_pages, own_places] if self.by_place else [whole_pages]
         # The optimum prepares for several rankers of a family; two of them say how large errors are.
         pages = self.targets[name][:2]
         return [_mean([way(shown, one, self.models, alpha) for one in pages]) for way in ways]
 
     def optima(self, mixed: list[PolicySpec]) -> list[Tried]:
         """Return the best mixtures at the budget: for weights of whole pages, and of own places."""
-        few, K = self.models.logger, self.log.K
-        policies = [Scored(few.candidates, few.scores, spec) for spec in mixed]
+        policies = [self.models.policy(spec) for spec in mixed]
         loss = np.array([self.costs.loss(spec) for spec in mixed])
         every = [one for name in self.targets for one in self.targets[name]]
         alpha, models = self.log.position_weights, self.models
@@ -321,7 +314,7 @@ class PlanInputs:
         # pi(a_k at k) E[r_k^2] (n, S, K).
         places = [np.exp(one.at_place) * one.q * alpha**2 * models.own for one in every]
         kinds = [("optimum for whole pages", pages, joint)]
-        if K > 1 and not self.log.page_reward:
+        if self.by_place:
             kinds.append(("optimum for places", places, alone))
         found = []
         for kind, needs, log_prob in kinds:
@@ -345,32 +338,30 @@ class PlanInputs:
         goal, value = self.goal, self.costs.value
         n = goal.n
 
+        def error(one: PredictedError, rows: float) -> float:
+            return one.spread * self.design / value / math.sqrt(rows)
+
         def lift(one: PredictedError, rows: float) -> float:
-            error = one.spread * self.design / value / math.sqrt(rows)
-            return detectable(error, allowance=one.allowance / value, level=goal.level)
+            return detectable(error(one, rows), allowance=one.allowance / value, level=goal.level)
 
         reached = [one for one in predictions if one.missing <= MISSING]
         # With few effective rows errors are larger than anybody's formula says.
         enough = [one for one in reached if one.share * n >= FEWEST]
         best = min(enough or reached or predictions, key=lambda one: lift(one, n))
-        error = best.spread * self.design / value / math.sqrt(n)
-        allowance = best.allowance / value
-        needed = (
-            rows_for(goal.detect, n, error, allowance=allowance, level=goal.level)
-            if error > 0
-            else n
-        )
-        if not reached:
-            needed = None
-        elif needed is not None and best.share * needed < FEWEST:
-            needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
+        stderr, allowance, needed = error(best, n), best.allowance / value, None
+        if reached:
+            needed = n
+            if stderr > 0:
+                needed = rows_for(goal.detect, n, stderr, allowance=allowance, level=goal.level)
+            if needed is not None and best.share * needed < FEWEST:
+                needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
         week = goal.rows_per_week
         return DetectableLift(
             target=target,
             lift=lift(best, n) if enough else None,
             rows=n,
             estimator=best.estimator,
-            stderr=error if enough else None,
+            stderr=stderr if enough else None,
             allowance=allowance,
             effective=best.share * n,
             rows_needed=needed,

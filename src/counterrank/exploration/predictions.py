@@ -31,7 +31,7 @@ import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.exploration.rewards import PageRewards
-from counterrank.policies import Policy, Scored, cut
+from counterrank.policies import Policy, Scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +72,9 @@ class DrawnPages:
         return alone(self.policy, self.pages)
 
 
-def drawn(
-    policy: Policy,
-    models: PageRewards,
-    ends: Ints,
-    length: int,
-    size: int,
-    rng: np.random.Generator,
-) -> DrawnPages:
-    """Return `size` pages of each request, which end where the logged ones do."""
-    size = 1 if policy.deterministic else size
-    pages = cut(policy.sample(length, rng, size=size), ends)
+def drawn(policy: Policy, models: PageRewards, size: int, rng: np.random.Generator) -> DrawnPages:
+    """Return `size` pages of each request."""
+    pages = models.pages(policy, size, rng)
     return DrawnPages(policy, pages, models.mean(pages))
 
 
@@ -134,7 +126,7 @@ def own_places(
     # depends on who drew it: of a mixture, the part that shows the item there counts by its chance to
     # have done so.
     inner = np.zeros(target.pages.shape)
-    for chance, pages in _served(option, target.pages):
+    for chance, pages in _served(option, target.pages, models):
         inner += chance * _beside(pages, target.pages, models)
     inner = np.where(reached, inner, 0.0)
     light = np.minimum(ratio(alone(target.policy, option.pages), option.at_place), RAREST)
@@ -201,27 +193,22 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     return total
 
 
-def _served(option: DrawnPages, wanted: Ints) -> Iterator[tuple[Floats, Ints]]:
+def _served(option: DrawnPages, wanted: Ints, models: PageRewards) -> Iterator[tuple[Floats, Ints]]:
     """Yield the parts of an option: chances (n, S, K) and pages (n, D, K).
 
     The chance is that of the part having shown each item at its place, given that it stands there.
     """
-    policy, K = option.policy, wanted.shape[2]
+    policy = option.policy
     if not (isinstance(policy, Scored) and policy.spec.parts):
         yield np.ones(wanted.shape), option.pages
         return
     whole = alone(policy, wanted)
-    ends = (option.pages[:, 0] >= 0).sum(axis=1)
     for share, spec in policy.spec.parts:
-        part = Scored(policy.candidates, policy.scores, spec)
+        part = models.policy(spec)
         chance = share * ratio(alone(part, wanted), whole)
-        if (
-            np.isfinite(chance).any()
-            and np.nanmax(np.where(np.isfinite(chance), chance, 0.0)) > 1e-6
-        ):
-            size = 1 if part.deterministic else BESIDE
-            pages = cut(part.sample(K, np.random.default_rng(17), size=size), ends)
-            yield np.where(np.isfinite(chance), chance, 0.0), pages
+        chance = np.where(np.isfinite(chance), chance, 0.0)
+        if chance.max() > 1e-6:
+            yield chance, models.pages(part, BESIDE, np.random.default_rng(17))
 
 
 #: Pages of the option whose other items stand beside an item of the target.

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from counterrank.arrays import Ints
 from counterrank.policies import Scored, parse_policy
 
 
@@ -38,14 +38,18 @@ class Family:
 
 def families(logger: Scored, length: int, shares: tuple[float, ...], seed: int) -> list[Family]:
     """Return the family of each share, those that noise of some size reaches."""
-    top = parse_policy("top")
     noise = np.random.default_rng([seed, 11]).normal(size=logger.scores.shape)
-    today = _list(logger, length)
+    top = parse_policy("top")
+
+    def listed(size: float) -> Ints:
+        best = Scored(logger.candidates, logger.scores + size * noise, top)
+        return best.sample(length, np.random.default_rng(0))[:, 0]
+
+    today = listed(0.0)
+    shown = today >= 0
 
     def changed(size: float) -> float:
-        other = Scored(logger.candidates, logger.scores + size * noise, top)
-        shown = today >= 0
-        return float(((_list(other, length) != today) & shown).sum() / max(shown.sum(), 1))
+        return float(((listed(size) != today) & shown).sum() / max(shown.sum(), 1))
 
     spread = spread_of(logger)
     sizes = spread * np.geomspace(1e-3, 30.0, 25)
@@ -84,8 +88,3 @@ def coldest_of(logger: Scored) -> float:
 #: Scores on a page this far apart, in units of the temperature, still have probabilities that are
 #: numbers.
 WIDEST = 600.0
-
-
-def _list(policy: Scored, length: int) -> NDArray[np.int64]:
-    best = Scored(policy.candidates, policy.scores, parse_policy("top"))
-    return best.sample(length, np.random.default_rng(0))[:, 0]

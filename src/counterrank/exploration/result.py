@@ -58,13 +58,15 @@ class ExplorationOption(Record):
 
     def worst(self, targets: tuple[str, ...]) -> float:
         """Return the largest detectable lift among targets; infinite where one is never shown."""
-        lifts = [one.lift for one in self.detectable if one.target in targets]
-        return max((math.inf if lift is None else lift for lift in lifts), default=math.inf)
+        return self._largest("lift", targets)
 
     def needed(self, targets: tuple[str, ...]) -> float:
         """Return the rows that show the wanted lift of all targets; infinite where none do."""
-        rows = [one.rows_needed for one in self.detectable if one.target in targets]
-        return max((math.inf if one is None else float(one) for one in rows), default=math.inf)
+        return self._largest("rows_needed", targets)
+
+    def _largest(self, name: str, targets: tuple[str, ...]) -> float:
+        values = [one[name] for one in self.detectable if one.target in targets]
+        return max((math.inf if value is None else value for value in values), default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)

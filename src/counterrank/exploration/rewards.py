@@ -8,7 +8,7 @@ with q the expected rewards, so that pages with one click at most (pair = 0), in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.estimators import ModelAverage, fit_pages, folds_of
 from counterrank.models import Rankings, rankings_of
-from counterrank.policies import Scored, attraction
+from counterrank.policies import Policy, PolicySpec, Scored, attraction, cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +26,19 @@ class PageRewards:
     models: ModelAverage
     own: Floats
     pair: Floats
+    requests: RankingLog
     logged: Rankings
     logger: Scored
     fold: Ints
 
-    def on(self, rows: RankingLog, logger: Scored) -> PageRewards:
-        """Return the same models on some rows of the log."""
-        logged, fold = rankings_by(rows, logger), folds_of(rows, self.models.folds)
-        return replace(self, logged=logged, logger=logger, fold=fold)
+    def policy(self, spec: PolicySpec) -> Scored:
+        """Return another policy by the logger's scores."""
+        return Scored(self.logger.candidates, self.logger.scores, spec)
+
+    def pages(self, policy: Policy, size: int, rng: np.random.Generator) -> Ints:
+        """Return `size` pages (n, S, K) of each request, one of a list, which end where the logged ones do."""
+        size = 1 if policy.deterministic else size
+        return cut(policy.sample(self.requests.K, rng, size=size), self.requests.lengths)
 
     def mean(self, pages: Ints) -> Floats:
         """Return the expected rewards (n, S, K) of pages (n, S, K), zero in the padding."""
@@ -56,13 +61,17 @@ def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
     return rankings_of(log, extra=None if extra is None else extra[:, 0])
 
 
-def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
-    """Return the models of a log, cross-fitted by unit, and how rewards of a page vary together."""
+def fit_rewards(log: RankingLog, logger: Scored, chosen: Ints, seed: int) -> PageRewards:
+    """Return the models of a log on some of its rows, cross-fitted by unit.
+
+    How rewards of a page vary together is measured on all rows.
+    """
     rankings = rankings_by(log, logger)
     models = fit_pages(log, rankings, seed=seed).counted()
     fold = folds_of(log, models.folds)
     own, pair = second_moments(log.reward, models.mean(rankings, fold))
-    return PageRewards(models, own, pair, rankings, logger, fold)
+    rows, few = log.take(chosen), logger.take(chosen)
+    return PageRewards(models, own, pair, rows, rankings_by(rows, few), few, fold[chosen])
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
