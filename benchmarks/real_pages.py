@@ -26,8 +26,8 @@ from counterrank.errors import LogError
 from counterrank.policies import Candidates, Enumerated, parse_policy
 from counterrank.research.bench import Trial, bootstrapped, run_trial
 from counterrank.research.paper import figures
+from counterrank.research.paper.results import ab_tables
 from counterrank.research.paper.runner import contenders
-from counterrank.research.paper.special import ab_tables
 
 TARGET = "b"
 #: Positions of the paper's log, and those of a news page, of which one article alone is read.

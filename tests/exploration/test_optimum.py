@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from counterrank.exploration.optimum import pruned, shares_at_budget
+from counterrank.exploration.options import pruned, shares_at_budget
 
 
 def variance(shares, probs, weight):

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from counterrank.exploration.predictions import DrawnPages, own_places, whole_pages
-from counterrank.exploration.rewards import second_moments
+from counterrank.exploration.predictions import DrawnPages, own_places, second_moments, whole_pages
 from counterrank.policies import parse_policy
 
 ITEMS = 3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.learning.boosting import BoostedModel, fit_trees
+from counterrank.learning.trees import BoostedModel, fit_trees
 from counterrank.models.base import ALL, squared_loss
 from counterrank.models.clicks.fit import fit_history
 from counterrank.models.rankings import Rankings, Variant

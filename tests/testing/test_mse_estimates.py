@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank.estimators.behavior import Oracle
 from counterrank.estimators.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.testing import check_mse_estimate, random_log
-from counterrank.testing.mse import interacting_log
+from counterrank.testing.estimators import interacting_log
 
 
 @pytest.mark.parametrize("name", FEASIBLE)

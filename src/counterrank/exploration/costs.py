@@ -18,8 +18,8 @@ from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
 from counterrank.exploration import settings
+from counterrank.exploration.predictions import PageRewards
 from counterrank.exploration.result import Cost
-from counterrank.exploration.rewards import PageRewards
 from counterrank.policies import PolicySpec, Scored
 from counterrank.statistics import bias_aware_half, jackknife
 

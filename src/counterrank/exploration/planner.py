@@ -17,13 +17,22 @@ from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration import settings
 from counterrank.exploration.costs import Costs
-from counterrank.exploration.optimum import pruned, shares_at_budget
-from counterrank.exploration.options import Tried, options, parts, rounded, temperatures
+from counterrank.exploration.options import (
+    Tried,
+    options,
+    parts,
+    pruned,
+    rounded,
+    shares_at_budget,
+    temperatures,
+)
 from counterrank.exploration.predictions import (
     DrawnPages,
+    PageRewards,
     PredictedError,
     alone,
     drawn,
+    fit_rewards,
     joint,
     own_places,
     squared_reward,
@@ -31,7 +40,6 @@ from counterrank.exploration.predictions import (
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
-from counterrank.exploration.rewards import PageRewards, fit_rewards
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED, SHARE
 from counterrank.policies import (

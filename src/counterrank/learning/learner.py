@@ -21,7 +21,6 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
-from counterrank.learning.boosting import fit_trees
 from counterrank.learning.certificates import certified
 from counterrank.learning.checks import (
     range_of,
@@ -37,6 +36,7 @@ from counterrank.learning.paths import Side, draw
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.learning.result import Certificate, Learned, segments_of
 from counterrank.learning.scorer import Scorer
+from counterrank.learning.trees import fit_trees
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.options import LEVEL, SEED

@@ -9,8 +9,7 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.encoding import Scaling
 from counterrank.errors import PolicyError
-from counterrank.learning.boosting import BoostedModel
-from counterrank.learning.trees import Trees
+from counterrank.learning.trees import BoostedModel, Trees
 from counterrank.models import (
     ALL,
     AmountModel,

@@ -29,8 +29,7 @@ from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, 
 from counterrank.estimators.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.research import simulate
 from counterrank.research.paper import figures
-from counterrank.research.paper.algorithm1 import oracle_assignment
-from counterrank.research.paper.replay import PublishedRun, replay_run
+from counterrank.research.paper.replay import PublishedRun, oracle_assignment, replay_run
 from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
 from counterrank.statistics import mean
 

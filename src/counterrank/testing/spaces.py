@@ -64,7 +64,9 @@ def exact_log(world: Space) -> RankingLog:
     n, length = len(ranking), world.rankings.shape[1]
     unit = np.arange(n) % max(n // length, 2)
     action, reward = world.rankings[ranking], world.quality[context, ranking]
-    return _log_of(world, context, action, reward, unit)
+    return _log_of(
+        world.logging[context], world.target[context], context[:, None], action, reward, unit
+    )
 
 
 def drawn_log(world: Space, n: int, rng: np.random.Generator) -> RankingLog:
@@ -75,45 +77,36 @@ def drawn_log(world: Space, n: int, rng: np.random.Generator) -> RankingLog:
     action = Factored(world.logging[context]).sample(length, rng)[:, 0]
     ranking = action @ actions ** np.arange(length)[::-1]  # its place in `rankings`
     reward = world.quality[context, ranking] + 0.3 * rng.normal(size=(n, length))
-    return _log_of(world, context, action, reward)
+    return _log_of(world.logging[context], world.target[context], context[:, None], action, reward)
 
 
 def _log_of(
-    world: Space, context: Ints, action: Ints, reward: Floats, unit: Ints | None = None
+    logging: Floats,
+    target: Floats,
+    context: Floats | Ints,
+    action: Ints,
+    reward: Floats,
+    unit: Ints | None = None,
 ) -> RankingLog:
-    """Return rows of a world with both policies' probabilities and whole distributions."""
-    at = context[:, None]
+    """Return rows with both policies' distributions (n, A) and their probabilities of what was shown."""
     return RankingLog(
         action=action,
         reward=reward,
-        propensity=world.logging[at, action],
-        context=at.astype(np.float64),
-        targets={"new": world.target[at, action]},
-        dists={"propensity": world.logging[context], "new": world.target[context]},
+        propensity=np.take_along_axis(logging, action, axis=1),
+        context=context.astype(np.float64),
+        targets={"new": np.take_along_axis(target, action, axis=1)},
+        dists={"propensity": logging, "new": target},
         unit=unit,
     )
 
 
-def random_log(
-    rng: np.random.Generator, *, n: int = 400, length: int = 3, actions: int = 3
-) -> RankingLog:
+def random_log(rng: np.random.Generator, *, n: int = 400) -> RankingLog:
     """Return an ordinary random log with context, units, whole distributions and one target "new"."""
     # Dirichlet(3) below: no propensity near zero, or laws that hold to 1e-9 would drown in
     # rounding.
     context = rng.normal(size=(n, 2))
-    tables = [rng.dirichlet(np.full(actions, 3.0), size=n) for _ in range(2)]
-    action = Factored(tables[0]).sample(length, rng)[:, 0]
-    base = rng.normal(1.0, 1.0, size=(actions, 2))
-    reward = (
-        base[action, 0] + base[np.roll(action, 1, axis=1), 1] + 0.2 * rng.normal(size=(n, length))
-    )
-    rows = np.arange(n)[:, None]
-    return RankingLog(
-        action=action,
-        reward=reward,
-        propensity=tables[0][rows, action],
-        context=context,
-        targets={"new": tables[1][rows, action]},
-        dists={"propensity": tables[0], "new": tables[1]},
-        unit=rng.permutation(n),
-    )
+    logging, target = (rng.dirichlet(np.full(3, 3.0), size=n) for _ in range(2))
+    action = Factored(logging).sample(3, rng)[:, 0]
+    base = rng.normal(1.0, 1.0, size=(3, 2))
+    reward = base[action, 0] + base[np.roll(action, 1, axis=1), 1] + 0.2 * rng.normal(size=(n, 3))
+    return _log_of(logging, target, context, action, reward, rng.permutation(n))

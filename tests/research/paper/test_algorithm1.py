@@ -3,13 +3,13 @@
 import numpy as np
 
 from counterrank.estimators.weights.ratios import ratios_of
-from counterrank.research.paper.algorithm1 import (
+from counterrank.research.paper.replay import (
     RandomGrowth,
     RandomTree,
     logged_contributions,
     oracle_assignment,
+    replay_run,
 )
-from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import published
 
 RUNS = 40

@@ -10,13 +10,13 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.research.bench import methods, published_trial, run_trial, simulated_trial
-from counterrank.research.paper.algorithm1 import (
+from counterrank.research.paper.figures import Setting
+from counterrank.research.paper.replay import (
     RandomGrowth,
     RandomTree,
     logged_contributions,
+    replay_run,
 )
-from counterrank.research.paper.figures import Setting
-from counterrank.research.paper.replay import replay_run
 from counterrank.research.paper.results import published as value_in_print
 from counterrank.research.simulate import preset, published
 

@@ -5,7 +5,7 @@ import pytest
 
 from counterrank.errors import ConfigError
 from counterrank.research import bench
-from counterrank.research.paper import figures, special
+from counterrank.research.paper import figures, results
 from counterrank.research.paper.results import (
     accuracy_tables,
     paired_table,
@@ -55,7 +55,7 @@ def test_with_worlds_of_their_own_errors_are_relative_to_each():
 
 
 def test_toy_table_has_the_printed_numbers():
-    true, wrong = special.toy_rows()
+    true, wrong = results.toy_rows()
     assert true["bias"] == pytest.approx(0.0, abs=1e-12)
     assert (true["variance"], true["mse"]) == pytest.approx((0.5, 0.5))
     assert abs(wrong["bias"]) == pytest.approx(0.1)
@@ -63,14 +63,14 @@ def test_toy_table_has_the_printed_numbers():
 
 
 def test_toy_enumeration_against_simulation():
-    p, mu, delta, sigma, n = special.TOY.values()
+    p, mu, delta, sigma, n = results.TOY.values()
     rng = np.random.default_rng(4)
     a = rng.integers(0, 2, size=(400_000, 2))
     target = np.array([1 - p, p])
     r = mu + delta * a[:, 1] + sigma * rng.normal(size=len(a))
     for both in (True, False):
         w = 2 * target[a[:, 0]] * (2 * target[a[:, 1]] if both else 1)
-        bias, variance = special.bias_and_variance(both=both)
+        bias, variance = results.bias_and_variance(both=both)
         value = mu + delta * p
         error = np.std(w * r) / np.sqrt(len(a))
         # |z| < 5: false alarm 6e-7
@@ -111,12 +111,12 @@ def test_the_published_relative_row_is_that_of_its_means():
 
 def test_cvar_of_everything_is_the_mean():
     errors = np.random.default_rng(0).random(100)
-    assert special.cvar(errors, 1.0) == pytest.approx(errors.mean())
-    assert special.cvar(errors, 0.01) == errors.max()
+    assert results.cvar(errors, 1.0) == pytest.approx(errors.mean())
+    assert results.cvar(errors, 0.01) == errors.max()
 
 
 def test_a_bootstrap_trial_judges_by_the_other_log():
-    pair = special.ab_trial()
+    pair = results.ab_trial()
     assert (pair.log.n, pair.log.K, pair.target) == (1979, 6, "new")
     first, second = (bench.bootstrapped(pair, seed) for seed in (0, 1))
     assert first.truth == second.truth == pair.truth

@@ -7,7 +7,7 @@ from benchmarks import real_pages as real
 import counterrank as cr
 from counterrank.errors import LogError
 from counterrank.research import bench
-from counterrank.research.paper import figures, special
+from counterrank.research.paper import figures, results
 
 
 def write_search(path, *, sessions=60, lists=3, clicks=None):
@@ -98,7 +98,7 @@ def test_the_error_of_the_judge_is_told(tmp_path):
     drawn = bench.bootstrapped(real.read_trial(path), 0)
     rows = [{"x": 0.0, **row} for row in bench.run_trial(drawn, bench.methods(["ips", "iips"]))]
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    (told,) = special.ab_tables(figures.get("real-world"), columns)
+    (told,) = results.ab_tables(figures.get("real-world"), columns)
     pair = real.read_trial(path)
     assert f"B earns {pair.truth:.4g} with a standard error of {pair.truth_stderr:.2g}" in told.note
     assert {row["truth"] for row in rows} == {pair.truth}

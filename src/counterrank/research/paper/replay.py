@@ -11,6 +11,19 @@ runs in section 4.2 and of 300 in the appendix.
 After the log, the same generator draws what the public code's tree is told: V_k from 10,000
 rankings shown by the target, then ten fresh data sets of the log's size
 (github.com/aiueola/kdd2023-aips, src/main.py and src/tree.py).
+
+`RandomTree` is Algorithm 1 of Kiyohara et al. (2023) as its figures were made: a few random partitions a
+node, depth first. What the public code adds to the paper's text, and this mode repeats: the noise on the bias is drawn
+anew for each of the M x M pairs of models; a split is accepted at an equal score; the variance is
+cut off below at that of the last model on all rows, except at the root; nodes are visited last in,
+first out, and the score is that of the whole assignment. The choice uses the rows it is later
+averaged over: for reproducing the paper only.
+
+With the generator, the models and the simulated rows of a published run, the trees are that run's
+own trees.
+
+`oracle_assignment` tells it the true bias plus noise. The bias comes from ten fresh data sets of the log's
+size, which are the published run's own, and so are the random partitions and the noise.
 """
 
 from dataclasses import dataclass
@@ -21,7 +34,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.data.log import Propensity, RankingLog
 from counterrank.errors import ConfigError
+from counterrank.estimators.weights.ratios import Ratios
+from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.simulate import (
     Environment,
     SimulatedLog,
@@ -190,3 +206,176 @@ def contributions(
         if chosen.tobytes() not in known:
             known[chosen.tobytes()] = columns[chosen].prod(axis=0)
         out[k, m] = known[chosen.tobytes()] * reward[:, k]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomGrowth:
+    """Settings of Algorithm 1: partitions tried at a node, noise of the bias, least rows of a leaf, depth."""
+
+    partitions: int = 10
+    noise: float = ORACLE_NOISE
+    min_leaf: int = 100
+    max_depth: int = 5
+
+
+class RandomTree:
+    """A tree over the contexts of logged rows (n, d) and of simulated ones (N, d).
+
+    It is grown from contributions y (M, n) and fresh (M, N): the bias is that of the mean of `fresh`
+    against `value`, the variance that of the mean of y. `choice` (n,) is the model of each logged
+    row, `nodes` are [model, feature (-1: leaf), threshold (left when below)] in order of creation.
+
+    `rng` is asked in a fixed order: M normals at the root; at a node one normal, the features,
+    their shares, then M x M normals a partition. The published runs asked a legacy generator in
+    this order.
+    """
+
+    def __init__(
+        self,
+        contexts: tuple[Floats, Floats],
+        y: Floats,
+        fresh: Floats | NDArray[np.float32],
+        value: float,
+        settings: RandomGrowth,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.contexts, self.value, self.settings, self.rng = contexts, value, settings, rng
+        self.M, self.n = y.shape
+        # Row by row, since rows of a node are picked one by one: y, its square; simulated y.
+        self.tables = (np.concatenate([y, y**2]).T.copy(), np.ascontiguousarray(fresh.T))
+        self.floor = -np.inf
+        rows = (np.arange(self.n), np.arange(len(self.tables[1])))
+        whole = self._sums(rows)
+        root = int(self._score(whole, rng.standard_normal(self.M)).argmin())
+        # The variance of the last model, without a bias; set after the root is scored, which has no
+        # floor in the public code.
+        last = np.array([*whole[:2, -1], value * len(rows[1])])
+        self.floor = float(self._score(last, 0.0))
+        #: Sums of y, of its squares and of simulated y under the assignment so far.
+        self.totals = whole[:, root]
+        self.nodes: list[list[float]] = [[root, -1, np.nan]]
+        self.choice = np.full(self.n, root)
+        stack = [(0, *rows, 0)]
+        while stack:
+            stack += self._divided(*stack.pop())
+
+    def _sums(self, rows: tuple[Ints, Ints]) -> Floats:
+        """Return the sums of y, of its squares and of simulated y over logged and simulated rows (3, M)."""
+        both = (
+            table[some].sum(axis=0, dtype=np.float64)
+            for table, some in zip(self.tables, rows, strict=True)
+        )
+        return np.concatenate(list(both)).reshape(3, self.M)
+
+    def _score(self, sums: Floats, normal: Floats | float) -> Floats:
+        """Return variance + squared bias of assignments with these sums (3, ...)."""
+        variance = (sums[1] - sums[0] * sums[0] / self.n) / (self.n - 1.0) / self.n
+        bias = sums[2] / len(self.tables[1]) - self.value
+        # Noise in proportion to the bias: sigma = .3 |bias| in section 4.1.
+        bias = bias + np.abs(bias) * self.settings.noise * normal
+        found: Floats = np.maximum(variance, self.floor) + bias * bias
+        return found
+
+    def _divided(
+        self, node: int, rows: Ints, fresh: Ints, depth: int
+    ) -> list[tuple[int, Ints, Ints, int]]:
+        """Search a node; return its two sides when one of its partitions is accepted."""
+        if depth >= self.settings.max_depth or len(rows) < 2 * self.settings.min_leaf:
+            return []
+        whole, own = self._sums((rows, fresh)), int(self.nodes[node][0])
+        # The assignment without this node: squared bias is of the whole, so no node can be scored
+        # by itself.
+        base = self.totals - whole[:, own]
+        best = float(self._score(self.totals, self.rng.standard_normal()))
+        features, threshold, normal = self._draw(rows)
+        below = [
+            context[some][:, features] < threshold
+            for context, some in zip(self.contexts, (rows, fresh), strict=True)
+        ]
+        left = np.concatenate(
+            [
+                side.T.astype(np.float64) @ table[some].astype(np.float64)
+                for side, table, some in zip(below, self.tables, (rows, fresh), strict=True)
+            ],
+            axis=1,
+        ).reshape(-1, 3, self.M)  # (S, 3, M)
+        right = whole - left
+        sums = base[:, None, None] + (left[..., None] + right[:, :, None, :])  # (S, 3, M, M)
+        scores = self._score(sums.swapaxes(0, 1), normal).reshape(len(features), -1)
+        least = scores.min(axis=1)
+        if least.min() > best:
+            return []
+        # The best pair of a partition first, then the partitions: an equal score counts, so the last
+        # partition wins, as in the public code.
+        s = int(np.flatnonzero(least == least.min())[-1])
+        models = divmod(int(scores[s].argmin()), self.M)
+        self.totals = sums[s, :, models[0], models[1]]
+        self.nodes[node][1:] = int(features[s]), float(threshold[s])
+        self.choice[rows] = np.where(below[0][:, s], *models)
+        self.nodes += [[model, -1, np.nan] for model in models]
+        last = len(self.nodes) - 1
+        mine, theirs = (side[:, s] for side in below)
+        return [
+            (last - 1, rows[mine], fresh[theirs], depth + 1),
+            (last, rows[~mine], fresh[~theirs], depth + 1),
+        ]
+
+    def _draw(self, rows: Ints) -> tuple[Ints, Floats, Floats]:
+        """Return features and thresholds (S,) of random partitions, and the noise (S, M, M) of their bias."""
+        rng, S, context, count = self.rng, self.settings.partitions, self.contexts[0], len(rows)
+        least = self.settings.min_leaf / count
+        # What `choice` of the legacy generator asks for, without its detours.
+        features = rng.randint(0, context.shape[1], size=S)
+        shares = rng.uniform(least, 1 - least, size=S)
+        # Before the normals are drawn: the public code visits partitions feature by feature.
+        order = np.argsort(features, kind="stable")
+        features, shares = features[order], shares[order]
+        ordered = np.sort(context[rows], axis=0)
+        # A row on either side: there is no midpoint before the first or after the last.
+        ranks = np.clip((shares * count).astype(np.int64), 1, count - 1)
+        threshold = (ordered[ranks - 1, features] + ordered[ranks, features]) / 2.0
+        return features, threshold, rng.standard_normal((S, self.M, self.M))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigned:
+    """Rows weighed by models (n, K) chosen for them."""
+
+    masks: NDArray[np.bool_]
+    choice: Ints
+
+    def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
+        """Return importance weights (n, K)."""
+        return ratios.by_choice(self.masks, self.choice[batch.rows])
+
+
+@lru_cache(maxsize=1)
+def _told(run: PublishedRun) -> OracleView:
+    """Return what the oracle of a run is told, made once for any noise."""
+    return run.oracle()
+
+
+def oracle_assignment(run: PublishedRun, log: RankingLog, noise: float = ORACLE_NOISE) -> Assigned:
+    """Return the model of each row and position, a tree for every position of a published run."""
+    view, masks, settings = _told(run), run.env.masks, RandomGrowth(noise=noise)
+    # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
+    rng = np.random.RandomState(run.seed)
+    assert log.context is not None
+    contexts, y = (log.context, view.context), logged_contributions(log, masks)
+    chosen = [
+        RandomTree(
+            contexts, y[k], view.contributions[k], float(view.values[k]), settings, rng
+        ).choice
+        for k in range(log.K)
+    ]
+    return Assigned(masks, np.stack(chosen, axis=1))
+
+
+def logged_contributions(log: RankingLog, masks: NDArray[np.bool_]) -> Floats:
+    """Return w r of every model on a simulated log of factored policies: (K, M, n)."""
+    drawn, target = log.propensity, log.targets["new"]
+    assert isinstance(drawn, Propensity)
+    assert isinstance(target, Propensity)
+    y = np.empty((log.K, len(masks), log.n))
+    contributions(target.values / drawn.values, log.reward, masks, y)
+    return y

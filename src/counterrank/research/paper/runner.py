@@ -12,7 +12,7 @@ from counterrank.estimators import AIPS
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.research import bench
 from counterrank.research.bench import Method, published_trial, run_trial
-from counterrank.research.paper import figures, results, special
+from counterrank.research.paper import figures, results
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_seed, seed_file
 from counterrank.research.summary import Rows, TextTable
@@ -27,7 +27,7 @@ def contenders(experiment: Experiment, estimators: Sequence[str] = ()) -> list[M
         return found
     # Section 5 has candidates of its own.
     own = AIPS(behavior=BehaviorTree(candidates="real-world", mse="pasif"))
-    return [Method(m.name, own) if m.name == special.PAPERS_AIPS else m for m in found]
+    return [Method(m.name, own) if m.name == results.PAPERS_AIPS else m for m in found]
 
 
 def reproduce(
@@ -183,7 +183,7 @@ def _no_pictures(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]
 KINDS: dict[str, Kind] = {
     "accuracy": (trial_rows, results.accuracy_tables, results.plot_accuracy),
     "runtime": (trial_rows, results.runtime_tables, _no_pictures),
-    "distribution": (special.behavior_shares, special.share_tables, special.plot_shares),
-    "toy": (special.toy_rows, special.toy_tables, _no_pictures),
-    "real-world": (special.ab_rows, special.ab_tables, special.plot_ab),
+    "distribution": (results.behavior_shares, results.share_tables, results.plot_shares),
+    "toy": (results.toy_rows, results.toy_tables, _no_pictures),
+    "real-world": (results.ab_rows, results.ab_tables, results.plot_ab),
 }
