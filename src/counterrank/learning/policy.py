@@ -102,9 +102,7 @@ class LearnedPolicy:
         self, context: ArrayLike | None, rankings: ArrayLike, item_features: ArrayLike | None = None
     ) -> Floats:
         """Return the expected total reward (n,) of rankings (n, K) of items."""
-        numbers = self._numbers(rankings)[:, None, :]
-        given = self._given(self._context(context, rankings), numbers, item_features)
-        return self.scorer.list_value(given, self.position_weights)
+        return self._values(context, np.asarray(rankings)[:, None], item_features)[:, 0]
 
     def serve(
         self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
@@ -116,12 +114,18 @@ class LearnedPolicy:
         given = np.asarray(draws)
         if given.ndim != 3:
             raise PolicyError(f"draws are rankings (n, m, K); got shape {given.shape}")
-        x, numbers = self._context(context, given), self._numbers(given)
+        best = np.argmax(self._values(context, given, item_features), axis=1)
+        chosen: NDArray[Any] = given[np.arange(len(given)), best]
+        return chosen
+
+    def _values(
+        self, context: ArrayLike | None, rankings: NDArray[Any], item_features: ArrayLike | None
+    ) -> Floats:
+        """Return the expected total rewards (n, m) of rankings (n, m, K)."""
+        x, numbers = self._context(context, rankings), self._numbers(rankings)
         pages = self._given(x, numbers, item_features)
         values = self.scorer.list_value(pages, self.position_weights)
-        best = np.argmax(values.reshape(given.shape[:2]), axis=1)
-        chosen: NDArray[Any] = np.take_along_axis(given, best[:, None, None], axis=1)[:, 0]
-        return chosen
+        return values.reshape(numbers.shape[:2])
 
     def bind(self, log: RankingLog) -> Policy:
         """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""

@@ -11,13 +11,14 @@ the model that left g out, in training and in prediction.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank import boosting
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.arrays import Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.kernels.jit import jit
 from counterrank.learning import settings
@@ -32,52 +33,46 @@ from counterrank.models import (
 )
 from counterrank.records import Json
 
-#: What each array holds, as the kinds of NumPy.
-_KINDS = {"first": "i", "column": "i", "threshold": "f", "missing": "b", "left": "i", "right": "i",
-          "leaf": "f"}  # fmt: skip
+#: A node asks whether a column is at most the threshold, and leads to a later node or to ~leaf.
+_NODE = np.dtype(
+    [("column", "i8"), ("threshold", "f8"), ("missing", "?"), ("left", "i8"), ("right", "i8")]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """Trees whose leaves add up: all nodes in one list.
+    """Trees whose leaves add up: the `nodes` of all in one list.
 
-    Tree t begins at `first[t]`. Node i asks whether column `column[i]` is at most `threshold[i]`, and
-    leads to `left[i]` or `right[i]`, a later node, or ~leaf of `leaf`. A missing value goes left where
-    `missing[i]`. `sigmoid` is the slope of the chance of 1; 0 where numbers are predicted as they are.
+    Tree t begins at `first[t]`. A missing value goes left where `missing` is true. `sigmoid` is the slope
+    of the chance of 1; 0 where numbers are predicted as they are.
     """
 
     columns: int
     sigmoid: float
     first: Ints
-    column: Ints
-    threshold: Floats
-    missing: Bools
-    left: Ints
-    right: Ints
+    nodes: NDArray[np.void]
     leaf: Floats
 
     def __post_init__(self) -> None:
-        n, leaves = len(self.column), len(self.leaf)
-        if any(len(one) != n for one in (self.threshold, self.missing, self.left, self.right)):
-            raise ValueError("nodes have different numbers of questions and links")
+        n, leaves, column = len(self.nodes), len(self.leaf), self.nodes["column"]
         if not (len(self.first) and self.columns > 0 and 0.0 <= self.sigmoid < math.inf):
             raise ValueError("there are no trees, no columns that they read, or no slope")
-        links = np.concatenate([self.first, self.left, self.right])
+        links = np.concatenate([self.first, self.nodes["left"], self.nodes["right"]])
         above = np.concatenate([np.full(len(self.first), -1), np.arange(n), np.arange(n)])
         # A link to a later node or to a leaf: every walk ends.
         if not ((links < n) & (links >= -leaves) & ((links < 0) | (links > above))).all():
             raise ValueError("a link leads back or nowhere")
-        if n and not (0 <= self.column.min() and self.column.max() < self.columns):
+        if not ((column >= 0) & (column < self.columns)).all():
             raise ValueError("a node reads a column that there is not")
         # So small that sums over trees stay finite.
         small = (np.abs(self.leaf) < 1e300 / leaves).all()
-        if np.isnan(self.threshold).any() or not small:
+        if np.isnan(self.nodes["threshold"]).any() or not small:
             raise ValueError("a threshold is no number, or leaves are too large")
 
     @classmethod
     def of(cls, dumped: Mapping[str, Any]) -> "Trees":
         """Return the trees of LightGBM's `dump_model`."""
-        nodes: list[list[float]] = []
+        nodes: list[tuple[Any, ...]] = []
         leaves: list[float] = []
 
         def add(node: Mapping[str, Any]) -> int:
@@ -89,37 +84,38 @@ class Trees:
             zero = node["missing_type"] == "None" and node["threshold"] >= 0.0
             missing = node["default_left"] if node["missing_type"] == "NaN" else zero
             place = len(nodes)
-            nodes.append([node["split_feature"], node["threshold"], missing, 0, 0])
-            nodes[place][3:] = add(node["left_child"]), add(node["right_child"])
+            nodes.append(())
+            links = add(node["left_child"]), add(node["right_child"])
+            nodes[place] = (node["split_feature"], node["threshold"], missing, *links)
             return place
 
         first = [add(tree["tree_structure"]) for tree in dumped["tree_info"]]
-        column, threshold, missing, left, right = np.array(nodes, dtype=float).reshape(-1, 5).T
         kind, _, slope = dumped["objective"].partition(" sigmoid:")
         return cls(
             int(dumped["max_feature_idx"]) + 1,
             float(slope or 1.0) if kind == "binary" else 0.0,
             np.array(first, dtype=np.int64),
-            column.astype(np.int64),
-            np.ascontiguousarray(threshold),
-            missing.astype(np.bool_),
-            left.astype(np.int64),
-            right.astype(np.int64),
+            np.array(nodes, dtype=_NODE),
             np.array(leaves, dtype=np.float64),
         )
 
     def to_dict(self) -> Json:
         """Return the trees as plain data."""
-        arrays = {name: getattr(self, name).tolist() for name in _KINDS}
-        return {"columns": self.columns, "sigmoid": self.sigmoid, **arrays}
+        nodes = {name: self.nodes[name].tolist() for name in _NODE.fields or ()}
+        ends = {"first": self.first.tolist(), "leaf": self.leaf.tolist()}
+        return {"columns": self.columns, "sigmoid": self.sigmoid, **nodes, **ends}
 
     @classmethod
     def from_dict(cls, data: Any) -> "Trees":
         """Return the trees of plain data; anything else raises a PolicyError."""
         try:
-            given = {one.name: data[one.name] for one in fields(cls)}
-            arrays = {name: _array(given[name], kind, name) for name, kind in _KINDS.items()}
-            return cls(**{**given, **arrays})
+            parts = [_array(data[name], _NODE[name], name) for name in _NODE.fields or ()]
+            nodes = np.rec.fromarrays(parts, dtype=_NODE).view(np.ndarray)
+            first, leaf = (
+                _array(data[name], np.dtype(kind), name)
+                for name, kind in (("first", "i8"), ("leaf", "f8"))
+            )
+            return cls(data["columns"], data["sigmoid"], first, nodes, leaf)
         except (KeyError, ValueError, TypeError, OverflowError) as problem:
             raise PolicyError(
                 f"the policy file's trees are damaged or of another version ({problem}); learn the "
@@ -134,17 +130,7 @@ class Trees:
                 f"{rows.shape[1]}"
             )
         out = np.zeros(len(rows))
-        _walk(
-            np.ascontiguousarray(rows, dtype=np.float64),
-            self.first,
-            self.column,
-            self.threshold,
-            self.missing,
-            self.left,
-            self.right,
-            self.leaf,
-            out,
-        )
+        _walk(np.ascontiguousarray(rows, dtype=np.float64), self.first, self.nodes, self.leaf, out)
         if self.sigmoid:
             # Far out exp is infinite and the chance 0, which it is to rounding.
             with np.errstate(over="ignore"):
@@ -152,37 +138,28 @@ class Trees:
         return out
 
 
-def _array(values: Any, kind: str, name: str) -> Any:
+def _array(values: Any, kind: np.dtype[Any], name: str) -> Any:
     """Return a list of whole numbers, numbers or switches as an array."""
     found = np.array(values)
-    allowed = "if" if kind == "f" else kind
+    allowed = "if" if kind.kind == "f" else kind.kind
     if found.ndim != 1 or (len(found) and found.dtype.kind not in allowed):
         raise ValueError(f"{name} holds something else than it should")
-    return found.astype({"i": np.int64, "f": np.float64, "b": np.bool_}[kind])
+    return found.astype(kind)
 
 
 @jit
-def _walk(  # noqa: PLR0913 - the fields of Trees
-    rows: Floats,
-    first: Ints,
-    column: Ints,
-    threshold: Floats,
-    missing: Bools,
-    left: Ints,
-    right: Ints,
-    leaf: Floats,
-    out: Floats,
-) -> None:
+def _walk(rows: Floats, first: Ints, nodes: NDArray[np.void], leaf: Floats, out: Floats) -> None:
     """Add the leaf of each tree that a row ends in, tree by tree as LightGBM does."""
     for i in range(rows.shape[0]):
         total = 0.0
         for t in range(first.shape[0]):
-            node = first[t]
-            while node >= 0:
-                value = rows[i, column[node]]
-                goes = missing[node] if math.isnan(value) else value <= threshold[node]
-                node = left[node] if goes else right[node]
-            total += leaf[-1 - node]
+            place = first[t]
+            while place >= 0:
+                node = nodes[place]
+                value = rows[i, node["column"]]
+                goes = node["missing"] if math.isnan(value) else value <= node["threshold"]
+                place = node["left"] if goes else node["right"]
+            total += leaf[-1 - place]
         out[i] = total
 
 
