@@ -1,7 +1,6 @@
 """The certificate: a step chosen on the learning rows, whose lift is bounded once on the others."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +8,10 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.learning import settings
-from counterrank.learning.guardrails import GuardrailBound, WatchedRewards
+from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.paths import Side
 from counterrank.learning.result import Certificate, CertifiedLift, Heaviest, Step
 from counterrank.statistics import betting_lower_bound
-
-#: Guardrails on the learning rows and on the others.
-Rails = tuple[Sequence[WatchedRewards], Sequence[WatchedRewards]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,6 @@ def certified(
     grade: str,
     level: float,
     declared: bool,
-    rails: Rails,
 ) -> Certificate:
     """Choose m on the learning rows, then bound its lift once on the others.
 
@@ -51,7 +46,7 @@ def certified(
     """
     rows, counts = certifying.log.n, certifying.counts
     reach = _reach(level, grade, counts)
-    choice = _chosen(learning, cap, reach, len(counts), rails[0])
+    choice = _chosen(learning, cap, reach, len(counts))
     gains = certifying.lifts(choice.m, cap)
     sums, value = certifying.summed(gains), float(gains.mean())
     stderr = _error(sums, rows)
@@ -65,7 +60,7 @@ def certified(
     if not (choice.agreed and declared):
         low = min(low, 0.0)
     earned = float(certifying.totals.mean())
-    guarded = _guarded(learning, certifying, choice, rng, grade, level, rails)
+    guarded = _guarded(learning, certifying, choice, rng, grade, level)
     return Certificate(
         certified=low > 0 and all(rail.safe for rail in guarded),
         grade=grade,
@@ -119,9 +114,7 @@ def _t_value(level: float, units: int) -> float:
     return float(special.stdtrit(max(units - 1, 1), level))
 
 
-def _chosen(
-    learning: Side, cap: float, reach: float, size: int, rails: Sequence[WatchedRewards]
-) -> Choice:
+def _chosen(learning: Side, cap: float, reach: float, size: int) -> Choice:
     """Return the m with the highest expected bound on `size` certifying units."""
     n = learning.log.n
     steps = [2**j for j in range(settings.LARGEST_M.bit_length())]
@@ -143,7 +136,7 @@ def _chosen(
     kept = [
         m
         for m in steps[1:]
-        if all(float(rail.margins(learning.drawn.weight(m)).mean()) >= 0 for rail in rails)
+        if all(float(rail.margins(learning.drawn.weight(m)).mean()) >= 0 for rail in learning.rails)
     ]
     best = max(kept or steps[1:], key=lambda m: promise[m])
     error = spread[best] * math.sqrt(len(gains[best])) / n
@@ -157,7 +150,6 @@ def _guarded(
     rng: np.random.Generator,
     grade: str,
     level: float,
-    rails: Rails,
 ) -> tuple[GuardrailBound, ...]:
     """Return the bounds of all guardrails at the chosen m, from the certifying rows alone."""
     weight, counts = certifying.drawn.weight(choice.m), certifying.counts
@@ -165,11 +157,11 @@ def _guarded(
         (rail.guardrail.text, rail.group): learning.summed(
             rail.margins(learning.drawn.weight(choice.m))
         )
-        for rail in rails[0]
+        for rail in learning.rails
     }
-    each = (1.0 - level) / max(len(rails[1]), 1)
+    each = (1.0 - level) / max(len(certifying.rails), 1)
     found = []
-    for rail in rails[1]:
+    for rail in certifying.rails:
         about = None
         if grade == "free":
             seen = before.get((rail.guardrail.text, rail.group), np.empty(0))

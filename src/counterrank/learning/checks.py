@@ -18,8 +18,13 @@ from counterrank.policies import Policy, drawn_weight
 from counterrank.texts import in_percent
 
 
-def sampler_for(log: RankingLog) -> Policy:
-    """Return today's policy as a sampler; refuse a log without one."""
+def sampler_for(log: RankingLog, grade: str) -> Policy:
+    """Return today's policy as a sampler; refuse a log without one, and for grade "free" an estimated one."""
+    if grade == "free" and has(log.notes, ESTIMATED):
+        raise LogError(
+            "the propensities of this log were estimated, not logged, and grade 'free' rests on "
+            "them: log them, or take grade 'assumed', which then assumes that the estimate is right"
+        )
     found = sampler_of(log)
     if found is None:
         raise LogError(
@@ -34,15 +39,6 @@ def sampler_for(log: RankingLog) -> Policy:
             "and nothing to certify. Log with some randomness first (docs/reference/log-format.md)"
         )
     return found
-
-
-def refuse_estimated(log: RankingLog, grade: str) -> None:
-    """Raise where grade "free" would rest on estimated propensities."""
-    if grade == "free" and has(log.notes, ESTIMATED):
-        raise LogError(
-            "the propensities of this log were estimated, not logged, and grade 'free' rests on "
-            "them: log them, or take grade 'assumed', which then assumes that the estimate is right"
-        )
 
 
 def refuse_without_choice(log: RankingLog) -> None:

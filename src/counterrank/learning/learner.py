@@ -24,7 +24,6 @@ from counterrank.learning import settings
 from counterrank.learning.certificates import certified
 from counterrank.learning.checks import (
     range_of,
-    refuse_estimated,
     refuse_failed_audit,
     refuse_few,
     refuse_without_choice,
@@ -133,8 +132,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
     no_weight(whole, "learn")
-    refuse_estimated(whole, grade)
-    logger = sampler_for(whole)
+    logger = sampler_for(whole, grade)
     refuse_without_choice(whole)
     if not despite_audit:
         refuse_failed_audit(whole)
@@ -148,16 +146,17 @@ def learn(  # noqa: PLR0913 - the options of a run
     fitted, fold = _fitted(learners, model, seed)
     first, other = _cut(logger, side), _cut(logger, ~side)
     learning = _side(learners, first, fitted, fold, ranges, (seed, 1))
+    learning = replace(learning, rails=watched(learners, metrics, grade))
     # On the learning rows only: a refusal based on the others would be a choice.
     refuse_wrong_sampler(learning, first, (seed, 2))
     certifying = _side(rest, other, fitted, ALL, ranges, (seed, 3))
+    certifying = replace(certifying, rails=watched(rest, metrics, grade))
     # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
     cap = float(np.quantile(learning.drawn.own, settings.CAP))
     known = whole.unit is not None and shared_contexts(whole) is None
-    rails = (watched(learners, metrics, grade), watched(rest, metrics, grade))
     found = certified(
         learning, certifying, cap, rng,
-        grade=grade, level=level, declared=known or independent_rows, rails=rails,
+        grade=grade, level=level, declared=known or independent_rows,
     )  # fmt: skip
     policy = _policy(whole, fitted, found)
     gains = certifying.lifts(found.m, cap)

@@ -6,7 +6,7 @@ over the sorted draws. Both are averages over all sets of m draws, so both are u
 from the same draws.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -15,6 +15,7 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.source import reporter
+from counterrank.learning.guardrails import WatchedRewards
 from counterrank.models import policy_draws
 from counterrank.policies import Policy, RowRandom, drawn_weight, settled
 
@@ -95,7 +96,7 @@ class Side:
 
     `totals` (n,) are rewards of rankings less `shift`, so that none is below zero; `most` is the
     largest they can be. `unit` (n,) is the number of each row's unit, or of the row where the log has
-    none.
+    none; `rails` are the guardrails on these rows.
     """
 
     log: RankingLog
@@ -104,6 +105,7 @@ class Side:
     most: float
     shift: float
     drawn: DrawnValues
+    rails: Sequence[WatchedRewards] = ()
 
     @property
     def counts(self) -> Floats:

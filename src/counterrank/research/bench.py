@@ -30,7 +30,7 @@ from counterrank.estimators.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.research import simulate
 from counterrank.research.paper import figures
 from counterrank.research.paper.replay import PublishedRun, oracle_assignment, replay_run
-from counterrank.research.summary import Rows, TextTable, grid, paired, summarise
+from counterrank.research.summary import Rows, grid, paired, summarise
 from counterrank.statistics import mean
 
 T = TypeVar("T")
@@ -200,8 +200,11 @@ class Method:
 
     @classmethod
     def of(cls, name: str) -> "Method":
-        """Return the method of a name; one that is unknown raises."""
+        """Return the method of a name or of an import path; one that is unknown raises."""
         kind, _, form = name.removesuffix(")").partition(" (")
+        if ":" in name:
+            made = _imported(name)
+            return cls(made.name, made)
         if name == "aips (true)":
             return cls(name, AIPS(behavior="log"))
         if figures.oracle_noise(name) is not None or (kind in _TREES and form == "truth"):
@@ -231,14 +234,7 @@ def methods(given: Sequence[str | Estimator] | Mapping[str, Estimator]) -> list[
     """
     if isinstance(given, Mapping):
         return [Method(name, estimator) for name, estimator in given.items()]
-    found = []
-    for estimator in given:
-        if isinstance(estimator, str) and ":" not in estimator:
-            found.append(Method.of(estimator))
-        else:
-            made = _imported(estimator) if isinstance(estimator, str) else estimator
-            found.append(Method(made.name, made))
-    return found
+    return [Method.of(one) if isinstance(one, str) else Method(one.name, one) for one in given]
 
 
 def _imported(path: str) -> Estimator:
@@ -321,13 +317,13 @@ class BenchResult:
     def summary(self) -> str:
         """Return MSE / V² by estimator and world as a Markdown table, and the coverage of all worlds."""
         found = summarise(self.rows)
-        table = grid("MSE / V²", ((s["estimator"], s["x"], f"{s['mse']:.3g}") for s in found))
+        texts = ((s["estimator"], s["x"], f"{s['mse']:.3g}") for s in found)
         covered: dict[str, list[float]] = {}
         for s in found:
             covered.setdefault(s["estimator"], []).append(s["coverage"])
         told = [f"{name} {np.mean(shares):.2f}" for name, shares in covered.items()]
         note = f"95 % intervals contained the truth: {', '.join(told)}"
-        return TextTable(table.head, table.lines, note).markdown()
+        return grid("MSE / V²", texts, note).markdown()
 
     def __str__(self) -> str:
         return self.summary()

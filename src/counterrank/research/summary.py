@@ -133,10 +133,11 @@ class TextTable:
         return f"{table}\n{self.note}\n" if self.note else table
 
 
-def grid(title: str, found: Iterable[tuple[str, Any, str]]) -> TextTable:
+def grid(title: str, found: Iterable[tuple[str, Any, str]], note: str = "") -> TextTable:
     """Return a table of (estimator, point, text): a line an estimator, a column a point."""
     texts = {(name, x): text for name, x, text in found}
     points = list(dict.fromkeys(x for _, x in texts))
     names = dict.fromkeys(name for name, _ in texts)
     lines = [(name, *(texts.get((name, x), "") for x in points)) for name in names]
-    return TextTable((title, *(x if isinstance(x, str) else f"{x:g}" for x in points)), lines)
+    head = (title, *(x if isinstance(x, str) else f"{x:g}" for x in points))
+    return TextTable(head, lines, note)

@@ -152,14 +152,6 @@ def _beside_published(experiment: Experiment, s: Summary, metric: str) -> tuple[
 def paired_table(rows: Rows, against: str) -> TextTable:
     """Return the differences of squared errors on the same seeds, with 95 % intervals."""
     found = paired(rows, against)
-    texts = ("{difference:.3g} ({low:.3g} to {high:.3g})".format_map(p) for p in found)
-    table = grid(
-        f"MSE less that of {against}, / V²",
-        (
-            (p["estimator"], p["x"], text + "*" * p["beyond_chance"])
-            for p, text in zip(found, texts, strict=True)
-        ),
-    )
     seeds = min((p["seeds"] for p in found), default=0)
     note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
     note += (
@@ -167,7 +159,9 @@ def paired_table(rows: Rows, against: str) -> TextTable:
         if seeds >= ENOUGH_SEEDS
         else f"Fewer than {ENOUGH_SEEDS} seeds: none is told from chance."
     )
-    return TextTable(table.head, table.lines, note)
+    number = "{difference:.3g} ({low:.3g} to {high:.3g})".format_map
+    texts = ((p["estimator"], p["x"], number(p) + "*" * p["beyond_chance"]) for p in found)
+    return grid(f"MSE less that of {against}, / V²", texts, note)
 
 
 def as_csv(rows: Rows) -> str:
