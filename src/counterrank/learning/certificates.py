@@ -130,7 +130,7 @@ def _chosen(learning: Side, cap: float, reach: float, size: int) -> Choice:
         away = settings.CAUTION * reach * spread[m] / (n / len(found))
         promise[m] = expected - away / math.sqrt(size)
         ess = float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else 0.0
-        path.append(Step(m, float(learning.lifts(m, cap).mean()), promise[m], ess))
+        path.append(Step(m, lift, promise[m], ess))
     # m = 1 is the logger itself. A step that seems to break a guardrail on these rows would hardly
     # be certified on the others.
     kept = [

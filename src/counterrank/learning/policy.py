@@ -30,6 +30,7 @@ from counterrank.policies import (
     parse_policy,
 )
 from counterrank.records import Json, plain
+from counterrank.texts import first_line
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
@@ -316,8 +317,8 @@ class LearnedPolicy:
             return found
         except PolicyError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
-            raise PolicyError(f"the policy file is damaged: {problem}") from problem
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+            raise PolicyError(f"the policy file is damaged: {first_line(problem)}") from problem
 
 
 def refuse_other_formats(path: str | os.PathLike[str]) -> None:

@@ -24,7 +24,6 @@ from counterrank.models import (
     Variant,
 )
 from counterrank.records import Json
-from counterrank.texts import first_line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,33 +82,19 @@ class Scorer:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
-        """Return the scorer of plain data; what is missing or no number raises a PolicyError."""
-        try:
-            if data["model"] == "boosting":
-                first = cls.from_dict(data["first"]).model
-                return cls(BoostedModel(first, (Trees.from_dict(data["trees"]),), details={}))
-            predictor = _read(data["predictor"])
-            if data["model"] == "click-history":
-                return cls(ClickModel(predictor))
-            if data["model"] == "click-amount":
-                own = data["amount"]
-                return cls(AmountModel(ClickModel(predictor), _number(own, Family.GAMMA)))
-            if data["model"] == "linear":
-                return cls(_number(data, Family.NORMAL))
-        except PolicyError:
-            raise
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-        ) as problem:
-            raise PolicyError(
-                f"the policy file's scorer is damaged: {first_line(problem)}"
-            ) from problem
-        raise PolicyError(f"the policy file has an unknown scorer '{data.get('model')}'")
+        """Return the scorer of plain data; what is missing or of another kind raises what Python raises."""
+        if data["model"] == "boosting":
+            first = cls.from_dict(data["first"]).model
+            return cls(BoostedModel(first, (Trees.from_dict(data["trees"]),), details={}))
+        predictor = _read(data["predictor"])
+        if data["model"] == "click-history":
+            return cls(ClickModel(predictor))
+        if data["model"] == "click-amount":
+            own = data["amount"]
+            return cls(AmountModel(ClickModel(predictor), _number(own, Family.GAMMA)))
+        if data["model"] == "linear":
+            return cls(_number(data, Family.NORMAL))
+        raise ValueError(f"its scorer '{data['model']}' is unknown")
 
 
 def _number(data: Mapping[str, Any], family: Family) -> NumberModel:

@@ -206,15 +206,13 @@ class BoostedModel(ListModel):
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
         """Return what the trees expect of each item alone in the first place (m, K), -inf in the padding."""
         m, C = rankings.item.shape
-        alone = rankings.take(np.repeat(np.arange(m), C))
-        picked = np.tile(np.arange(C), m)
-        parts = [
-            None if v is None else v[np.arange(m * C), picked][:, None]
-            for v in (alone.features, alone.extra)
-        ]
-        item = alone.item[np.arange(m * C), picked][:, None]
-        single = Rankings(item, alone.x, row=alone.row, features=parts[0], extra=parts[1])
-        value = self.expected(single, np.repeat(by_row(fold, self.folds, m), C)).reshape(m, C)
+        features, extra = (
+            None if part is None else part.reshape(m * C, 1, -1)
+            for part in (rankings.features, rankings.extra)
+        )
+        item, row = rankings.item.reshape(m * C, 1), np.repeat(rankings.row, C)
+        alone = Rankings(item, rankings.x, row=row, features=features, extra=extra)
+        value = self.expected(alone, np.repeat(by_row(fold, self.folds, m), C)).reshape(m, C)
         return np.where(rankings.item >= 0, value, -np.inf)
 
 

@@ -71,9 +71,9 @@ class World:
     name: str = "world"
 
     def __post_init__(self) -> None:
-        one_of("behavior", self.behavior, get_args(Behavior))
-        one_of("logger", self.logger, get_args(Logger))
-        one_of("target", self.target, get_args(Target))
+        words = {"behavior": Behavior, "logger": Logger, "target": Target}
+        for name, allowed in words.items():
+            one_of(name, getattr(self, name), get_args(allowed))
         whole("seed", self.seed, 0)
         whole("K", self.K, 1)
         whole("items", self.items, self.K)
