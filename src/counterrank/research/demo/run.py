@@ -10,10 +10,10 @@ from counterrank.research.demo import shop
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from counterrank.evaluation import Evaluation
     from counterrank.learning import Learned
+    from counterrank.report.document import Document
 
 SEGMENTS = ("x_device", "x_returning", "x_tenure_days", "country")
 #: Visits on which the truth of what was learned is drawn: to about a hundredth of a click.
@@ -32,6 +32,7 @@ def run(
 
     from counterrank.evaluation import DEFAULT_ESTIMATORS, evaluate
     from counterrank.learning import learn
+    from counterrank.report.terminal import renderables
 
     folder = Path(out_dir)
     log = folder / "log.parquet"
@@ -47,7 +48,7 @@ def run(
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    console.print(_truth(result, shop.truth(n)))
+    console.print("", *renderables(_truth(result, shop.truth(n))))
     learned = learn(log)
     learned.to_html(folder / "learned.html")
     learned.to_json(
@@ -89,28 +90,18 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
     return f"The truth: {true} clicks per page; {promised}, {estimate} estimated."
 
 
-def _truth(result: "Evaluation", values: dict[str, float]) -> "Table":
+def _truth(result: "Evaluation", values: dict[str, float]) -> "Document":
     """The shop is simulated: what really happens, what was estimated, what judging slot by slot would have said."""
-    from rich import box
-    from rich.table import Table
-
     from counterrank.report import percent
+    from counterrank.report.document import Document, Table
 
-    title = "\nThis shop is simulated, so the truth is known (lift in clicks per page)"
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    table.add_column("target")
-    for name in ("truth", "estimate", "interval", "slot by slot (iips)"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = "This shop is simulated, so the truth is known (lift in clicks per page)"
+    rows = []
     for target in shop.TARGETS:
-        found, alone = result.estimate(target), result.estimate(target, "iips")
+        lift, alone = result.estimate(target).lift, result.estimate(target, "iips").lift
         truth = values[target] / values["logging"] - 1
-        low, high = found.lift.relative_low, found.lift.relative_high
-        shares = (
-            percent(value, sign=True)
-            for value in (truth, found.lift.relative, low, high, alone.lift.relative)
-        )
-        real, estimate, lowest, highest, slots = shares
-        table.add_row(target, real, estimate, f"{lowest} to {highest}", slots)
-    return table
+        numbers = (truth, lift.relative, lift.relative_low, lift.relative_high, alone.relative)
+        real, estimate, low, high, slots = (percent(value, sign=True) for value in numbers)
+        rows.append((target, real, estimate, f"{low} to {high}", slots))
+    head = ("target", "truth", "estimate", "interval", "slot by slot (iips)")
+    return Document(title, [Table("", head, rows)])
