@@ -48,7 +48,8 @@ def run(
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    console.print("", *renderables(_truth(result, shop.truth(n))))
+    for part in ("", *renderables(_truth(result, shop.truth(n)))):
+        console.print(part)
     learned = learn(log)
     learned.to_html(folder / "learned.html")
     learned.to_json(
@@ -93,7 +94,7 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
 def _truth(result: "Evaluation", values: dict[str, float]) -> "Document":
     """The shop is simulated: what really happens, what was estimated, what judging slot by slot would have said."""
     from counterrank.report import percent
-    from counterrank.report.document import Document, Table
+    from counterrank.report.document import BRIEF, Document, Table
 
     title = "This shop is simulated, so the truth is known (lift in clicks per page)"
     rows = []
@@ -104,4 +105,4 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Document":
         real, estimate, low, high, slots = (percent(value, sign=True) for value in numbers)
         rows.append((target, real, estimate, f"{low} to {high}", slots))
     head = ("target", "truth", "estimate", "interval", "slot by slot (iips)")
-    return Document(title, [Table("", head, rows)])
+    return Document(title, [Table("", head, rows, detail=BRIEF)])
