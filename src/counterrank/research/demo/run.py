@@ -48,7 +48,7 @@ def run(
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    for part in ("", *renderables(_truth(result, shop.truth(n)))):
+    for part in renderables(_truth(result, shop.truth(n))):
         console.print(part)
     learned = learn(log)
     learned.to_html(folder / "learned.html")
@@ -105,4 +105,4 @@ def _truth(result: "Evaluation", values: dict[str, float]) -> "Document":
         real, estimate, low, high, slots = (percent(value, sign=True) for value in numbers)
         rows.append((target, real, estimate, f"{low} to {high}", slots))
     head = ("target", "truth", "estimate", "interval", "slot by slot (iips)")
-    return Document(title, [Table("", head, rows, detail=BRIEF)])
+    return Document("", [Table(title, head, rows, detail=BRIEF)])
