@@ -401,9 +401,9 @@ def _design(log: RankingLog) -> float:
 def _mean(found: list[PredictedError]) -> PredictedError:
     """Return the mean of predictions for several rankers: variances are averaged."""
     numbers = np.array([astuple(one)[1:] for one in found])
-    lift, _, *others = numbers.mean(axis=0).tolist()
-    spread = math.sqrt(float((numbers[:, 1] ** 2).mean()))
-    return PredictedError(found[0].estimator, lift, spread, *others)
+    _, *others = numbers.mean(axis=0).tolist()
+    spread = math.sqrt(float((numbers[:, 0] ** 2).mean()))
+    return PredictedError(found[0].estimator, spread, *others)
 
 
 def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> tuple[int, ...]:

@@ -53,7 +53,6 @@ class PredictedError:
     """
 
     estimator: str
-    lift: float
     spread: float
     allowance: float
     share: float
@@ -114,7 +113,6 @@ def whole_pages(
     heavy = float(np.where(reached, weight, 0.0).mean())
     return PredictedError(
         "ips",
-        float(mean.mean() - (option.q @ alpha).mean()),
         math.sqrt(max(float(second) - lift**2, 0.0)),
         abs(missing),
         float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
@@ -152,7 +150,6 @@ def own_places(
     heavy = float(np.where(reached, weight, 0.0).sum()) / places
     return PredictedError(
         "iips",
-        true,
         math.sqrt(max(second - lift**2, 0.0)),
         abs(lift - true),
         (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
