@@ -62,7 +62,7 @@ def test_the_distribution_s_entry_of_what_was_shown(alike: bool) -> None:
     for i, row in enumerate(log.action.tolist()):
         for k, a in enumerate(row):
             if a >= 0:
-                assert found[0][i, k] == (table[i, a] if alike else table[i, k, a])
+                assert found[i, k] == (table[i, a] if alike else table[i, k, a])
 
 
 def test_cells_are_those_of_the_batch_at_hand() -> None:

@@ -89,7 +89,7 @@ class Subject:
     segments: Sequence[Any] = field(default=())
     time: str | None = None
     n: int | None = None
-    #: How context columns fall into groups (`groups.ContextCut`).
+    #: How context columns fall into groups (`weights.ContextCut`).
     cuts: Sequence[Any] = field(default=())
     #: What a pass has formed of the batch and lends, by target.
     lent: Mapping[str, Lent] = field(default_factory=dict)
@@ -127,6 +127,8 @@ class Subject:
         object.__setattr__(self, "rates", (hits + 10 * common) / (shown + 10))
         amount = float(np.abs(self.first.reward).sum()) / max(float(hits.sum()), 1.0)
         object.__setattr__(self, "amount", amount)
+        # Other processes get the subject, and need none of this.
+        self.seen.clear()
 
     @property
     def kind(self) -> str:
@@ -436,12 +438,7 @@ def examples_at(bad: Bools, values: NDArray[Any], start: int) -> tuple[Example, 
         example: Example = {"row": int(place[0]) + start}
         if len(place) > 1:
             example["position"] = int(place[1]) + 1
-        value = np.asarray(values[tuple(place)])
-        example["value"] = (
-            value.tolist()
-            if value.dtype.kind not in "f" or np.isfinite(value).all()
-            else str(value)
-        )
+        example["value"] = values[tuple(place)].tolist()
         found.append(example)
     return tuple(found)
 

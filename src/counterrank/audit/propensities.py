@@ -298,18 +298,15 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
 MEANING = Check("propensity-kind", _count_meaning, _judge_meaning, about="propensities")
 
 
-def shown(batch: RankingLog, name: str) -> tuple[Floats, Bools] | None:
-    """Return the distribution's probability of each shown item (n, K), and where the item has no entry in it."""
+def shown(batch: RankingLog, name: str) -> Floats | None:
+    """Return the distribution's probability of each shown item (n, K); None without a distribution."""
     table = batch.dists.get(name)
     if table is None:
         return None
-    cube = table[:, None, :] if table.ndim == 2 else table
-    outside = batch.action >= cube.shape[-1]
-    items = np.where((batch.action < 0) | outside, 0, batch.action)
-    # Places in the flat table; one row of it serves all positions where they are alike.
-    rows = np.arange(cube.shape[0] * cube.shape[1]).reshape(cube.shape[:2])
-    values = cube.reshape(-1)[rows * cube.shape[2] + items]
-    return np.where(outside, 0.0, values), outside
+    items = np.maximum(batch.action, 0)
+    if table.ndim == 2:
+        return np.take_along_axis(table, items, axis=1)
+    return np.take_along_axis(table, items[:, :, None], axis=2)[:, :, 0]
 
 
 def items_seen(batch: RankingLog, size: int) -> tuple[Ints, int]:
@@ -346,22 +343,18 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
 
 
 def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
-    """Count shown items without an entry, or with probability 0, in the logger's distribution.
+    """Count shown items with probability 0 in the logger's distribution.
 
     And, of each policy with both, numbers that differ from their entry by more than one in a million.
     """
     used = subject.used(batch)
     bad: dict[str, tuple[Bools, NDArray[Any]]] = {}
     for name in (LOGGING, *subject.targets):
-        entries, values = shown(batch, name), logged_numbers(batch, name)
-        if entries is None:
+        chance, values = shown(batch, name), logged_numbers(batch, name)
+        if chance is None:
             continue
-        chance, outside = entries
         if name == LOGGING:
-            bad |= {
-                "outside ": (outside & used, batch.action),
-                "never ": ((chance <= 0) & ~outside & used, batch.action),
-            }
+            bad["never "] = (chance <= 0) & used, batch.action
         if values is not None and values.shape == chance.shape and subject.kind == "factored":
             differs = np.abs(values - chance) > 1e-6 * np.maximum(values, 1e-12)
             bad[f"differs {name}"] = differs & used, values
@@ -376,15 +369,13 @@ def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
     found: list[Finding] = []
     for key, (wrong, cells) in tally.sums.items():
         what, _, name = key.partition(" ")
-        if not wrong:
-            if what != "outside":
-                text = "shown items have a chance in 'propensity_dist'"
-                text = f"'{name}' agrees with '{name}_dist'" if name else f"all {text}"
-                found.append(Finding(_DISTRIBUTION[what][0], PASSED, text))
-            continue
         code, text, cause, remedy = _DISTRIBUTION[what]
-        size = subject.first.dists[LOGGING].shape[-1] if not name else 0
-        text = text.format(count=wrong, share=in_percent(wrong / cells), name=name, size=size)
+        if not wrong:
+            text = "all shown items have a chance in 'propensity_dist'"
+            text = f"'{name}' agrees with '{name}_dist'" if name else text
+            found.append(Finding(code, PASSED, text))
+            continue
+        text = text.format(count=wrong, share=in_percent(wrong / cells), name=name)
         examples = tally.examples[key]
         found.append(Finding(code, FAILED, text, (remedy,), cause=cause, examples=examples))
     return found
@@ -392,12 +383,6 @@ def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: What is wrong with an entry of a distribution: the code, the text, the cause and the remedy.
 _DISTRIBUTION = {
-    "outside": (
-        "candidates",
-        "{count:,} shown items have ids beyond the {size} candidates of 'propensity_dist'",
-        "actions are numbered differently from the distribution, or candidates are missing from it",
-        "number actions 0..A-1 in the order of the distribution",
-    ),
     "never": (
         "candidates",
         "{count:,} shown items have probability 0 in 'propensity_dist'",
@@ -422,7 +407,7 @@ DISTRIBUTIONS = Check(
 def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
     """Sum expected and observed counts and the variance (K, A)."""
     table = batch.dists.get(LOGGING)
-    if table is None or (batch.action >= table.shape[-1]).any():
+    if table is None:
         return Tally()
     cube = table[:, None, :] if table.ndim == 2 else table
     spread = cube * (1 - cube)

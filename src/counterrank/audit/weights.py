@@ -295,11 +295,8 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
     if len(blamed) == 1 < len(subject.targets):
         (alone,) = blamed
         findings = [replace(one, target=alone) if one.blamed else one for one in findings]
-    missing = (
-        "no context, time column or segment to check" if subject.targets else "no target to check"
-    )
     return findings or GROUP_WEIGHTS.skipped(
-        f"{missing}; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
+        f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
         f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
     )
 
