@@ -256,7 +256,7 @@ class _Resolver:
             return "list" if action.has_lists else "numbered"
         if self.is_long:
             return "long"
-        self.usual.refuse_positions()
+        self.refuse_positions()
         return "numbered"
 
     def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
@@ -382,9 +382,9 @@ class _Resolver:
         ]
         also = f" (nor for {', '.join(others)})" if others else ""
         wanted = (role, *others)
-        if self.usual.of("position") and not self.is_long:
+        if self.usual("position") and not self.is_long:
             wanted = ("ranking", "position", *wanted)
-        more = f". {_map_names({one: self.usual.of(one) or 'NAME' for one in wanted})}"
+        more = f". {_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
         for name, columns in _SIGNATURES.items():
             if set(columns) <= set(self.names):
                 more += f". These are the columns of another format: say {say('--format', name)}"
@@ -419,10 +419,6 @@ class _Resolver:
                 "missing"
             )
         return tuple(run)
-
-    @cached_property
-    def usual(self) -> _UsualColumns:
-        return _UsualColumns(self.table, self.options)
 
     @cached_property
     def is_long(self) -> bool:
@@ -659,6 +655,72 @@ class _Resolver:
             wanted = f" for {role}" if role else ""
             raise self.absent(name, wanted, error=MissingColumnError)
 
+    def usual(self, role: str) -> str | None:
+        """Return the column that has one of the names people give to a role, unless it is spoken for."""
+        given = self.options.columns.get(role)
+        if isinstance(given, str) and given in self.table.column_names:
+            return given
+        return next(iter(named(self.unspoken, role)), None)
+
+    @cached_property
+    def unspoken(self) -> list[str]:
+        """Columns that no option names."""
+        options = self.options
+        # A column the user gave a part has that part, however telling its name is: a "rank" that is
+        # context must not be taken for the position.
+        spoken = {
+            *(options.context or ()),
+            *(options.segments or ()),
+            *options.keep,
+            options.unit,
+            *options.columns.values(),
+        }
+        return [name for name in self.table.column_names if name not in spoken]
+
+    def refuse_positions(self) -> None:
+        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
+        position, ranking = self.usual("position"), self.usual("ranking")
+        if position is not None and _counts_up(self.table[position]):
+            raise self.unmarked(f"'{position}' counts them", say("--context", position))
+        if ranking is not None and _repeats(self.table[ranking]):
+            raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
+        counted = self.counted()
+        if counted is not None:
+            ranking, position = counted
+            raise self.unmarked(
+                f"'{position}' counts them within each '{ranking}'",
+                say("--unit", ranking),
+                ranking=ranking,
+                position=position,
+            )
+
+    def counted(self) -> tuple[str, str] | None:
+        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
+
+        Positions, whatever they are called.
+        """
+        start = self.table.slice(0, _SEEN)
+        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
+        free = [name for name in self.unspoken if name not in roles]
+        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
+        for position in plain:
+            if not _counts_up(start[position]) or start[position].null_count:
+                continue
+            for ranking in plain:
+                if ranking != position and _numbers_within(start[ranking], start[position]):
+                    return ranking, position
+        return None
+
+    def unmarked(self, seen: str, own: str, **known: str) -> LogError:
+        """The way out for rows that are positions, and `own` for rows that only look like it."""
+        found = {role: known.get(role) or self.usual(role) or "NAME" for role in _LONG_ROLES}
+        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
+        return LogError(
+            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
+            f"{say('--columns', columns)} to have them put together",
+            remedy=f"if each row is a ranking of its own, say {own}",
+        )
+
 
 #: Endings of columns that belong to a policy.
 _BESIDE = ("_dist", "_scores")
@@ -691,80 +753,6 @@ def _map_names(mapping: Mapping[str, str]) -> str:
 _LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
 #: Rows in which positions are looked for by content; rankings stand together, or the log is small.
 _SEEN = 1000
-
-
-@dataclass(frozen=True)
-class _UsualColumns:
-    """The columns of a table by the names that people give to roles, without those an option names."""
-
-    table: pa.Table
-    options: ReadOptions
-
-    def of(self, role: str) -> str | None:
-        """Return the column that has one of the names people give to a role, unless it is spoken for."""
-        given = self.options.columns.get(role)
-        if isinstance(given, str) and given in self.table.column_names:
-            return given
-        return next(iter(named(self._unspoken, role)), None)
-
-    @cached_property
-    def _unspoken(self) -> list[str]:
-        """Columns that no option names."""
-        options = self.options
-        # A column the user gave a part has that part, however telling its name is: a "rank" that is
-        # context must not be taken for the position.
-        spoken = {
-            *(options.context or ()),
-            *(options.segments or ()),
-            *options.keep,
-            options.unit,
-            *options.columns.values(),
-        }
-        return [name for name in self.table.column_names if name not in spoken]
-
-    def refuse_positions(self) -> None:
-        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
-        position, ranking = self.of("position"), self.of("ranking")
-        if position is not None and _counts_up(self.table[position]):
-            raise self._unmarked(f"'{position}' counts them", say("--context", position))
-        if ranking is not None and _repeats(self.table[ranking]):
-            raise self._unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
-        counted = self._counted()
-        if counted is not None:
-            ranking, position = counted
-            raise self._unmarked(
-                f"'{position}' counts them within each '{ranking}'",
-                say("--unit", ranking),
-                ranking=ranking,
-                position=position,
-            )
-
-    def _counted(self) -> tuple[str, str] | None:
-        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
-
-        Positions, whatever they are called.
-        """
-        start = self.table.slice(0, _SEEN)
-        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
-        free = [name for name in self._unspoken if name not in roles]
-        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
-        for position in plain:
-            if not _counts_up(start[position]) or start[position].null_count:
-                continue
-            for ranking in plain:
-                if ranking != position and _numbers_within(start[ranking], start[position]):
-                    return ranking, position
-        return None
-
-    def _unmarked(self, seen: str, own: str, **known: str) -> LogError:
-        """The way out for rows that are positions, and `own` for rows that only look like it."""
-        found = {role: known.get(role) or self.of(role) or "NAME" for role in _LONG_ROLES}
-        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
-        return LogError(
-            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
-            f"{say('--columns', columns)} to have them put together",
-            remedy=f"if each row is a ranking of its own, say {own}",
-        )
 
 
 def _counts_up(column: pa.ChunkedArray) -> bool:
