@@ -138,12 +138,13 @@ class RankingRows:
         spec, parts = self.spec, self.spec.candidates
         reward, notes = self._rewards()
         unit, bucket = self._units()
-        context = self._context()
+        context, dists = self._context(), self._dists()
+        carried = {name: values.objects(self.column(name)) for name in spec.segments}
         beside = CandidateRows(self) if parts.items or parts.scores else None
         scored: dict[str, Probabilities] = (
             {} if beside is None else {name: beside.policy(name) for name in parts.scores}
         )
-        propensity = scored.pop(LOGGING, None)
+        propensity, targets = scored.pop(LOGGING, None), self._targets()
         if propensity is None and MISSING_PROPENSITY in spec.notes:
             propensity = Propensity("factored", np.ones(self.action.shape))
         elif propensity is None:
@@ -162,9 +163,9 @@ class RankingRows:
             weight=self._column_numbers(spec.weight) if spec.weight else None,
             behavior=values.objects(self.column(spec.behavior)) if spec.behavior else None,
             behavior_masks=spec.behavior_masks,
-            targets={**scored, **self._targets()},
-            dists=self._dists(),
-            columns={name: values.objects(self.column(name)) for name in spec.segments},
+            targets={**scored, **targets},
+            dists=dists,
+            columns=carried,
             position_weights=validation.position_weights(spec.position_weights, spec.K),
             bucket=bucket,
             start=self.start,
