@@ -13,7 +13,7 @@ import counterrank as cr
 from counterrank.data.log import LOGGING
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, PropensityError
-from counterrank.policies.enumerated import Enumerated
+from counterrank.policies import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.model import (
     ContextFeatures,

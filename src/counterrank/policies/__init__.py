@@ -3,10 +3,8 @@
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult
-from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, settled
 from counterrank.policies.candidates import Candidates, ItemFeatures
-from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import (
     EpsilonGreedy,
     Factored,
@@ -14,10 +12,11 @@ from counterrank.policies.factored import (
     Uniform,
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
-from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.preferences import attraction, score_table
 from counterrank.policies.ranked import (
     Deterministic,
+    Enumerated,
     RandomSwap,
     RandTopN,
     TeamDraft,

@@ -3,10 +3,9 @@
 A set of positions is answered by the cheapest exact method, else by sampling. Empty sets and prefixes
 are sums. A single item beyond a prefix is a quadrature, for all of a row at once. Other sets use a
 dynamic programme over subsets while it fits the budget, and draws otherwise.
-Equal sets of a row are answered once. Single positions of many rows, which most estimators need, go to
-the quadrature directly.
+Equal sets of a row are answered once.
 
-The quadrature integrates over a race of exponential clocks, at times that `clock_rules` chooses. P(b at
+The quadrature integrates over a race of exponential clocks, at times of one of the `clock_rules`. P(b at
 k+1) is an integral over time of a sum over sets S of k other items, with positive terms prod_(j in S)
 (1 - exp(-lam_j t)) exp(-rho t). The rate rho of all that is not in S lies between R, the mass of all but
 the k heaviest items, and the total. A rule with a small relative error for each such term has the same
@@ -39,7 +38,7 @@ from counterrank.policies.arrays import (
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
-from counterrank.policies.factored import as_scores
+from counterrank.policies.factored import as_scores, best_first
 
 
 class PlackettLuce(ArrayPolicy):
@@ -92,6 +91,69 @@ class PlackettLuce(ArrayPolicy):
 
         self.refuse_longer(length)
         return sample(self.scores, rng.random((self.n_rows, size, length)))
+
+
+class BelowFold(ArrayPolicy):
+    """The best `after` items stand as ranked; the places below are drawn by Plackett-Luce from the rest.
+
+    P(L) = [the items of L among the first places stand there] P_rest(the others of L). Equal scores
+    rank by action id. A score of -inf makes an item unavailable.
+
+    >>> policy = BelowFold([[3.0, 2.0, 1.0, 1.0]], after=2)
+    >>> np.exp(policy.prefix_log_prob(np.array([[0, 1, 3], [1, 0, 2]]))).round(3).tolist()
+    [[1.0, 1.0, 0.5], [0.0, 0.0, 0.0]]
+    """
+
+    row_fields = ("head", "scores")
+
+    def __init__(self, scores: ArrayLike, after: int, temperature: float = 1.0) -> None:
+        table = as_scores(scores, temperature, ndims=(2,))
+        #: The items of the first places (n, after), -1 where a row has fewer.
+        self.head: Ints = best_first(table)[:, :after]
+        self.scores: Floats = np.array(table)
+        rows, places = np.nonzero(self.head >= 0)
+        self.scores[rows, self.head[rows, places]] = -np.inf
+        self.check()
+
+    def check(self) -> None:
+        rows, A = self.scores.shape if self.scores.ndim == 2 else (0, 0)
+        fits = self.head.ndim == 2 and len(self.head) == rows and self.head.shape[1] >= 1
+        if not fits or self.head.max() >= A:
+            raise PolicyError(
+                f"at least one place stays as ranked; got places of shape {self.head.shape} for "
+                f"scores of shape {self.scores.shape}"
+            )
+
+    def _rest(self) -> tuple[Bools, PlackettLuce]:
+        """Return which rows (n,) have items for the places below, and the policy there."""
+        some: Bools = np.any(self.scores > -np.inf, axis=1)
+        # A row without items below still needs a policy; what it is asked there is impossible.
+        return some, PlackettLuce(np.where(some[:, None], self.scores, 0.0))
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        items = as_actions(actions, self)
+        sets = without_padding(items, as_masks(masks, items))
+        after, (some, policy) = self.head.shape[1], self._rest()
+        stands = items[:, :after] == self.head[:, : items.shape[1]]
+        fits = (stands[:, None, :] | ~sets[..., :after]).all(axis=2)
+        asked = sets[..., after:].any(axis=2)
+        log_prob = np.where(fits & (some[:, None] | ~asked), 0.0, -np.inf)
+        rel_var = np.zeros_like(log_prob)
+        if asked.any():
+            below = policy.subset_log_prob(items[:, after:], sets[..., after:])
+            possible = asked & (log_prob == 0.0)
+            np.copyto(log_prob, below.log_prob, where=possible)
+            np.copyto(rel_var, below.rel_var, where=possible)
+        return SubsetResult(log_prob, rel_var)
+
+    def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
+        self.refuse_longer(length)
+        top = np.repeat(self.head[:, None, :length], size, axis=1)
+        if top.shape[2] == length:
+            return top
+        some, policy = self._rest()
+        below = policy.sample(length - top.shape[2], rng, size=size)
+        return np.concatenate([top, np.where(some[:, None, None], below, -1)], axis=2)
 
 
 #: Scores whose exponentials stay in the cache.

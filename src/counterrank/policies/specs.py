@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.base import Policy
-from counterrank.policies.below_fold import BelowFold
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import SUM_TOLERANCE, Softmax, best_first
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 

@@ -17,13 +17,12 @@ from counterrank.atomic import replacing
 from counterrank.errors import ConfigError, PolicyError
 from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy
-from counterrank.policies.below_fold import BelowFold
-from counterrank.policies.enumerated import Enumerated
 from counterrank.policies.factored import EpsilonGreedy, Factored, Softmax, Uniform
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.plackett_luce import PlackettLuce
+from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import (
     Deterministic,
+    Enumerated,
     RandomSwap,
     RandTopN,
     TeamDraft,

@@ -3,13 +3,13 @@
 Item j rings at an exponential time of rate lam_j; b is at place k+1 when exactly k others rang
 before it: P(b at k+1) = int lam_b exp(-lam_b t) PB_k(1 - exp(-lam_j t), j != b) dt, with PB the
 Poisson-binomial probability. One set of times serves all items and places of a row
-(`policies.plackett_luce.clock_rules` says which); all terms are positive, so nothing cancels.
+(`times`); all terms are positive, so nothing cancels.
 
 Many slow clocks are counted at once. With r_j = exp(lam_j t) - 1, the chance of c rings is exp(-t
 sum lam) e_c(r_1, r_2, ...), e_c the elementary symmetric polynomial, which Newton's identities make
 of the power sums of r, and these are series in t whose coefficients are power sums of lam. Newton's
 signs alternate: that is exact only where no clock matters much beside all others, and the series
-are short only where none has probably rung. Both are asked for (`sort_by_weight`); other clocks are
+are short only where none has probably rung. Both are asked for (`light_limit`); other clocks are
 counted one by one.
 """
 
@@ -108,13 +108,10 @@ def add_light(rates: Floats, t: Floats, series: Floats, counts: Floats) -> None:
     for g in range(G):
         counts[0, g] = np.exp(-sums[0] * scale * t[g])
     for c in range(1, width):
-        for m in range(M - 1, min(c, M) - 2, -1):
+        for m in range(M - 1, -1, -1):
             factor = series[c - 1, m] * sums[m]
             for g in range(G):
                 power[c, g] = (power[c, g] + factor) * (scale * t[g])
-        for _ in range(c - 1):
-            for g in range(G):
-                power[c, g] *= scale * t[g]
         for j in range(1, c + 1):
             sign = (1.0 if j % 2 else -1.0) / c
             for g in range(G):
