@@ -184,10 +184,6 @@ class Subject:
         rows = min(batch.n, size * (after - before))
         return batch if rows == batch.n else batch.take(slice(0, rows)) if rows else None
 
-    def head(self, batch: RankingLog) -> RankingLog:
-        """Return the first rows of a batch, on which checks begin that one row may settle."""
-        return batch if batch.n <= HEAD_ROWS else batch.take(slice(0, HEAD_ROWS))
-
     def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
         return self.once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])

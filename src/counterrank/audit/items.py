@@ -39,9 +39,8 @@ EXCESS = 5.0
 CHANCE = 1e-4
 #: A category is apart at this factor from others that are alike within the second one.
 APART, ALIKE = 2.5, 1.6
-#: Popular items are compared with as many that come after them: at this factor fewer rewards, and from
-#: this many items on.
-FEWER, FEWEST = 0.75, 8
+#: Popular items are compared with as many that come after them: at this factor fewer rewards.
+FEWER = 0.75
 #: Rewards of an item none of which is 1, by chance, and of all such items.
 NONE_IS_ONE, SEVERAL = 1e-6, 20
 
@@ -198,7 +197,7 @@ def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
     shown, expected, observed = items[0].sum(axis=1), items[0] @ factor, items[1].sum(axis=1)
     order = np.argsort(-shown, kind="stable")
     order = order[expected[order] >= 5]
-    sizes = [size for size in (8, 12, 20, 30, 50, 80) if FEWEST <= size <= len(order) // 2]
+    sizes = [size for size in (8, 12, 20, 30, 50, 80) if size <= len(order) // 2]
     for size in sizes:
         rates = [
             _ratio(expected[part], observed[part])

@@ -202,7 +202,8 @@ def number_sums(batch: RankingLog, subject: Subject) -> Floats:
         values = _numbers(batch)
         out = np.zeros((4, values.shape[1]))
         out[0] = subject.items(batch)[: values.shape[1]]
-        lengths = np.minimum(batch.lengths, values.shape[1])
+        whole = values.shape[1] == batch.K
+        lengths = batch.lengths if whole else np.ones(batch.n, np.int64)
         inverse_sums(np.ascontiguousarray(values), lengths, out[1:])
         return out
 
@@ -251,7 +252,7 @@ def _count_meaning(batch: RankingLog, subject: Subject) -> Tally:
         return Tally()
     # The extremes of first numbers are those of all, where rankings hold one number each.
     values = np.ascontiguousarray(values)
-    for rows in (subject.head(batch).n, batch.n):
+    for rows in (min(batch.n, HEAD_ROWS), batch.n):
         counts, span = np.zeros(3, np.int64), np.array([0.0, 1.0])
         steps(values[:rows], batch.lengths[:rows], counts, span)
         # One ranking that is neither settles it for the whole log.
@@ -476,7 +477,7 @@ def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
         return Tally()
     # One repeat settles it for the whole log: only where the first rows have none, all are
     # looked at.
-    for part in (subject.head(batch), batch):
+    for part in (batch.take(slice(0, HEAD_ROWS)), batch):
         seen, repeats = items_seen(part, int(part.action.max(initial=0)) + 1)
         if repeats:
             break
