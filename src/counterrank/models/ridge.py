@@ -229,9 +229,7 @@ def fill_values(  # noqa: C901
                 length += 1
         for k in range(length):
             u = action[i, k]
-            if places > 1 or made[u] != i:
-                made[u] = i
-                count[u] -= 1.0
+            if places > 1 or k == 0:
                 for a in range(A):
                     mean[a] = 0.0
                 for j in range(len(b)):
@@ -244,6 +242,9 @@ def fill_values(  # noqa: C901
                         same = 1.0 if b[j] == c[j] else 0.0
                         own = times * logging[r, other, b[j]]
                         second[j] += own * (same - logging[r, other, c[j]])
+            if places > 1 or made[u] != i:
+                made[u] = i
+                count[u] -= 1.0
                 for j in range(d):
                     z[u, j] = x[r, j]
                 for a in range(A):
