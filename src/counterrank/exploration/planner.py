@@ -272,7 +272,7 @@ class PlanInputs:
         # Evenly spread rather than the first: logs change over time.
         chosen = np.linspace(0, log.n - 1, min(log.n, settings.REQUESTS)).astype(np.int64)
         models = fit_rewards(log, logger, chosen, goal.seed)
-        near = families(models.logger, log.K, settings.CHANGES, goal.seed)
+        near = families(models.logger, log.K, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
         targets = {name: [drawn(_target(models.requests, name), models, 4, rng)] for name in names}
         for family in near:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from counterrank.arrays import Ints
+from counterrank.exploration import settings
 from counterrank.policies import Scored, parse_policy
 
 
@@ -36,7 +37,7 @@ class Family:
         return Scored(logger.candidates, scores, logger.spec)
 
 
-def families(logger: Scored, length: int, shares: tuple[float, ...], seed: int) -> list[Family]:
+def families(logger: Scored, length: int, seed: int) -> list[Family]:
     """Return the family of each share, those that noise of some size reaches."""
     noise = np.random.default_rng([seed, 11]).normal(size=logger.scores.shape)
     top = parse_policy("top")
@@ -56,7 +57,7 @@ def families(logger: Scored, length: int, shares: tuple[float, ...], seed: int) 
     found = np.maximum.accumulate([changed(size) for size in sizes])
     near = [
         Family(share, float(np.exp(np.interp(share, found, np.log(sizes)))))
-        for share in shares
+        for share in settings.CHANGES
         if found[0] < share < found[-1]
     ]
     # Where many scores are equal any noise changes much: what little noise changes is the family.

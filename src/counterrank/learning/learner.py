@@ -39,7 +39,6 @@ from counterrank.learning.trees import fit_trees
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
 from counterrank.options import LEVEL, SEED
-from counterrank.policies import Policy
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     whole, metrics = _measured(log, segments, rewards, primary, guardrails, reading)
     no_weight(whole, "learn")
-    logger = sampler_for(whole, grade)
+    sampler_for(whole, grade)
     refuse_without_choice(whole)
     if not despite_audit:
         refuse_failed_audit(whole)
@@ -144,13 +143,10 @@ def learn(  # noqa: PLR0913 - the options of a run
     if grade == "assumed":
         refuse_few(rest)
     fitted, fold = _fitted(learners, model, seed)
-    first, other = _cut(logger, side), _cut(logger, ~side)
-    learning = _side(learners, first, fitted, fold, ranges, (seed, 1))
-    learning = replace(learning, rails=watched(learners, metrics, grade))
+    learning = _side(learners, fitted, fold, ranges, (seed, 1), metrics, grade)
     # On the learning rows only: a refusal based on the others would be a choice.
-    refuse_wrong_sampler(learning, first, (seed, 2))
-    certifying = _side(rest, other, fitted, ALL, ranges, (seed, 3))
-    certifying = replace(certifying, rails=watched(rest, metrics, grade))
+    refuse_wrong_sampler(learning, sampler_for(learners, grade), (seed, 2))
+    certifying = _side(rest, fitted, ALL, ranges, (seed, 3), metrics, grade)
     # The lowest possible lift depends on the cap of the control variate, so the learning rows set it.
     cap = float(np.quantile(learning.drawn.own, settings.CAP))
     known = whole.unit is not None and shared_contexts(whole) is None
@@ -167,10 +163,6 @@ def learn(  # noqa: PLR0913 - the options of a run
         model=dict(fitted.details),
     )
     return Learned(policy, found)
-
-
-def _cut(logger: Policy, rows: Bools) -> Policy:
-    return logger if logger.n_rows == 1 else logger.take(np.flatnonzero(rows))
 
 
 def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
@@ -204,22 +196,25 @@ def _fitted(part: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
 
 def _side(
     part: RankingLog,
-    logger: Policy,
     model: ListModel,
     fold: int | Ints,
     ranges: tuple[float, float],
     seeds: tuple[int, ...],
+    metrics: Metrics,
+    grade: str,
 ) -> Side:
     alpha = part.position_weights
     low, high = ranges
     # A position of negative weight turns its range around; a ranking may be shorter than K.
     ends = np.stack([alpha * low, alpha * high, np.zeros_like(alpha)])
     least, most = float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
-    drawn = draw(part, logger, list_value(part, model, fold, least), settings.DRAWS, seeds)
+    value = list_value(part, model, fold, least)
+    drawn = draw(part, sampler_for(part, grade), value, settings.DRAWS, seeds)
     unit = np.arange(part.n)
     if part.unit is not None:
         _, unit = np.unique(part.unit, return_inverse=True)
-    return Side(part, unit, part.reward @ alpha - least, most - least, least, drawn)
+    rails = watched(part, metrics, grade)
+    return Side(part, unit, part.reward @ alpha - least, most - least, least, drawn, rails)
 
 
 def list_value(
