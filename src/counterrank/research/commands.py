@@ -5,7 +5,6 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +103,6 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     click.echo(f"evaluate it with: {fitting}", err=True)
 
 
-def _tell(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
-
-
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
 
@@ -154,14 +148,14 @@ def reproduce(figure: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
-    if figure == "page":
-        _tell(paper.write_page(Path(options["out"])))
-        return
+    page = figure == "page"
+    lines = paper.write_page(Path(options["out"])) if page else paper.reproduce(figure, **options)
     # What the caller's own folder has can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
         with showing_progress():
-            _tell(paper.reproduce(figure, **options))
+            for line in lines:
+                click.echo(line)
     except KeyboardInterrupt:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)

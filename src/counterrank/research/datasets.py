@@ -16,26 +16,21 @@ from counterrank.messages import SINGLE_POSITION, STANDARD_DROPPED, say
 from counterrank.texts import listed
 
 
-def wanted(options: ReadOptions, known: Sequence[str]) -> list[str]:
-    """Return the columns to read: those of the format and those the user names."""
+def read_columns(
+    files: Sequence[DataFile],
+    options: ReadOptions,
+    known: Sequence[str],
+    needed: Sequence[str],
+    what: str,
+) -> pa.Table:
+    """Return the files' rows: the columns of the format and those the user names; `needed` must be there."""
     named = [
         name
         for value in options.columns.values()
         for name in ([value] if isinstance(value, str) else value)
     ]
-    extra = [
-        *(options.context or ()),
-        *(options.segments or ()),
-        *options.keep,
-        *(options.targets or ()),
-    ]
-    return list(dict.fromkeys([*known, *named, *extra]))
-
-
-def read_columns(
-    files: Sequence[DataFile], columns: Sequence[str], needed: Sequence[str], what: str
-) -> pa.Table:
-    """Return the files' rows, the columns that are there of those asked for; `needed` must be."""
+    extra = (options.context, options.segments, options.keep, options.targets)
+    columns = dict.fromkeys([*known, *named, *(name for names in extra for name in names or ())])
     pieces = []
     for file in files:
         names = tables.sample(file, 1).column_names
@@ -76,8 +71,8 @@ def read_open_bandit(path: Path, options: ReadOptions) -> Converted:
     users = [name for name in names if name.startswith(_USER)]
     propensity = next((name for name in _PROPENSITY if name in names), _PROPENSITY[0])
     needed = (*_BANDIT_COLUMNS, *([propensity] if options.require_propensity else []))
-    columns = wanted(options, [*needed, propensity, "timestamp", *users])
-    table = read_columns(files, columns, needed, "an Open Bandit log")
+    known = [*needed, propensity, "timestamp", *users]
+    table = read_columns(files, options, known, needed, "an Open Bandit log")
     roles = {**_BANDIT, **({"propensity": propensity} if propensity in names else {})}
     own = options.over(roles, ["position", *users], "factored")
     if UNIFORM in (own.targets or ()) and UNIFORM not in table.column_names:
@@ -115,26 +110,22 @@ def read_kuairand(path: Path, options: ReadOptions) -> Converted:
     standard policy are left out, and a note says so; with require_propensity=False every row is
     read and none has a propensity.
     """
-    files = expand(path)
-    table = read_columns(
-        files, wanted(options, [*_VIDEO_COLUMNS, *_CARRIED]), _VIDEO_COLUMNS, "a KuaiRand log"
-    )
+    known = [*_VIDEO_COLUMNS, *_CARRIED]
+    table = read_columns(expand(path), options, known, _VIDEO_COLUMNS, "a KuaiRand log")
     notes: tuple[str, ...] = ()
     if options.require_propensity:
-        table, notes = _random_rows(table)
+        random = table.filter(pc.equal(table["is_rand"], 1))
+        if random.num_rows == 0:
+            raise PropensityError(
+                "no row has is_rand = 1: these are videos of the standard policy, whose propensities "
+                "were not logged. "
+                "Use the log_random file, or "
+                + say("--estimate-propensity", python="estimate_propensity=True")
+            )
+        notes = (STANDARD_DROPPED,) if random.num_rows < table.num_rows else ()
+        table = random
+        if "propensity" not in table.column_names:
+            known_shares = pa.array(np.full(table.num_rows, 1.0 / POOL))
+            table = table.append_column("propensity", known_shares)
     own = options.over(_VIDEO, ("tab",), "factored")
     return table, replace(own, encode_actions=True), notes
-
-
-def _random_rows(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
-    random = table.filter(pc.equal(table["is_rand"], 1))
-    if random.num_rows == 0:
-        raise PropensityError(
-            "no row has is_rand = 1: these are videos of the standard policy, whose propensities "
-            "were not logged. "
-            "Use the log_random file, or "
-            + say("--estimate-propensity", python="estimate_propensity=True")
-        )
-    if "propensity" not in random.column_names:
-        random = random.append_column("propensity", pa.array(np.full(random.num_rows, 1.0 / POOL)))
-    return random, ((STANDARD_DROPPED,) if random.num_rows < table.num_rows else ())
