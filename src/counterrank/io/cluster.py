@@ -107,12 +107,11 @@ def frame_batches(spec: LogSpec, index: int, tables: Iterator[pa.Table]) -> Iter
 
     Messages count rows inside the partition, buckets and samples over all of them.
     """
-    size, row = batch_rows(spec), 0
+    size, row, before = batch_rows(spec), 0, index * ROWS_OF_A_PARTITION
     for table in tables:
         for first in range(0, table.num_rows, size):
             piece = table.slice(first, size)
-            numbers = index * ROWS_OF_A_PARTITION + np.arange(row, row + piece.num_rows)
-            log = decode(piece, spec, start=row, numbers=numbers)
+            log = decode(piece, spec, start=before + row, before=before)
             row += piece.num_rows
             if log is not None:
                 yield log

@@ -44,15 +44,14 @@ Convert = Callable[[pa.Array, str, values.Place], NDArray[Any]]
 
 
 def decode(
-    table: pa.Table, spec: LogSpec, *, start: int | None = None, numbers: Ints | None = None
+    table: pa.Table, spec: LogSpec, *, start: int = 0, numbers: Ints | None = None, before: int = 0
 ) -> RankingLog | None:
-    """Return the rankings of `table`, the first of which messages call row `start`.
+    """Return the rankings of `table`, a piece that begins at row `start` of the whole data set.
 
-    `numbers` (n,) are the rows' numbers in the whole data set, `start` on if they are left out. None
-    where rows whose order equal scores decide are to be left out, and no other is there.
+    `numbers` (n,) are the rows' numbers there, where some were left out; messages count rows from
+    `before` on. None where rows whose order equal scores decide are to be left out, and no other is
+    there.
     """
-    if start is None:
-        start = 0 if numbers is None else int(numbers[0])
     ids = [] if spec.ranking is None else table[spec.ranking]
 
     def name(row: int) -> str:
@@ -60,13 +59,10 @@ def decode(
         index = row - start
         if 0 <= index < len(ids):
             return f"ranking {ids[index].as_py()!r}"
-        return f"row {row if numbers is None else start + numbers[index] - numbers[0]}"
+        return f"row {(row if numbers is None else numbers[index]) - before}"
 
     with naming_rows(name, spec.action_names):
         log = RankingRows(table, spec, start).log(numbers)
-    if numbers is not None:
-        gaps = bool((np.diff(numbers) != 1).any())
-        log = log.changed(start=int(numbers[0]), selected=numbers if gaps else None)
     return _without_ties(log) if TIES_DROPPED in spec.notes else log
 
 

@@ -441,4 +441,4 @@ def _decoded(
     rows = rows if pick is None else rows[pick(len(rows))]
     if not len(rows):
         return None
-    return decode(table.take(pa.array(rows)), spec, numbers=start + rows)
+    return decode(table.take(pa.array(rows)), spec, start=start, numbers=start + rows)

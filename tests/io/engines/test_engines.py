@@ -153,7 +153,7 @@ def test_parts_are_added_in_the_order_of_the_rows(make, engine):
 def test_rows_without_units_fall_into_buckets_by_partition_and_row(make, engine):
     expected = np.empty((PARTS, ROWS), dtype=np.int64)
     for part in range(PARTS):
-        hashing.row_buckets(part * 2**32, expected[part])
+        hashing.row_buckets(part * 2**32 + np.arange(ROWS), expected[part])
     found = make(engine, "plain").reduce(lambda batch: tuple(batch.bucket.tolist()))
     assert np.array_equal(np.array(found), expected.ravel())
 
