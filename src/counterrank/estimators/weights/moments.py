@@ -221,8 +221,10 @@ def moments_of_ratios(
     counts = np.zeros((len(KINDS), BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
     half = np.zeros((len(KINDS), 2 * length + 1, 2 * length + 1))
-    one, two, rewards = (np.ascontiguousarray(a) for a in (target, logging, reward))
+    one, two, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
     standard(one, two, lengths, rewards, alpha, wanted, full, sums, rows, top, counts, totals, half)
+    # Rewards are those of every kind.
+    sums[:, :, [2, 5]] = sums[0][:, [2, 5]]
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
     found: dict[str, KindMoments] = {}
@@ -247,7 +249,7 @@ def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
     return out
 
 
-@vector_helper
+@helper
 def multiply(values: Floats, out: Floats) -> None:
     """Multiply `out` by `values`, entry by entry."""
     for i in range(out.shape[0]):
@@ -325,52 +327,43 @@ def close_block(
     total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
 ) -> None:
     """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
-    rows[0] += _sum(total)
-    rows[1] += _sum(base)
-    rows[2] += _sum(weight)
-    rows[3] += _dot(total, total)
-    rows[4] += _dot(base, base)
-    rows[5] += _dot(weight, weight)
+    for i, values in enumerate((total, base, weight)):
+        rows[i] += _sum(values)
+        rows[3 + i] += _dot(values, values)
     rows[6] += _dot(total, base)
     _count(weight, histogram)
 
 
 @jit
-def _turn(values: Floats, first: int, used: int, out: Floats) -> None:
-    """Fill out (K, used) from rows first .. first + used of flat row-major values."""
+def _turn(values: Floats, out: Floats) -> None:
+    """Fill the first columns of out (K, BLOCK) from rows of flat values, row by row."""
     length = out.shape[0]
-    block = values[first * length : (first + used) * length]
     for k in range(length):
         row = out[k]
-        for i in range(used):
-            row[i] = block[i * length + k]
+        for i in range(values.shape[0] // length):
+            row[i] = values[i * length + k]
 
 
 @helper
 def _turn_ratios(
-    target: Floats, logging: Floats, lengths: Ints, first: int, quotient: Floats, out: Floats
+    target: Floats, logging: Floats, lengths: Ints, quotient: Floats, out: Floats
 ) -> None:
-    """Fill out (K, used) with target / logging of the rows from `first` on, one in the padding."""
-    length, used = out.shape[0], lengths.shape[0]
-    above, below = (
-        target[first * length : (first + used) * length],
-        logging[first * length : (first + used) * length],
-    )
-    for i in range(used * length):
-        quotient[i] = above[i] / below[i]
-    _turn(quotient, 0, used, out)
-    for i in range(used):
-        for k in range(lengths[i], length):
+    """Fill out (K, BLOCK) with target / logging of some rows, one in the padding."""
+    for i in range(target.shape[0]):
+        quotient[i] = target[i] / logging[i]
+    _turn(quotient[: target.shape[0]], out)
+    for i in range(lengths.shape[0]):
+        for k in range(lengths[i], out.shape[0]):
             out[k, i] = 1.0
 
 
 @vector_helper
 def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None:
-    """Add alpha r to what the logger earned, and sums of r and r^2 to `out`."""
+    """Add alpha r to what the logger earned, and sums of r and rr to `out`."""
     for i in range(values.shape[0]):
         base[i] += alpha * values[i]
-    out[0] += _sum(values)
-    out[1] += _dot(values, values)
+    out[2] += _sum(values)
+    out[5] += _dot(values, values)
 
 
 @helper
@@ -471,60 +464,49 @@ def _by_position(
 
 
 @jit
-def standard(  # noqa: C901, PLR0913 - a kernel in one piece
+def standard(  # noqa: PLR0913 - a kernel in one piece
     target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, full: Bools,
     sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats, gram: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
-    IN  target, logging, reward (n, K); lengths (n,); alpha (K,); wanted and full (5,) in the order of
-        KINDS: whether moments, and whether products of columns are asked for.
-    OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position; rows (5, 7): ROW_SUMS of the
+    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); wanted and full (5,) in the
+        order of KINDS: whether moments, and whether products of columns are asked for.
+    OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position, those of rewards alone in the
+        first of all; rows (5, 7): ROW_SUMS of the
         row total sum_k alpha_k y_k, what the logger earned and the mean weight; histogram (5, BINS, 2):
         count and sum of the mean |weights|; top (5, K+1): the largest |w_k|, last the largest |row
         total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
         kind; gram (5, 2K+1, 2K+1): the lower half of the products of y_1..y_K, w_1..w_K and what the
         logger earned, of the joint weight (K+2, K+2) with one w.
     """
-    n, length = target.shape
-    flat_target, flat_logging, flat_reward = (
-        target.reshape(-1),
-        logging.reshape(-1),
-        reward.reshape(-1),
-    )
-    kinds = wanted.shape[0]
-    rho, tall = np.empty((length, BLOCK)), np.empty((length, BLOCK))
+    n, length, kinds = lengths.shape[0], alpha.shape[0], wanted.shape[0]
+    tall, columns = np.empty((length, BLOCK)), np.empty((2 * length + 1, BLOCK))
     quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
-    of_rewards = np.zeros((length, 2))
-    columns, whole = np.empty((2 * length + 1, BLOCK)), np.empty((1, BLOCK))
-    # Weights of prefixes and of both orders.
-    tables = np.empty((3, length, BLOCK))
+    # Weights of all kinds but the joint one, which is the last of the prefixes; those of positions are the ratios.
+    tables = np.empty((4, length, BLOCK))
+    rho, whole = tables[1], tables[0, length - 1 :]
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
-        used = stop - first
+        used, part = stop - first, slice(first * length, stop * length)
         base, weight = totals[0, first:stop], room[0, :used]
-        _turn_ratios(flat_target, flat_logging, lengths[first:stop], first, quotient, rho)
-        _turn(flat_reward, first, used, tall)
+        _turn_ratios(target[part], logging[part], lengths[first:stop], quotient, rho)
+        _turn(reward[part], tall)
         fill(base, 0.0)
         for k in range(length):
-            reward_sums(tall[k, :used], alpha[k], base, of_rewards[k])
-        if wanted[0]:
-            _prefixes(rho, whole)
+            reward_sums(tall[k, :used], alpha[k], base, sums[0, k])
+        if wanted[0] or wanted[1]:
+            _prefixes(rho, tables[0] if wanted[1] else whole)
             for i in range(used):
                 totals[1, first + i] = whole[0, i]
-        if wanted[1]:
-            _prefixes(rho, tables[0])
         if wanted[3] or wanted[4]:
-            _orders(rho, used, room, tables[1:])
+            _orders(rho, used, room, tables[2:])
         for kind in range(kinds):
             if not wanted[kind]:
                 continue
             total = totals[2 + kind, first:stop]
-            table = whole if kind == 0 else rho if kind == 2 else tables[max(kind - 2, 0)]
+            table = tables[kind - 1] if kind else whole
             _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
             if full[kind]:
                 _add_products(table, tall, base, columns, gram[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])
-    for kind in range(kinds):
-        for k in range(length):
-            sums[kind, k, 2], sums[kind, k, 5] = of_rewards[k, 0], of_rewards[k, 1]

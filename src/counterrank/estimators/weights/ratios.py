@@ -11,6 +11,7 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import MEANING, SUPPORTS, Probabilities, Propensity, RankingLog
 from counterrank.errors import PropensityError
+from counterrank.estimators.weights.moments import multiply
 from counterrank.kernels.jit import fill, helper, jit
 from counterrank.messages import say
 from counterrank.policies import BestOf, Policy, Scored, subset_log_ratio
@@ -317,18 +318,6 @@ def _raise_degree(rho: Floats, lower: Floats, upper: Floats) -> None:
         upper[i] += (rho[i] - 1.0) * lower[i]
 
 
-@helper
-def _multiply(values: Floats, out: Floats) -> None:
-    for i in range(out.shape[0]):
-        out[i] *= values[i]
-
-
-@helper
-def _add(values: Floats, out: Floats) -> None:
-    for i in range(values.shape[0]):
-        out[i] += values[i]
-
-
 @jit
 def at_position(  # noqa: C901 - a kernel in one piece
     rho: Floats, k: int, relevant: Bools, order: int, out: Floats
@@ -336,7 +325,8 @@ def at_position(  # noqa: C901 - a kernel in one piece
     """Fill out (n,) with w_k of the items relevant (K,), truncated at an interaction order.
 
     w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1),
-    by the recurrence of elementary symmetric polynomials, O(K m) a position. At full order the
+    by the recurrence of elementary symmetric polynomials, which their partial sums over |T| <= j obey
+    as well, O(K m) a position. At full order the
     plain product is used: the alternating sum loses all digits to cancellation for long rankings.
     """
     length, n = rho.shape
@@ -352,19 +342,17 @@ def at_position(  # noqa: C901 - a kernel in one piece
         if plain:
             for m in range(length):
                 if relevant[m]:
-                    _multiply(rho[m, first:end], row)
+                    multiply(rho[m, first:end], row)
             continue
         for j in range(order):
-            fill(poly[j], 1.0 if j == 0 else 0.0)
+            fill(poly[j], 1.0)
         for m in range(length):
             if relevant[m] and m != k:
                 for j in range(order - 1, 0, -1):
                     _raise_degree(rho[m, first:end], poly[j - 1], poly[j])
-        for j in range(1, order):
-            _add(poly[j], poly[0])
-        _multiply(poly[0], row)
+        multiply(poly[order - 1], row)
         if relevant[k]:
-            _multiply(rho[k, first:end], row)
+            multiply(rho[k, first:end], row)
 
 
 def ordered(rho: Floats, mask: Bools, order: int) -> Floats:
