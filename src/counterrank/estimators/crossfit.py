@@ -193,8 +193,7 @@ class Predictions(ModelAverage):
             return Prediction(none, none, alpha * batch.reward, np.empty((0, n)))
         own = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
-        some = ModelAverage(self.models, self.shares)
-        some = some.counted() if self.draws and fold is not None else some
+        some = self.counted() if self.draws and fold is not None else self
         volume = np.zeros((n, K)) if len(self.worth) else None
         if self.draws:
             size = self.draws if fold is None else self.fold_draws

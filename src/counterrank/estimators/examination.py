@@ -108,9 +108,8 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
         if known.any()
         else np.full(K, np.inf)
     )
-    lost = (~known).sum() > 1
-    apart = np.abs(vectors[:, ~known] - vectors[:, ~known].mean(axis=0)).max(axis=1) > 1e-6
-    return np.where(apart, np.inf, spread) if lost else spread
+    free = vectors[:, ~known]
+    return np.where(np.abs(free - free.mean(axis=0)).max(axis=1) > 1e-6, np.inf, spread)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     data = plan.training_set(log, "new", seed=0)
     tree = log.K - 1
     data.tails[:] = 1.0  # formulas without the correction; it has a test of its own
-    position = Position.of(data, tree, n_apply=log.n, seed=0)
+    position = Position(data, tree, log.n)
     objective = mse_estimate(mse).objective(position)
     y = data.y[tree]
     rows = TreeRows.of(objective, y, data.codes)

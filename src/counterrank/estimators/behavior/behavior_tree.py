@@ -86,7 +86,7 @@ class BehaviorTree:
         """Return the forest grown on a training set."""
         estimate, trees = mse_estimate(self.mse), []
         for k, y in enumerate(data.y):
-            objective = estimate.objective(Position.of(data, k, n_apply=n_apply, seed=seed))
+            objective = estimate.objective(Position(data, k, n_apply, seed))
             grower = Grower(objective, self.limits, data.bins.most, data.bins.categorical)
             trees.append(grower.grow(TreeRows.of(objective, y, data.codes)))
         return assemble(trees, data, mse=estimate.name, n_apply=n_apply)

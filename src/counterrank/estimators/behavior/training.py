@@ -92,7 +92,7 @@ def supported(
             f"{', '.join(c.name for c in given)}; add S (whole ranking), C (items above) or I "
             "(own item), whichever the propensities describe"
         )
-    dropped = [c.name for c in given if not any(c is kept for kept in good)]
+    dropped = [c.name for c in given if c not in good]
     note = (
         f"candidates: '{ratios.kind}' propensities cannot give weights for "
         f"{', '.join(dropped)}; left out"
@@ -169,39 +169,35 @@ class TrainingSet:
         return tuple(name for name, gap in zip(self.log.context_names, gaps, strict=True) if gap)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Position:
     """One position as an MSE estimate sees it: the rows of a training set, and what is known about M models.
 
-    `contrast` are the models with the most items, the reference for bias, and with the fewest. `tails`
-    (M,) are factors by which the log understates second moments.
+    The estimate will be of `n_apply` rows.
     """
 
-    index: int
-    contrast: tuple[int, int]
-    tails: Floats
-    n_apply: int
     data: TrainingSet
+    index: int
+    n_apply: int
     seed: int = 0
 
-    @classmethod
-    def of(cls, data: TrainingSet, index: int, *, n_apply: int, seed: int) -> "Position":
-        """Return a position of a training set."""
-        models = data.models[index]
-        by_size = np.argsort([-data.candidates[m].mask[index].sum() for m in models], kind="stable")
-        return cls(
-            index=index,
-            contrast=(int(by_size[0]), int(by_size[-1])),
-            tails=data.tails[index, models],
-            n_apply=n_apply,
-            data=data,
-            seed=seed,
-        )
+    @property
+    def contrast(self) -> tuple[int, int]:
+        """The models with the most items, the reference for bias, and with the fewest."""
+        masks = [self.data.candidates[m].mask for m in self.data.models[self.index]]
+        by_size = np.argsort([-mask[self.index].sum() for mask in masks], kind="stable")
+        return int(by_size[0]), int(by_size[-1])
+
+    @property
+    def tails(self) -> Floats:
+        """Factors (M,) by which the log understates second moments."""
+        found: Floats = self.data.tails[self.index, self.data.models[self.index]]
+        return found
 
     @property
     def models(self) -> int:
         """Number of models."""
-        return len(self.tails)
+        return len(self.data.models[self.index])
 
     @property
     def n_grow(self) -> int:

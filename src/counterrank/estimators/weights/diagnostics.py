@@ -89,24 +89,32 @@ def _pareto_shape(excess: Floats, size: Floats) -> float:
 
 def effective_rows(moments: Moments) -> float:
     """Return (sum w)^2 / sum w^2 of the rows' mean weights (Kish 1965): n when all weights are equal."""
-    square = moments.row_mean("weight2")
-    return float(moments.size * moments.row_mean("weight") ** 2 / square) if square > 0 else 0.0
+    weight, square = moments.row_mean("weight"), moments.row_mean("weight2")
+    return float(moments.size * _share(np.square(weight), np.array(square)))
 
 
 def effective_rows_by_position(moments: Moments) -> Floats:
     """Return (sum w_k)^2 / sum w_k^2 (K,)."""
-    square = moments.mean("ww")
-    first = moments.mean("w") ** 2
-    return moments.size * np.divide(first, square, out=np.zeros_like(first), where=square > 0)
+    return moments.size * _share(moments.mean("w") ** 2, moments.mean("ww"))
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole, zero where there is nothing."""
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class MeanWeightTest:
-    """Is E[w_k] = 1 at each position? Means and z statistics (K,), and the family-wise p-value (Holm 1979)."""
+    """Is E[w_k] = 1 at each position? Means, z statistics and p-values (K,)."""
 
     mean: Floats
     z: Floats
-    p_value: float
+    each: Floats
+
+    @property
+    def p_value(self) -> float:
+        """The family-wise p-value (Holm 1979)."""
+        return float(min(1.0, len(self.each) * self.each.min()))
 
     @property
     def passed(self) -> bool:
@@ -116,9 +124,9 @@ class MeanWeightTest:
     @property
     def adjusted(self) -> Floats:
         """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg 1995)."""
-        from scipy import special, stats
+        from scipy import stats
 
-        found: Floats = stats.false_discovery_control(2 * special.ndtr(-np.abs(self.z)))
+        found: Floats = stats.false_discovery_control(self.each)
         return found
 
 
@@ -134,16 +142,12 @@ def mean_weight_test(moments: Moments) -> MeanWeightTest:
     off = np.where(np.isnan(error), 0.0, mean - 1.0)
     # No spread and a mean that is not one is certain: z is infinite, not unknown.
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
-    p = 2 * special.ndtr(-np.abs(z))
-    return MeanWeightTest(mean, z, float(min(1.0, len(p) * p.min())))
+    return MeanWeightTest(mean, z, 2 * special.ndtr(-np.abs(z)))
 
 
 def largest_weight_share(moments: Moments) -> float:
     """Return max over positions of the largest weight's share of all weight."""
-    sums = np.abs(moments.mean("w")) * moments.size
-    return float(
-        np.max(np.divide(moments.peaks[:-1], sums, out=np.zeros_like(sums), where=sums > 0))
-    )
+    return float(_share(moments.peaks[:-1], np.abs(moments.mean("w")) * moments.size).max())
 
 
 def one_unit() -> Message:
@@ -332,16 +336,14 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
     """
     near = np.arange(len(totals))
     if len(totals) > KEPT:
-        # Some rows far apart share a peak, and the tenth of the peaks is no larger than
-        # the tenth of all: only peaks that reach it are looked behind. What ties with it goes on,
-        # so that ties are settled by row number and not by the cut of the log.
+        # Some rows far apart share a peak, and the tenth of the peaks is no larger than the tenth of
+        # all: only rows that reach it are sorted. What ties with it goes on, so that ties are settled
+        # by row number and not by the cut of the log.
         many = max(len(totals) // _TOGETHER, KEPT)
-        whole = len(totals) // many * many
-        parts = totals[:whole].reshape(-1, many)
+        parts = totals[: len(totals) // many * many].reshape(-1, many)
         peaks = np.maximum(parts.max(axis=0), -parts.min(axis=0))
         line = np.partition(peaks, -KEPT)[-KEPT]
-        behind = np.flatnonzero(peaks >= line) + many * np.arange(len(parts))[:, None]
-        near = np.append(behind.ravel(), np.arange(whole, len(totals)))
+        near = np.flatnonzero((totals >= line) | (totals <= -line))
     return TopRows(
         *_largest(near + rows.start if isinstance(rows, slice) else rows[near], totals[near])
     )

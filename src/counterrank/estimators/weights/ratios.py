@@ -183,26 +183,22 @@ def common_numbers(batch: RankingLog, name: str) -> tuple[str, Floats, Floats]:
         factors = np.ones(batch.action.shape)
         factors[:, 0] = policy.joint_weight(batch.action)
         return "joint", np.ones_like(factors), factors
-    if isinstance(logging, Propensity) and isinstance(policy, Propensity):
-        if logging.kind != policy.kind:
-            raise PropensityError(
-                f"the log's propensities are '{logging.kind}' but those of '{name}' are "
-                f"'{policy.kind}'; both must be of one kind"
-            )
-        return logging.kind, logging.by_position(batch.K), policy.by_position(batch.K)
     if isinstance(logging, Propensity):
-        return logging.kind, logging.by_position(batch.K), numbers(policy, batch, logging.kind)
-    if isinstance(policy, Propensity):
-        return policy.kind, _logged(batch, policy.kind), policy.by_position(batch.K)
-    kind = "factored" if logging.factored and policy.factored else "policy"
-    return kind, _logged(batch, kind), numbers(policy, batch, kind)
-
-
-def _logged(batch: RankingLog, kind: str) -> Floats:
-    """Return the logging policy's factors; what it never shows cannot have been logged."""
-    factors = numbers(batch.propensity, batch, kind)
-    refuse_impossible(batch, factors, kind)
-    return factors
+        kind = logging.kind
+    elif isinstance(policy, Propensity):
+        kind = policy.kind
+    else:
+        kind = "factored" if logging.factored and policy.factored else "policy"
+    if isinstance(policy, Propensity) and policy.kind != kind:
+        raise PropensityError(
+            f"the log's propensities are '{kind}' but those of '{name}' are '{policy.kind}'; both must "
+            "be of one kind"
+        )
+    factors = numbers(logging, batch, kind)
+    if isinstance(logging, Policy):
+        # What it never shows cannot have been logged.
+        refuse_impossible(batch, factors, kind)
+    return kind, factors, numbers(policy, batch, kind)
 
 
 def refuse_impossible(batch: RankingLog, factors: Floats, kind: str = "position") -> None:
