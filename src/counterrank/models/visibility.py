@@ -23,7 +23,7 @@ from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings, whole_distribution
-from counterrank.models.ridge import Layout, blocks_of, expected, others
+from counterrank.models.ridge import Layout, blocks_of, expected
 from counterrank.records import Json
 
 _LARGEST = settings.LARGEST_EXPONENT
@@ -54,8 +54,8 @@ class VisibilityModel(RewardModel):
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K), zero in the padding."""
         x, own = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
-        effects = Effects(self.effect, self.shift, self.visible, self.product)
-        return rewards_of(rankings.item, x, rankings.row, own, effects)[0]
+        effects = self.effect, self.shift, self.visible
+        return rewards_of(rankings.item, x, rankings.row, own, effects, self.product)[0]
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
@@ -107,30 +107,16 @@ def bounded(part: Floats) -> Floats:
     return np.clip(part, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT)
 
 
-class Effects(NamedTuple):
-    """What kernels read: effect (F, A, p + A), shift (F, K), visible (K, K)."""
-
-    effect: Floats
-    shift: Floats
-    visible: Floats
-    product: bool
-
-
-def rewards_of(
-    action: Ints, x: Floats, row: Ints, fold: Ints, effects: Effects
-) -> tuple[Floats, Floats]:
-    """Return the rewards (m, K) of rankings of the requests `row` (m,), and their slopes in the own effect."""
-    q, slope = np.empty(action.shape), np.empty(action.shape)
-    fill_rewards(action, x, row, fold, effects, q, slope)
-    return q, slope
-
-
 @vector_jit
-def fill_rewards(
-    action: Ints, x: Floats, row: Ints, fold: Ints, effects: Effects, q: Floats, slope: Floats
-) -> None:
-    """Fill q (m, K) with rewards, and `slope` with their derivatives in the own effect; zero in the padding."""
-    effect, shift, visible, product = effects
+def rewards_of(
+    action: Ints, x: Floats, row: Ints, fold: Ints, effects: tuple[Floats, Floats, Floats], product: bool
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return the rewards (m, K) of rankings of the requests `row` (m,), and their slopes in the own effect.
+
+    `effects` are effect (F, A, p + A), shift (F, K) and visible (K, K). Both are zero in the padding.
+    """
+    effect, shift, visible = effects
+    q, slope = np.empty(action.shape), np.empty(action.shape)
     K, p = action.shape[1], x.shape[1]
     for i in range(action.shape[0]):
         f, r = fold[i], row[i]
@@ -148,6 +134,7 @@ def fill_rewards(
             lift = np.exp(min(max(part, -_LARGEST), _LARGEST)) if product else 1.0
             q[i, k] = own * lift if product else own + part
             slope[i, k] = lift if u >= 0 else 0.0
+    return q, slope
 
 
 class Rows(NamedTuple):
@@ -204,9 +191,9 @@ class Fit:
 
     def predicting(self, rows: Rows) -> "Fit":
         """Return the fit with what it predicts of some rows."""
-        effects = Effects(self.effect[None], self.shift[None], self.visible, self.product)
+        effects = self.effect[None], self.shift[None], self.visible
         row, fold = np.arange(rows.n), np.zeros(rows.n, dtype=np.int64)
-        q, slope = rewards_of(rows.action, rows.x, row, fold, effects)
+        q, slope = rewards_of(rows.action, rows.x, row, fold, effects, self.product)
         return replace(self, rows=rows, q=q, slope=slope)
 
     @property
@@ -265,29 +252,25 @@ def shrinkage(values: Floats, spread: Floats, noise: float, least: float) -> tup
     return mean, noise / max(tau2, least, 1e-300)
 
 
-def effect_grams(fit: Fit, fold: Ints, folds: int) -> tuple[Floats, Floats]:
-    """Return curvature (F, S, S) and gradient (F, S) of effects and shifts by fold, without the prior's part."""
+def effect_grams(fit: Fit) -> tuple[Floats, Floats]:
+    """Return curvature (S, S) and gradient (S,) of effects and shifts, without the prior's part."""
     (n, K), (A, width), rows = fit.q.shape, fit.effect.shape, fit.rows
     columns, slots = (fit.slope, fit.weight, fit.error), np.empty((n, width + 2))
-    whole = np.zeros((folds, A, K, width + 2, width + 2))
-    for k in range(K):
-        group = np.where(rows.action[:, k] >= 0, fold * A + rows.action[:, k], folds * A)
-        last = np.cumsum(np.bincount(group, minlength=folds * A + 1))
+    size = A * width
+    gram, right = np.zeros((size + K, size + K)), np.zeros(size + K)
+    for k, at in enumerate(range(size, size + K)):
+        # Rankings that end above k come last.
+        group = np.where(rows.action[:, k] >= 0, rows.action[:, k], A)
+        last = np.cumsum(np.bincount(group, minlength=A + 1))
         fill_slots(group, last, rows.action, rows.x, k, fit.visible, columns, slots)
         # `last` now has the first row of each group, which is where the group before it ends.
-        for g, (first, end) in enumerate(pairwise(last.tolist())):
-            mine = slots[first:end]
-            whole[g // A, g % A, k] = mine.T @ mine
-    size = A * width
-    gram, right = np.zeros((folds, size + K, size + K)), np.zeros((folds, size + K))
-    for u in range(A):
-        own = slice(u * width, (u + 1) * width)
-        gram[:, own, own] = whole[:, u, :, :width, :width].sum(axis=1)
-        gram[:, size:, own] = whole[:, u, :, width, :width]
-        right[:, own] = whole[:, u, :, width + 1, :width].sum(axis=1)
-    gram[:, :size, size:] = gram[:, size:, :size].swapaxes(1, 2)
-    at = np.arange(size, size + K)
-    gram[:, at, at], right[:, at] = whole[..., width, width:].sum(axis=1).transpose(2, 0, 1)
+        for u, (first, end) in enumerate(pairwise(last.tolist())):
+            own, sums = slice(u * width, (u + 1) * width), slots[first:end].T @ slots[first:end]
+            gram[own, own] += sums[:width, :width]
+            gram[at, own] = gram[own, at] = sums[width, :width]
+            gram[at, at] += sums[width, width]
+            right[own] += sums[width + 1, :width]
+            right[at] += sums[width + 1, width]
     return gram, right
 
 
@@ -317,20 +300,14 @@ def fill_slots(
         row[width + 1] = error[i, k]
 
 
-def effect_pull(fit: Fit) -> tuple[Floats, Floats]:
-    """Return penalties (S,) of effects and shifts, and how far these are from their centres."""
-    penalty = np.concatenate([fit.penalty.ravel(), np.full(len(fit.shift), settings.SHIFT)])
-    return penalty, np.concatenate([(fit.effect - fit.centre).ravel(), fit.shift])
-
-
 def effects_step(fit: Fit) -> Fit:
     """Return the fit after a step of own effects, pair effects and shifts, with noise and prior updated."""
-    rows = fit.rows
-    gram, right = effect_grams(fit, np.zeros(rows.n, dtype=np.int64), 1)
-    penalty, away = effect_pull(fit)
+    rows, (gram, right), K = fit.rows, effect_grams(fit), len(fit.shift)
+    penalty = np.concatenate([fit.penalty.ravel(), np.full(K, settings.SHIFT)])
+    away = np.concatenate([(fit.effect - fit.centre).ravel(), fit.shift])
     # Empirical Bayes needs the diagonal of the inverse, the posterior variances.
-    inverse = np.linalg.inv(gram[0] + np.diag(penalty))
-    step, K = inverse @ (right[0] - penalty * away), len(fit.shift)
+    inverse = np.linalg.inv(gram + np.diag(penalty))
+    step = inverse @ (right - penalty * away)
     found = _search(fit, effect=step[:-K].reshape(fit.effect.shape), shift=step[-K:])
     least = max(
         settings.LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean())
@@ -446,19 +423,14 @@ def by_fold(fit: Fit, folds: int) -> tuple[Floats, Floats]:
 
     Visibility stays that of all rows: it is few numbers, on which no fold has much influence.
     """
-    if fit.product:
-        parts = [fit.predicting(fit.rows.take(fit.rows.fold != f)) for f in range(folds)]
-        for f in range(folds):
-            # Where one fold holds every row there is nothing to fit without it.
-            for _ in range(settings.FOLD_STEPS if parts[f].rows.n else 0):
-                parts[f] = effects_step(parts[f])
-        return np.stack([one.effect for one in parts]), np.stack([one.shift for one in parts])
-    # A sum needs one step from the sums of all folds but one.
-    gram, right = effect_grams(fit, fit.rows.fold, folds)
-    penalty, away = effect_pull(fit)
-    side = (others(right) - penalty * away)[..., None]
-    step, K = np.linalg.solve(others(gram) + np.diag(penalty), side)[..., 0], len(fit.shift)
-    return fit.effect + step[:, :-K].reshape(folds, *fit.effect.shape), fit.shift + step[:, -K:]
+    parts = [fit.predicting(fit.rows.take(fit.rows.fold != f)) for f in range(folds)]
+    # A step of a sum ends at the minimum.
+    steps = settings.FOLD_STEPS if fit.product else 1
+    for f in range(folds):
+        # Where one fold holds every row there is nothing to fit without it.
+        for _ in range(steps if parts[f].rows.n else 0):
+            parts[f] = effects_step(parts[f])
+    return np.stack([one.effect for one in parts]), np.stack([one.shift for one in parts])
 
 
 def columns(layout: Layout) -> int:
