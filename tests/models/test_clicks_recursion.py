@@ -14,7 +14,6 @@ from counterrank.models.base import ALL
 from counterrank.models.clicks.competition import last_click, reading, rivalry, skipped
 from counterrank.models.clicks.kernels.recursion import (
     Examination,
-    Shown,
     backward,
     click_history,
     forward,
@@ -99,7 +98,7 @@ def _table(i, item, attraction, odds, after, skip, power, fold):
 def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     rng, lengths, item, attraction, *parts, fold = _random(1)
     odds, after, skip, power = parts
-    seen, shown = Examination(odds, after, power), Shown(item, lengths, fold)
+    seen, shown = Examination(odds, after, power), (item, lengths, fold)
     m, K = item.shape
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))

@@ -50,9 +50,7 @@ class Scorer:
         model = self.model.first if isinstance(self.model, BoostedModel) else self.model
         if isinstance(model, AmountModel):
             return model.clicks.predictor, model.amount.predictor
-        if isinstance(model, NumberModel):
-            return (model.predictor,)
-        return (model.predictor,) if isinstance(model, ClickModel) else ()
+        return (model.predictor,) if isinstance(model, NumberModel | ClickModel) else ()
 
     def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
         """Return the expected total reward of each ranking (m,)."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from counterrank import boosting
 from counterrank.arrays import Floats, Ints
@@ -131,11 +132,7 @@ class Trees:
             )
         out = np.zeros(len(rows))
         _walk(np.ascontiguousarray(rows, dtype=np.float64), self.first, self.nodes, self.leaf, out)
-        if self.sigmoid:
-            # Far out exp is infinite and the chance 0, which it is to rounding.
-            with np.errstate(over="ignore"):
-                out = 1.0 / (1.0 + np.exp(-self.sigmoid * out))
-        return out
+        return np.asarray(expit(self.sigmoid * out)) if self.sigmoid else out
 
 
 def _array(values: Any, kind: np.dtype[Any], name: str) -> Any:

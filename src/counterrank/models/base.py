@@ -108,9 +108,9 @@ def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
 
 
 def squared_loss(
-    model: RewardModel, rankings: Rankings, reward: Floats, fold: int | Ints
+    model: RewardModel, rankings: Rankings, reward: Floats, fold: int | Ints, *, axis: int = 1
 ) -> Floats:
-    """Return sum_k (y_k - q_k)^2 (m,), held out where `fold` is the row's own."""
+    """Return (y_k - q_k)^2 summed over positions (m,) or rankings (K,), held out where `fold` is the row's own."""
     q = model.expected(rankings, fold)
-    out: Floats = np.where(rankings.item >= 0, (reward - q) ** 2, 0.0).sum(axis=1)
+    out: Floats = np.where(rankings.item >= 0, (reward - q) ** 2, 0.0).sum(axis=axis)
     return out

@@ -15,7 +15,7 @@ from counterrank.data.source import Source, at_most
 from counterrank.errors import EstimatorError
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
-from counterrank.models.base import RewardModel, by_row
+from counterrank.models.base import RewardModel, by_row, squared_loss
 from counterrank.models.rankings import (
     Rankings,
     Stream,
@@ -259,9 +259,8 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
 
     def squared_errors(batch: RankingLog) -> Floats:
-        q = curved.expected(rankings_of(batch), batch.bucket % curved.folds)
-        out: Floats = np.where(batch.action >= 0, (batch.reward - q) ** 2, 0.0).sum(axis=0)
-        return out
+        fold = batch.bucket % curved.folds
+        return squared_loss(curved, rankings_of(batch), batch.reward, fold, axis=0)
 
     error = training.source.reduce(squared_errors, label="logistic")
     # Compared by squared error: the variance of a corrected estimate depends on it.

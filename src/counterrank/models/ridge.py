@@ -189,51 +189,34 @@ def logged_values(layout: Layout, given: Arrays, coef: Floats, row: Ints | None 
 
     With `row` (m,) actions and folds are those of m rankings of the requests `row`.
     """
-    shape = Shape(layout.slots, *layout.products, layout.cross)
-    out = np.empty(given.action.shape)
     requests = given.x, given.centre, given.logging
-    row = np.arange(len(out)) if row is None else row
-    fill_values(shape, given.action, row, given.fold, requests, coef, out)
-    return out
-
-
-class Shape(NamedTuple):
-    """What the kernel reads of a layout: slots (K, K), actions whose counts are multiplied, cross columns."""
-
-    slots: Ints
-    b: Ints
-    c: Ints
-    cross: bool
+    row = np.arange(len(given.action)) if row is None else row
+    products, cross = layout.products, layout.cross
+    return values_of(layout.slots, products, cross, given.action, row, given.fold, requests, coef)
 
 
 @vector_jit
-def fill_values(  # noqa: C901
-    shape: Shape, action: Ints, row: Ints, fold: Ints, given: tuple[Floats, Floats, Floats],
-    coef: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """Fill out (m, K) with z' coef[fold, k, a_k] of rankings of the requests `row` (m,), zero in the padding."""
-    (slots, b, c, cross), (x, centre, logging) = shape, given
+def values_of(  # noqa: C901
+    slots: Ints, products: tuple[Ints, Ints], cross: bool, action: Ints, row: Ints, fold: Ints,
+    given: tuple[Floats, Floats, Floats], coef: Floats,
+) -> Floats:  # fmt: skip
+    """Return z' coef[fold, k, a_k] (m, K) of rankings of the requests `row` (m,), zero in the padding."""
+    (b, c), (x, centre, logging) = products, given
     (m, K), A, d, places = action.shape, coef.shape[2], x.shape[1], logging.shape[1]
     dense = d + A + len(b) + (A * (d - 1) if cross else 0)
     count, mean, second, made = np.empty(A), np.empty(A), np.empty(len(b)), np.full(A, -1)
     # Slots with the same action share their columns where all positions have one distribution.
-    z = np.empty((A, dense))
+    z, out = np.empty((A, dense)), np.zeros((m, K))
     for i in range(m):
         r, f, length = row[i], fold[i], 0
-        for a in range(A):
-            count[a] = 0.0
-        for k in range(K):
-            out[i, k] = 0.0
-            if action[i, k] >= 0:
-                count[action[i, k]] += 1.0
-                length += 1
+        count[:] = 0.0
+        while length < K and action[i, length] >= 0:
+            count[action[i, length]] += 1.0
+            length += 1
         for k in range(length):
             u = action[i, k]
             if places > 1 or k == 0:
-                for a in range(A):
-                    mean[a] = 0.0
-                for j in range(len(b)):
-                    second[j] = 0.0
+                mean[:], second[:] = 0.0, 0.0
                 for other in range(min(length, places)):
                     times = length - 1.0 if places == 1 else (0.0 if other == k else 1.0)
                     for a in range(A):
@@ -265,6 +248,7 @@ def fill_values(  # noqa: C901
                 if other != k:
                     value += coef[f, k, u, dense + slots[k, other] * A + action[i, other]]
             out[i, k] = value
+    return out
 
 
 def pair_slots(K: int) -> Ints:

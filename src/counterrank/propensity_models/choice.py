@@ -26,7 +26,9 @@ from counterrank.propensity_models.model import (
     FOLDS,
     MAX_CATEGORIES,
     PENALTY,
+    best_power,
     deterministic,
+    most_likely,
     with_propensity,
 )
 
@@ -212,8 +214,6 @@ class Choices:
 
         And their mean probability (geometric) with it.
         """
-        from scipy import optimize
-
         log = self.log
         utility, places = model.utilities(log), log.shown
         choices = int(np.logical_and.accumulate(places >= 0, axis=1).sum())
@@ -223,8 +223,8 @@ class Choices:
         def loss(power: float) -> float:
             return choice_loss(offsets, power * utility, places, weight, slope) / max(choices, 1)
 
-        found = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
-        return float(found.x), float(np.exp(-found.fun))
+        power, least = best_power(loss)
+        return power, float(np.exp(-least))
 
 
 def fit_choice(
@@ -235,22 +235,15 @@ def fit_choice(
 
     Loss: -sum_i w_i sum_k log P(a_ik | what was left) + sum_j penalty_j theta_j^2 / 2; convex.
     """
-    from scipy import optimize
-
     slope = np.empty(len(x))
-    scale = 1.0 / max(float(weight.sum()), 1.0)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         utility = np.where(eligible, x @ theta, -np.inf)
-        value = choice_loss(offsets, utility, places, weight, slope)
-        value += 0.5 * float(penalty @ theta**2)
-        return value * scale, (slope @ x + penalty * theta) * scale
+        return choice_loss(offsets, utility, places, weight, slope), slope @ x
 
-    first = np.zeros(x.shape[1]) if start is None else start
     # To the last digits that matter: engines that hold rows in another order then agree.
     exact = {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
-    found = optimize.minimize(loss, first, jac=True, method="L-BFGS-B", options=exact)
-    return np.asarray(found.x, dtype=np.float64)
+    return most_likely(loss, penalty, weight, start, exact)
 
 
 def refuse_unknown(log: RankingLog) -> None:

@@ -1,6 +1,6 @@
 """What the logger showed at each position: cross-fitted, calibrated models, and how they are fitted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -68,29 +68,44 @@ def fit_logistic(
     Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the
     constant.
     """
-    from scipy import optimize
-
     n, d = x.shape
     penalty = np.full((size, d), PENALTY)
     # The constant is an item's share of all rows: it is hardly penalised.
     penalty[:, 0] = 1e-3 * PENALTY
-    scale = 1.0 / max(float(weight.sum()), 1.0)
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
-        theta = flat.reshape(size, d)
+    def loss(theta: Floats) -> tuple[float, Floats]:
         log_p = log_softmax(np.where(available, x @ theta.T, -np.inf), axis=1)
         residual = weight[:, None] * np.exp(log_p)
         residual[np.arange(n), action] -= weight
-        value = -float(weight @ log_p[np.arange(n), action]) + 0.5 * float(
-            (penalty * theta**2).sum()
-        )
-        return value * scale, ((residual.T @ x + penalty * theta) * scale).ravel()
+        return -float(weight @ log_p[np.arange(n), action]), residual.T @ x
 
-    first = np.zeros(size * d) if start is None else start.ravel()
-    found = optimize.minimize(
-        loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-10}
-    )
-    return np.asarray(found.x, dtype=np.float64).reshape(size, d)
+    return most_likely(loss, penalty, weight, start, {"maxiter": 200, "ftol": 1e-10})
+
+
+def most_likely(
+    loss: Callable[[Floats], tuple[float, Floats]],
+    penalty: Floats,
+    weight: Floats,
+    start: Floats | None,
+    options: Mapping[str, float],
+) -> Floats:
+    """Return the theta of least loss + sum of penalty theta^2 / 2, by L-BFGS; its shape is that of the penalty.
+
+    `loss` returns the loss of rows of this `weight` and its slope in theta.
+    """
+    from scipy import optimize
+
+    scale = 1.0 / max(float(weight.sum()), 1.0)
+
+    def penalised(flat: Floats) -> tuple[float, Floats]:
+        theta = flat.reshape(penalty.shape)
+        value, slope = loss(theta)
+        value += 0.5 * float((penalty * theta**2).sum())
+        return value * scale, ((slope + penalty * theta) * scale).ravel()
+
+    first = np.zeros(penalty.size) if start is None else start.ravel()
+    found = optimize.minimize(penalised, first, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x, dtype=np.float64).reshape(penalty.shape)
 
 
 #: Whole distributions are kept up to this many numbers.
@@ -240,8 +255,6 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
 
     Temperature scaling (Guo et al. 2017) on rows that the models have not seen.
     """
-    from scipy import optimize
-
     powers = np.ones(log.K)
     for k in range(log.K):
         log_p = model.log_prob(log, k)
@@ -252,8 +265,16 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
         def loss(power: float, table: Floats = table, items: Ints = items) -> float:
             return -float(log_softmax(power * table, axis=1)[np.arange(len(items)), items].mean())
 
-        powers[k] = float(optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded").x)
+        powers[k], _ = best_power(loss)
     return powers
+
+
+def best_power(loss: Callable[[float], float]) -> tuple[float, float]:
+    """Return the power of least loss, and the loss."""
+    from scipy import optimize
+
+    found = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
+    return float(found.x), float(found.fun)
 
 
 def deterministic(what: str, typical: float) -> PropensityError:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import logit
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import Scaling as ColumnScaling
@@ -204,8 +205,7 @@ def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
 
 
 def _logit(rate: float) -> float:
-    chance = float(np.clip(rate, 1e-4, 1 - 1e-4))
-    return float(np.log(chance / (1 - chance)))
+    return float(logit(np.clip(rate, 1e-4, 1 - 1e-4)))
 
 
 def fit_history(

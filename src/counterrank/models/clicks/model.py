@@ -22,7 +22,7 @@ from counterrank.models.clicks.competition import (
     rivalry,
     skipped,
 )
-from counterrank.models.clicks.kernels.recursion import Examination, Shown, click_history
+from counterrank.models.clicks.kernels.recursion import Examination, click_history
 from counterrank.models.clicks.kernels.slots import add_items
 from counterrank.models.clicks.likelihood import sigmoid
 from counterrank.models.clicks.parameters import Parameters, split
@@ -358,7 +358,7 @@ class ClickModel(PredictorModel):
             values = self.predictor(rankings, fold, strength=attraction)
             attraction = np.where(rankings.item >= 0, sigmoid(values), 0.0)
         folds = by_row(fold, self.folds, m)
-        shown = Shown(self.predictor.encoding.numbers(rankings), rankings.lengths, folds)
+        shown = self.predictor.encoding.numbers(rankings), rankings.lengths, folds
         click_history(attraction, skip, self.seen, shown, gain, last, q, ahead)
         return q, ahead
 

@@ -85,8 +85,6 @@ class ClickSettings:
     #: Least share of readers who skip an item they see, whatever a first fit says: one skip does not
     #: prove that the reader has left.
     missed: float = 0.05
-    #: Power of the place by which lower slots take less attention. Other powers were not tried.
-    rest_discount: float = 0.5
     #: Odds of doing something else, so that a page of unattractive items has a logarithm.
     rest_floor: float = 0.2
 

@@ -13,14 +13,6 @@ from counterrank.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 
-class Shown(NamedTuple):
-    """Rankings of items by number (m, K), their lengths (m,) and the fit that each is asked of (m,)."""
-
-    item: Ints
-    lengths: Ints
-    fold: Ints
-
-
 class Examination(NamedTuple):
     """Parameters of examination by fit: exp(-t_kl) (F, K, K + 1), exp(-h) (F, I + 1), power of reading (F,)."""
 
@@ -79,18 +71,19 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 
 
 @jit
-def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: Shown, gain: Floats,
-                  last: Ints, q: Floats, out: Floats) -> None:  # fmt: skip
+def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: tuple[Ints, Ints, Ints],
+                  gain: Floats, last: Ints, q: Floats, out: Floats) -> None:  # fmt: skip
     """Write P(click at k) (m, K) into q, and V_k at the observed last click `last` (m, K) into out (m, K + 1).
 
+    `shown` are items by number (m, K), lengths (m,) and the fit that each ranking is asked of (m,).
     `gain` (m, K) is what a click at k is worth; without rows of it nothing is written into out.
     """
-    item, lengths = shown.item, shown.lengths
+    item, lengths, fold = shown
     m, K = item.shape
     chance, ahead = np.zeros((K, K + 1)), np.zeros((K + 1, K + 1))
     state, held = np.zeros(K + 1), np.zeros(K)
     for i in range(m):
-        f = shown.fold[i]
+        f = fold[i]
         _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
                  held, chance)  # fmt: skip
         forward(chance, lengths[i], state, q[i])
