@@ -12,7 +12,8 @@ import numpy as np
 import counterrank as cr
 from benchmarks.lift.cells import PAGE_REWARDS, TARGET, Case, Floats, Ints, Truth, at_last
 from counterrank.policies import Candidates, ItemFeatures, parse_policy
-from counterrank.research.simulate.clicks import linear, subsets
+from counterrank.research.simulate import Linear
+from counterrank.research.simulate.clicks import subsets
 
 Behavior = Literal["position", "reading", "redundancy", "trust", "one click", "carousel"]
 Reward = Literal["clicks", "revenue", "any click", "reciprocal rank"]
@@ -65,7 +66,7 @@ class Scorer:
 
     def of(self, x: Floats, items: Ints) -> Floats:
         """Return scores (n, C) of items (n, C)."""
-        return linear(x, items, self.coef, self.bias)
+        return Linear(self.coef, self.bias).of(x, items)
 
     def plus(self, other: "Scorer", own: float, its: float) -> "Scorer":
         """Return own times this and its times the other, of variance one."""
@@ -148,7 +149,7 @@ class World:
         """Return P(click at k | the user is still there) of pages (n, K)."""
         kind, place = self.pages.behavior, np.arange(1.0, self.pages.K + 1)
         logit = self.pages.rate + visits.mood[:, None] + self.liking.of(visits.x, items)
-        logit += linear(visits.hidden, items, self.unseen, np.zeros(len(self.unseen)))
+        logit += Linear(self.unseen, np.zeros(len(self.unseen))).of(visits.hidden, items)
         if kind == "trust":
             return 1 / (1 + np.exp(-logit - self.slope[items] * np.log(place)))
         if kind in ("one click", "carousel"):

@@ -22,9 +22,8 @@ from counterrank.research.simulate import (
 )
 from counterrank.research.simulate.environment import (
     behavior_probability,
+    effect_of_others,
     least_greedy,
-    pair_effect,
-    triple_effect,
 )
 
 ARRAYS = ("context", "action", "reward", "p0", "p1", "behavior", "q")
@@ -90,8 +89,10 @@ def test_effects_equal_slow_loops(rng):
         a = action[i]
         slow2[i, k] = sum(pairs[a[k], a[j]] for j in near)
         slow3[i, k] = sum(triples[a[k], a[s], a[t]] for s in near for t in near if s < t)
-    np.testing.assert_allclose(pair_effect(action, behavior, masks, pairs), slow2, atol=1e-12)
-    np.testing.assert_allclose(triple_effect(action, behavior, masks, triples), slow3, atol=1e-12)
+    np.testing.assert_allclose(effect_of_others(action, behavior, masks, pairs), slow2, atol=1e-12)
+    np.testing.assert_allclose(
+        effect_of_others(action, behavior, masks, triples), slow3, atol=1e-12
+    )
 
 
 def test_the_target_prefers_what_the_logger_avoids():

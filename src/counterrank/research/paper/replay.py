@@ -44,7 +44,7 @@ from counterrank.research.simulate import (
     Which,
     behavior_probability,
     distribution,
-    pair_effect,
+    effect_of_others,
     whole,
 )
 
@@ -184,7 +184,7 @@ def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: F
     """
     n, K = action.shape
     own = base[np.arange(n)[:, None] // K, action]
-    total: Floats = own + pair_effect(action, behavior, masks, effect)
+    total: Floats = own + effect_of_others(action, behavior, masks, effect)
     return total.astype(np.float16).astype(np.float64)
 
 

@@ -5,7 +5,7 @@ from counterrank.research.simulate.environment import SimulatedLog as SimulatedL
 from counterrank.research.simulate.environment import Which as Which
 from counterrank.research.simulate.environment import behavior_probability as behavior_probability
 from counterrank.research.simulate.environment import distribution as distribution
-from counterrank.research.simulate.environment import pair_effect as pair_effect
+from counterrank.research.simulate.environment import effect_of_others as effect_of_others
 from counterrank.research.simulate.environment import paper as paper
 from counterrank.research.simulate.environment import published as published
 from counterrank.research.simulate.environment import random as random

@@ -155,19 +155,3 @@ def subsets(uniform: Floats, A: int) -> Ints:
         for c in range(C - 1, -1, -1):
             items[c], items[to[c]] = items[to[c]], items[c]
     return out
-
-
-@jit
-def linear(context: Floats, candidates: Ints, coef: Floats, bias: Floats) -> Floats:
-    """Return bias_a + coef_a . x of each row's candidates (n, C), for coef (A, d) and bias (A,)."""
-    n, C = candidates.shape
-    d = context.shape[1]
-    out = np.empty((n, C))
-    for i in range(n):
-        for c in range(C):
-            a = candidates[i, c]
-            total = bias[a]
-            for j in range(d):
-                total += coef[a, j] * context[i, j]
-            out[i, c] = total
-    return out

@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.resources import files
+from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -19,7 +20,6 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators.behavior import mask, published_models
-from counterrank.kernels.jit import jit
 from counterrank.policies import Factored
 from counterrank.records import Json
 
@@ -47,6 +47,13 @@ class Linear:
         array([[2., 3.]])
         """
         score: Floats = context @ self.coef.T + self.bias
+        return score
+
+    def of(self, context: Floats, items: Ints) -> Floats:
+        """Return f(x, a) of some items of each row (n, C), whatever the size of the catalogue."""
+        score: Floats = self.bias[items]
+        for coef, values in zip(self.coef.T, context.T, strict=True):
+            score += coef[items] * values[:, None]
         return score
 
 
@@ -258,51 +265,28 @@ def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats
     multiplicative  base * exp(sum_l c_kl W(a_k, a_l))
     binary          sigmoid(pairwise), the probability of a reward of 1
     """
-    pair = pair_effect(action, behavior, env.masks, env.interaction)  # (n, K)
+    pair = effect_of_others(action, behavior, env.masks, env.interaction)  # (n, K)
     own = np.take_along_axis(base, action, axis=1)  # (n, K)
     if env.reward_model == "multiplicative":
         scaled: Floats = own * np.exp(pair)
         return scaled
     linear: Floats = own + pair
     if env.triple is not None and env.reward_model == "triple":
-        linear += triple_effect(action, behavior, env.masks, env.triple)
+        linear += effect_of_others(action, behavior, env.masks, env.triple)
     return expit(linear) if env.reward_model == "binary" else linear
 
 
-@jit
-def pair_effect(action: Ints, behavior: Ints, masks: Bools, effect: Floats) -> Floats:
-    """Return sum over l != k with c_kl of effect[a_k, a_l]: (n, K)."""
-    n, K = action.shape
-    out = np.empty((n, K))
-    for i in range(n):
-        mask = masks[behavior[i]]
-        for k in range(K):
-            total = 0.0
-            row = effect[action[i, k]]
-            for m in range(K):
-                if m != k and mask[k, m]:
-                    total += row[action[i, m]]
-            out[i, k] = total
-    return out
+def effect_of_others(action: Ints, behavior: Ints, masks: Bools, effect: Floats) -> Floats:
+    """Return sums of effect[a_k, a_l], or of effect[a_k, a_l, a_m] with l < m: (n, K).
 
-
-@jit
-def triple_effect(action: Ints, behavior: Ints, masks: Bools, effect: Floats) -> Floats:
-    """Return sum over l < m, both != k and relevant, of effect[a_k, a_l, a_m]: (n, K)."""
-    n, K = action.shape
-    out = np.empty((n, K))
-    for i in range(n):
-        mask = masks[behavior[i]]
-        for k in range(K):
-            total = 0.0
-            for first in range(K):
-                if first == k or not mask[k, first]:
-                    continue
-                row = effect[action[i, k], action[i, first]]
-                for second in range(first + 1, K):
-                    if second != k and mask[k, second]:
-                        total += row[action[i, second]]
-            out[i, k] = total
+    Over the positions, other than k, that matter to it.
+    """
+    K = action.shape[1]
+    matters = (masks & ~np.eye(K, dtype=bool))[behavior]  # (n, K, K)
+    out = np.zeros(action.shape)
+    for places in combinations(range(K), effect.ndim - 1):
+        others = (action[:, [place]] for place in places)
+        out += matters[:, :, list(places)].all(axis=2) * effect[(action, *others)]
     return out
 
 

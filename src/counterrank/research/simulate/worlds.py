@@ -125,15 +125,13 @@ class World:
         ids = np.broadcast_to(np.arange(self.items), (n, self.items)).copy()
         if self.C < self.items:
             ids = clicks.subsets(rng.random((n, self.C)), self.items)
-        old, new = (
-            clicks.linear(context, ids, scorer.coef, scorer.bias) for scorer in (made.old, made.new)
-        )
+        old, new = (scorer.of(context, ids) for scorer in (made.old, made.new))
         shown_by = self.spec(policy).dense(new if policy == "target" else old, self.K)
         choice = shown_by.sample(self.K, rng)[:, 0, :]
         shown = np.take_along_axis(ids, choice, axis=1)
-        appeal = clicks.linear(context, shown, made.appeal.coef, made.appeal.bias)
+        appeal = made.appeal.of(context, shown)
         if self.bend:
-            bent = clicks.linear(context, shown, made.bend.coef, made.bend.bias)
+            bent = made.bend.of(context, shown)
             # |bent| less its mean, that of a standard normal: it bends without making clicks more
             # common.
             appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
