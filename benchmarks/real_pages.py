@@ -309,7 +309,7 @@ def main() -> None:
     ]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     for table in ab_tables(experiment, columns):
-        print(table.markdown())
+        print(table)
 
 
 if __name__ == "__main__":

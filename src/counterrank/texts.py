@@ -1,9 +1,11 @@
-"""What messages are made of: close names, lists of names, shares in per cent, others' errors."""
+"""What messages are made of: close names, lists of names, shares in per cent, others' errors; and shipped texts."""
 
 import difflib
 import math
 import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 
 #: Between a number and its sign of per cent, so that no line breaks there.
 NARROW = "\N{NARROW NO-BREAK SPACE}"
@@ -67,3 +69,9 @@ def _runs(names: Iterable[str]) -> list[str]:
         stem = re.fullmatch(r"(.+_)\d+", name)
         runs.setdefault(stem[1] if stem else name, []).append(name)
     return [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs.values()]
+
+
+@cache
+def packaged(package: str, path: str) -> str:
+    """Return the text of a file that is shipped in a package."""
+    return files(package).joinpath(path).read_text(encoding="utf-8")

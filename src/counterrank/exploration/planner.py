@@ -201,10 +201,8 @@ def production(log: RankingLog) -> Scored:
             f"such as {say('--logger', 'top')} or {say('--logger', 'plackett-luce')}",
         )
     table = np.broadcast_to(table, (log.n, table.shape[1]))
-    n, A = table.shape
-    every = Candidates(np.arange(n + 1) * A, np.tile(np.arange(A, dtype=np.int32), n))
     spec = parse_policy("top" if isinstance(policy, Deterministic) else "plackett-luce")
-    return Scored(every, table.reshape(-1), spec)
+    return Scored(Candidates.every(*table.shape), table.reshape(-1), spec)
 
 
 def _refuse(log: RankingLog, logger: Scored) -> None:

@@ -86,9 +86,7 @@ def drawn(policy: Policy, models: PageRewards, size: int, rng: np.random.Generat
 
 def joint(policy: Policy, pages: Ints) -> Floats:
     """Return log P(page) (n, S) of pages (n, S, K)."""
-    return np.stack(
-        [policy.prefix_log_prob(pages[:, s])[:, -1] for s in range(pages.shape[1])], axis=1
-    )
+    return policy.prefix_log_probs(pages)[..., -1]
 
 
 def alone(policy: Policy, pages: Ints) -> Floats:

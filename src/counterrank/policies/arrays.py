@@ -21,6 +21,8 @@ from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 #: Numbers of all rows that are worked on at once.
 CELLS = 4_000_000
 EVERYTHING = CAPABILITIES - {"dist"}
+#: Largest distance from one that the sum of a row of probabilities may have.
+SUM_TOLERANCE = 1e-6
 #: Takes rows (T,) and a mask (T, K) for each, sorted by row; returns log-probabilities and squared
 #: relative errors (T,).
 Answer = Callable[[Ints, Bools], tuple[Floats, Floats]]
@@ -32,7 +34,6 @@ class ArrayPolicy(Policy):
     """A policy described by fields: arrays with a row axis, and values shared by all rows.
 
     A row field of length 1 serves every row of a log. `take` and storage work on the fields alone.
-    Prefixes and positions follow from `subset_log_prob`, unless a policy has a quicker way.
     """
 
     row_fields: ClassVar[tuple[str, ...]] = ()
@@ -48,12 +49,6 @@ class ArrayPolicy(Policy):
     def n_actions(self) -> int:
         # Tables of scores and probabilities have a column for each action.
         return self.n_items or int(getattr(self, self.row_fields[-1]).shape[-1])
-
-    def prefix_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     def take(self, rows: Rows) -> Self:
         chosen = copy.copy(self)
@@ -157,6 +152,13 @@ def as_masks(masks: ArrayLike, items: Ints) -> Bools:
             f"shape {sets.shape}"
         )
     return sets
+
+
+def no_distribution(probs: Floats) -> Bools:
+    """Return which rows of probabilities (n, C) are negative somewhere or do not sum to one."""
+    # "Not good" rather than "bad": NaN fails every comparison.
+    good: Bools = np.abs(probs.sum(axis=1) - 1) <= SUM_TOLERANCE
+    return ~(good & (probs >= 0).all(axis=1))
 
 
 def repeated(items: Ints) -> Bools:

@@ -11,6 +11,7 @@ from counterrank.policies.arrays import (
     answered,
     as_actions,
     as_masks,
+    no_distribution,
     repeats,
     without_padding,
 )
@@ -52,8 +53,7 @@ class Autoregressive(ArrayPolicy):
             raise PolicyError(
                 f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}"
             )
-        # "Not good" rather than "bad": NaN fails every comparison.
-        bad = ~((probs >= 0).all(axis=1) & (np.abs(probs.sum(axis=1) - 1) <= 1e-6))
+        bad = no_distribution(probs)
         if bad.any():
             i = int(np.argmax(bad))
             raise PolicyError(

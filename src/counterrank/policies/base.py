@@ -40,7 +40,8 @@ class Policy(ABC):
 
     Policies are bound to rows: row i of the policy belongs to row i of the log. `take` follows a
     selection of rows. Actions are (n, K) integers; -1 pads a shorter ranking and is ignored
-    everywhere.
+    everywhere. Prefixes and positions follow from `subset_log_prob`, unless a policy has a quicker
+    way.
     """
 
     #: True when positions are independent given the context (the same item may appear twice).
@@ -75,9 +76,9 @@ class Policy(ABC):
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw `size` rankings of `length` positions per row: (n, size, length)."""
 
-    @abstractmethod
     def prefix_log_prob(self, actions: Ints) -> Floats:
         """Return log P(a_1..a_k | x), cumulative over k: (n, K); the last column is the joint."""
+        return self.subset_log_prob(actions, np.tri(np.shape(actions)[1], dtype=bool)).log_prob
 
     def prefix_log_probs(self, rankings: Ints) -> Floats:
         """Return `prefix_log_prob` of several rankings a row (n, S, K): (n, S, K)."""
@@ -85,9 +86,9 @@ class Policy(ABC):
         found = [self.prefix_log_prob(np.ascontiguousarray(one)) for one in each]
         return np.stack(found, axis=1)
 
-    @abstractmethod
     def position_log_prob(self, actions: Ints) -> Floats:
         """Return the marginal log P(a_k at position k | x): (n, K)."""
+        return self.subset_log_prob(actions, np.eye(np.shape(actions)[1], dtype=bool)).log_prob
 
     @abstractmethod
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:

@@ -110,12 +110,6 @@ class BestOf(Policy):
         below = ((reference < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
         return drawn_weight(below, self.draws, self.m)
 
-    def prefix_log_prob(self, actions: Ints) -> Floats:
-        raise self.refusal("prefixes")
-
-    def position_log_prob(self, actions: Ints) -> Floats:
-        raise self.refusal("single positions")
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         raise self.refusal("sets of positions")
 

@@ -99,6 +99,11 @@ class Candidates:
         return cls(offsets, items.astype(np.int32), flat, categories or {}, n_items)
 
     @classmethod
+    def every(cls, n: int, n_items: int) -> Self:
+        """Return n rows that could have shown any item."""
+        return cls(np.arange(n + 1) * n_items, np.tile(np.arange(n_items, dtype=np.int32), n))
+
+    @classmethod
     def concat(cls, parts: Sequence[Candidates]) -> Candidates:
         """Return the rows of all parts, in order; they come from one source and have the same features."""
         ends = np.cumsum([len(part.items) for part in parts])

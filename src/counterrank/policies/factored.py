@@ -10,10 +10,7 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import EVERYTHING, ClosedFormPolicy, as_actions
-
-#: Largest distance from one that the sum of a row of probabilities may have.
-SUM_TOLERANCE = 1e-6
+from counterrank.policies.arrays import EVERYTHING, SUM_TOLERANCE, ClosedFormPolicy, as_actions
 
 
 class Factored(ClosedFormPolicy):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy, Field
+from counterrank.policies.arrays import ArrayPolicy, no_distribution
 from counterrank.policies.base import Policy, Rows, SubsetResult
-from counterrank.policies.factored import SUM_TOLERANCE, Uniform
+from counterrank.policies.factored import Uniform
 from counterrank.policies.ranked import UniformPermutation
 
 
@@ -29,17 +29,12 @@ class Mixture(ArrayPolicy):
     """
 
     row_fields = ("weights",)
+    shared_fields = ("components",)
 
     def __init__(self, components: Sequence[Policy], weights: ArrayLike) -> None:
         self.components = tuple(components)
         self.weights: Floats = np.atleast_2d(np.asarray(weights, dtype=np.float64))
         self.check()
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Field]) -> Self:
-        parts = fields["components"]
-        assert isinstance(parts, list)
-        return cls(parts, np.asarray(fields["weights"]))
 
     def check(self) -> None:
         C = len(self.components)
@@ -47,10 +42,7 @@ class Mixture(ArrayPolicy):
             raise PolicyError(
                 f"{C} components need weights ({C},) or (n, {C}), got {self.weights.shape}"
             )
-        bad = ~(
-            (self.weights >= 0).all(axis=1)
-            & (np.abs(self.weights.sum(axis=1) - 1) <= SUM_TOLERANCE)
-        )
+        bad = no_distribution(self.weights)
         if bad.any():
             i = int(np.argmax(bad))
             raise PolicyError(

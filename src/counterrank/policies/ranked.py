@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ClosedFormPolicy, as_actions, as_masks, repeated
+from counterrank.policies.arrays import (
+    ClosedFormPolicy,
+    as_actions,
+    as_masks,
+    no_distribution,
+    repeated,
+)
 from counterrank.policies.base import SubsetResult
 
 
@@ -234,7 +240,7 @@ class Enumerated(ClosedFormPolicy):
             raise PolicyError(
                 f"rankings must hold items 0..{self.n_items - 1}, or -1 as padding at the end"
             )
-        bad = ~(np.abs(self.probs.sum(axis=1) - 1) <= 1e-6) | ~(self.probs >= 0).all(axis=1)
+        bad = no_distribution(self.probs)
         if bad.any():
             g = int(np.argmax(bad))
             raise PolicyError(

@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Floats
 from counterrank.errors import ConfigError, PolicyError
+from counterrank.policies.arrays import SUM_TOLERANCE
 from counterrank.policies.base import Policy
 from counterrank.policies.candidates import Candidates
-from counterrank.policies.factored import SUM_TOLERANCE, Softmax, best_first
+from counterrank.policies.factored import Softmax, best_first
 from counterrank.policies.mixture import Mixture
 from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
@@ -129,9 +130,7 @@ class PolicySpec:
         if "swap" not in (self.kind, *(part.kind for _, part in self.parts)):
             return self.dense(table, table.shape[1])
         # A swap moves the shown places, and their number is known only when the policy is asked.
-        n, A = table.shape
-        every = Candidates(np.arange(n + 1) * A, np.tile(np.arange(A, dtype=np.int32), n))
-        return Scored(every, table.reshape(-1), self, name=name)
+        return Scored(Candidates.every(*table.shape), table.reshape(-1), self, name=name)
 
     def dense(self, scores: Floats, length: int) -> Policy:
         """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of `length`."""

@@ -226,13 +226,15 @@ def _describe(policy: Policy, name: str, arrays: dict[str, NDArray[Any]]) -> Jso
         raise PolicyError(
             f"{kind} is not data and cannot be stored; store its scores or probabilities instead"
         )
-    fields = (*policy.row_fields, *policy.shared_fields)
-    for field in fields:
-        arrays[f"{name}.{field}"] = np.asarray(getattr(policy, field))
-    entry: Json = {"kind": kind, "name": name, "fields": list(fields)}
-    if isinstance(policy, Mixture):
-        parts = enumerate(policy.components)
-        entry["components"] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
+    entry: Json = {"kind": kind, "name": name, "fields": []}
+    for field in (*policy.row_fields, *policy.shared_fields):
+        value = getattr(policy, field)
+        if field == "components":
+            parts = enumerate(value)
+            entry[field] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
+        else:
+            arrays[f"{name}.{field}"] = np.asarray(value)
+            entry["fields"].append(field)
     return entry
 
 

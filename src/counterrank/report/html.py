@@ -4,8 +4,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from importlib import resources
 from itertools import groupby
 from string import Template
 from typing import Any
@@ -36,6 +34,7 @@ from counterrank.report.document import (
 )
 from counterrank.report.svg import drawn, marker, picture, safe, tag, track
 from counterrank.report.words import without_options
+from counterrank.texts import packaged
 
 #: The section of the page's title, which is the answer.
 TITLE = "answer"
@@ -67,11 +66,9 @@ def page(document: Document, *, back: str | None = None) -> str:
     )
 
 
-@cache
 def asset(name: str) -> str:
     """Return a file shipped beside the page's frame."""
-    folder = resources.files("counterrank.report").joinpath("templates", name)
-    return folder.read_text(encoding="utf-8")
+    return packaged("counterrank.report", f"templates/{name}")
 
 
 def _embedded(data: Json) -> Markup:

@@ -323,7 +323,7 @@ class BenchResult:
             covered.setdefault(s["estimator"], []).append(s["coverage"])
         told = [f"{name} {np.mean(shares):.2f}" for name, shares in covered.items()]
         note = f"95 % intervals contained the truth: {', '.join(told)}"
-        return grid("MSE / V²", texts, note).markdown()
+        return grid("MSE / V²", texts, note)
 
     def __str__(self) -> str:
         return self.summary()

@@ -1,7 +1,6 @@
 """From results by seed to errors: MSE, squared bias, variance, coverage, and differences on the same seeds."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -112,32 +111,24 @@ def _squares(rows: Rows) -> dict[int, float]:
     return dict(zip(rows["seed"].tolist(), squares.tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of texts.
+def markdown(head: Sequence[str], lines: Iterable[Sequence[str]], note: str = "") -> str:
+    """Return a table of texts as Markdown, with a note below.
 
-    >>> print(TextTable(("a", "b"), [("1", "2")]).markdown(), end="")
+    >>> print(markdown(("a", "b"), [("1", "2")]), end="")
     | a | b |
     |---|---|
     | 1 | 2 |
     """
-
-    head: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    note: str = ""
-
-    def markdown(self) -> str:
-        """Return the table as Markdown."""
-        rows = [f"| {' | '.join(line)} |" for line in (self.head, *self.lines)]
-        table = "\n".join([rows[0], f"|{'---|' * len(self.head)}", *rows[1:]]) + "\n"
-        return f"{table}\n{self.note}\n" if self.note else table
+    rows = [f"| {' | '.join(line)} |" for line in (head, *lines)]
+    table = "\n".join([rows[0], f"|{'---|' * len(head)}", *rows[1:]]) + "\n"
+    return f"{table}\n{note}\n" if note else table
 
 
-def grid(title: str, found: Iterable[tuple[str, Any, str]], note: str = "") -> TextTable:
-    """Return a table of (estimator, point, text): a line an estimator, a column a point."""
+def grid(title: str, found: Iterable[tuple[str, Any, str]], note: str = "") -> str:
+    """Return a Markdown table of (estimator, point, text): a line an estimator, a column a point."""
     texts = {(name, x): text for name, x, text in found}
     points = list(dict.fromkeys(x for _, x in texts))
     names = dict.fromkeys(name for name, _ in texts)
     lines = [(name, *(texts.get((name, x), "") for x in points)) for name in names]
     head = (title, *(x if isinstance(x, str) else f"{x:g}" for x in points))
-    return TextTable(head, lines, note)
+    return markdown(head, lines, note)

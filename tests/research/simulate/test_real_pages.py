@@ -100,5 +100,5 @@ def test_the_error_of_the_judge_is_told(tmp_path):
     columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
     (told,) = results.ab_tables(figures.get("real-world"), columns)
     pair = real.read_trial(path)
-    assert f"B earns {pair.truth:.4g} with a standard error of {pair.truth_stderr:.2g}" in told.note
+    assert f"B earns {pair.truth:.4g} with a standard error of {pair.truth_stderr:.2g}" in told
     assert {row["truth"] for row in rows} == {pair.truth}

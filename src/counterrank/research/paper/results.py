@@ -18,7 +18,6 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -43,12 +42,13 @@ from counterrank.research.summary import (
     ENOUGH_SEEDS,
     Rows,
     Summary,
-    TextTable,
     cells,
     grid,
+    markdown,
     paired,
     summarise,
 )
+from counterrank.texts import packaged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,12 +102,7 @@ def read_rows(folder: Path, seeds: Any) -> Rows:
 @cache
 def published_table() -> Json:
     """Return the published figures and run times."""
-    text = (
-        files("counterrank.research.paper")
-        .joinpath("data/published_figures.json")
-        .read_text(encoding="utf-8")
-    )
-    loaded: Json = json.loads(text)
+    loaded: Json = json.loads(packaged("counterrank.research.paper", "data/published_figures.json"))
     return loaded
 
 
@@ -127,7 +122,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     return value
 
 
-def accuracy_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
+def accuracy_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
     """Yield a table of each metric / V^2, the published value and our ratio to it in brackets; then differences."""
     found = summarise(rows, common_truth=True)
     for metric, title in TITLES.items():
@@ -149,7 +144,7 @@ def _beside_published(experiment: Experiment, s: Summary, metric: str) -> tuple[
     return name, x, f"{ours:.3g}{beside}"
 
 
-def paired_table(rows: Rows, against: str) -> TextTable:
+def paired_table(rows: Rows, against: str) -> str:
     """Return the differences of squared errors on the same seeds, with 95 % intervals."""
     found = paired(rows, against)
     seeds = min((p["seeds"] for p in found), default=0)
@@ -189,7 +184,7 @@ def published_seconds(parameter: str | None, row: str, x: float) -> Any:
     return table[row][table["x"].index(x)] if x in table["x"] else None
 
 
-def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[TextTable]:
+def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
     """Yield the published table with our rows in it, then the estimates alone: CPU seconds.
 
     The published clock includes drawing the data, so ours does in the first table; the second has
@@ -259,8 +254,17 @@ def figure_and_axes(panels: int, title: str, *, width: float = 4.2) -> tuple[Any
     return fig, axes[0]
 
 
-def save(fig: Any, folder: Path, picture: Picture) -> list[Path]:
-    """Write the figure as SVG and PNG named by its number, atomically, and close it."""
+def save(fig: Any, handles: dict[str, Any], folder: Path, picture: Picture) -> list[Path]:
+    """Put the legend below the panels, write the figure as SVG and PNG named by its number, and close it."""
+    # Behind all others, whatever panel it came from.
+    order = sorted(handles, key=lambda name: name.startswith("published"))
+    fig.legend(
+        [handles[name] for name in order],
+        order,
+        loc="outside lower center",
+        ncols=min(len(order), 5),
+        frameon=False,
+    )
     paths = [folder / f"{picture.stem}.svg", folder / f"{picture.stem}.png"]
     for path in paths:
         kind = path.suffix[1:]
@@ -280,11 +284,13 @@ def plot_accuracy(experiment: Experiment, rows: Rows, folder: Path) -> list[Path
     for picture in experiment.pictures:
         shown = [s for s in found if not picture.estimators or s["estimator"] in picture.estimators]
         if shown:
-            paths += save(_picture(experiment, picture, shown), folder, picture)
+            paths += save(*_picture(experiment, picture, shown), folder, picture)
     return paths
 
 
-def _picture(experiment: Experiment, picture: Picture, found: Sequence[Summary]) -> Any:
+def _picture(
+    experiment: Experiment, picture: Picture, found: Sequence[Summary]
+) -> tuple[Any, dict[str, Any]]:
     fig, axes = figure_and_axes(3, picture.title)
     look = styles(list(dict.fromkeys(s["estimator"] for s in found)))
     handles: dict[str, Any] = {}
@@ -311,21 +317,7 @@ def _picture(experiment: Experiment, picture: Picture, found: Sequence[Summary])
             )
         axis.set(xlabel=experiment.label, title=title)
         axis.grid(alpha=0.25)
-    legend(fig, handles)
-    return fig
-
-
-def legend(fig: Any, handles: dict[str, Any]) -> None:
-    """Put the legend below the panels."""
-    # Behind all others, whatever panel it came from.
-    order = sorted(handles, key=lambda name: name.startswith("published"))
-    fig.legend(
-        [handles[name] for name in order],
-        order,
-        loc="outside lower center",
-        ncols=min(len(order), 5),
-        frameon=False,
-    )
+    return fig, handles
 
 
 def behavior_shares(experiment: Experiment, seed: int, _: list[Method]) -> list[dict[str, Any]]:
@@ -343,7 +335,7 @@ def behavior_shares(experiment: Experiment, seed: int, _: list[Method]) -> list[
     return found
 
 
-def share_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+def share_tables(_: Experiment, rows: Rows) -> Iterator[str]:
     """Yield the shares of behaviours, means over seeds."""
     yield grid(
         "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
@@ -362,8 +354,7 @@ def plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
         handles[name] = axes[0].bar(at, share, bottom=bottom.get(at, 0.0), color=look[name][0])
         bottom[at] = bottom.get(at, 0.0) + share
     axes[0].set(xlabel=experiment.label, ylabel="share of users")
-    legend(fig, handles)
-    return save(fig, folder, picture)
+    return save(fig, handles, folder, picture)
 
 
 #: The world of table 2: probability p of the target, base reward mu, interaction delta, standard deviation
@@ -407,14 +398,14 @@ def _with_mse(bias: float, variance: float) -> dict[str, float]:
     return {"bias": bias, "variance": variance, "mse": bias**2 + variance}
 
 
-def toy_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+def toy_tables(_: Experiment, rows: Rows) -> Iterator[str]:
     """Yield the table, the printed numbers in brackets."""
     lines = []
     for i, (name, numbers) in enumerate(_PRINTED.items()):
         printed = _with_mse(*numbers[1:]).items()
         cells = (f"{abs(rows[key][i]):.2f} ({value:.2f})" for key, value in printed)
         lines.append((name, *cells))
-    yield TextTable(("AIPS with the", "bias", "variance", "MSE"), lines)
+    yield markdown(("AIPS with the", "bias", "variance", "MSE"), lines)
 
 
 #: The paper's AIPS of the real-world experiment: its MSE by PAS-IF.
@@ -458,7 +449,7 @@ def ab_rows(_: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]
     return [{"x": 0.0, **row} for row in run_trial(bootstrapped(ab_trial(), seed), some)]
 
 
-def ab_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
+def ab_tables(_: Experiment, rows: Rows) -> Iterator[str]:
     """Yield the share of trials that each estimator wins, its mean squared error and CVaR.
 
     Beside the wins: in which share its error is below that of the paper's AIPS, the CDF of relative
@@ -478,7 +469,7 @@ def ab_tables(_: Experiment, rows: Rows) -> Iterator[TextTable]:
         f"B earns {value:.4g} with a standard error of {error:.2g}, whose square is {error**2:.2g}: "
         "estimators that differ by less are not told apart."
     )
-    yield TextTable(_AB_HEAD, lines, note)
+    yield markdown(_AB_HEAD, lines, note)
 
 
 def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
@@ -497,8 +488,7 @@ def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
         xscale="log", xlabel="squared error relative to AIPS", ylabel="share of trials (CDF)"
     )
     axes[1].set(yscale="log", xlabel="alpha", ylabel="CVaR of the squared error")
-    legend(fig, handles)
-    return save(fig, folder, picture)
+    return save(fig, handles, folder, picture)
 
 
 def _errors(rows: Rows) -> dict[str, Floats]:

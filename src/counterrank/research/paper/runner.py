@@ -15,7 +15,7 @@ from counterrank.research.bench import Method, published_trial, run_trial
 from counterrank.research.paper import figures, results
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
 from counterrank.research.paper.results import read_seed, seed_file
-from counterrank.research.summary import Rows, TextTable
+from counterrank.research.summary import Rows
 
 
 def contenders(experiment: Experiment, estimators: Sequence[str] = ()) -> list[Method]:
@@ -60,7 +60,7 @@ def write_outcome(experiment: Experiment, seeds: range, folder: Path) -> Iterato
     """Write the summary of a figure (Markdown, CSV, SVG, PNG), yielding what was written."""
     yield f"{experiment.title} ({len(seeds)} seeds)"
     rows, (_, tables, draw) = results.read_rows(folder, seeds), KINDS[experiment.kind]
-    text = "\n".join(table.markdown() for table in tables(experiment, rows))
+    text = "\n".join(tables(experiment, rows))
     atomic.write_text(folder / f"{experiment.name}.md", text)
     if experiment.kind in ("accuracy", "runtime"):
         atomic.write_text(folder / f"{experiment.name}.csv", results.as_csv(rows))
@@ -95,7 +95,7 @@ def write_page(out: Path) -> Iterator[str]:
         ]
         _, tables, _ = KINDS[experiment.kind]
         rows = results.read_rows(folder, seeds)
-        parts += [table.markdown() for table in tables(experiment, rows)]
+        parts += tables(experiment, rows)
     atomic.write_text(out / "page.md", "\n".join(parts))
     yield f"wrote {out / 'page.md'}"
 
@@ -171,7 +171,7 @@ def _warm(some: tuple[Method, ...]) -> None:
 #: Returns the results of one seed, then the tables, the published values beside ours, and the pictures.
 Kind = tuple[
     Callable[[Experiment, int, list[Method]], list[dict[str, Any]]],
-    Callable[[Experiment, Rows], Iterator[TextTable]],
+    Callable[[Experiment, Rows], Iterator[str]],
     Callable[[Experiment, Rows, Path], list[Path]],
 ]
 

@@ -7,8 +7,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -22,6 +21,7 @@ from counterrank.errors import ConfigError
 from counterrank.estimators.behavior import mask, published_models
 from counterrank.policies import Factored
 from counterrank.records import Json
+from counterrank.texts import packaged
 
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
 Which = Literal["logging", "target"]
@@ -332,17 +332,6 @@ Form = Literal["published", "paper"]
 GAMMA = (1.5, 0.9, 0.3, -0.3, -0.9, -1.5)
 
 
-@cache
-def _constants() -> Json:
-    text = (
-        files("counterrank.research.simulate")
-        .joinpath("data/published.json")
-        .read_text(encoding="utf-8")
-    )
-    loaded: Json = json.loads(text)
-    return loaded
-
-
 def published(
     K: int = 8,
     *,
@@ -360,7 +349,8 @@ def published(
     >>> published(K=4).interaction[1].round(3).tolist()
     [-1.111, 3.932, 0.563]
     """
-    c, models = _constants(), published_models(whole("K", K, 1))
+    models = published_models(whole("K", K, 1))
+    c = json.loads(packaged("counterrank.research.simulate", "data/published.json"))
     coef = np.array(c["base_coef"])
     return Environment(
         name="published",
