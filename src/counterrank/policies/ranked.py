@@ -97,11 +97,6 @@ class Deterministic(RankedPolicy):
         return self.base(length, size)[:, :, :length]
 
 
-def log_factorials(n: int) -> Floats:
-    """Return log 0!, log 1!, ..., log n!: (n + 1,)."""
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-
-
 #: Random numbers for each drawn ranking, where it has no more places.
 _MOST_KEYS = 64
 
@@ -126,15 +121,16 @@ class RandTopN(RankedPolicy):
             raise PolicyError(f"the number of shuffled places must be at least 1, got {self.top}")
 
     def event(self, items: Ints, mask: Bools) -> Floats:
+        from scipy.special import gammaln
+
         top = np.minimum(self.lengths, self.top)[:, None]
         position = np.arange(items.shape[1])
         shuffled = mask & (position < top)
         fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~mask
-        table = log_factorials(int(top.max(initial=0)))
-        # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
         left = np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)
         possible = fits.all(axis=1) & ~repeated(np.where(mask, items, -1))
-        return np.where(possible, table[left] - table[top[:, 0]], -np.inf)
+        # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
+        return np.where(possible, gammaln(left + 1) - gammaln(top[:, 0] + 1), -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
