@@ -204,10 +204,8 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
 def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
     """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
     # Clicks at k over the attraction shown at k: the maximum of the likelihood for known attraction.
-    earned, attraction = (np.zeros((FOLDS + 1, reward.shape[1])) for _ in range(2))
-    for f in range(FOLDS + 1):
-        rows = fold != f
-        earned[f], attraction[f] = reward[rows].sum(axis=0), strength[rows].sum(axis=0)
+    others = (fold != np.arange(FOLDS + 1)[:, None]).astype(np.float64)
+    earned, attraction = others @ reward, others @ strength
     if given is not None:
         shape = given[: reward.shape[1]]
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]

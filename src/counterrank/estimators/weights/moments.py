@@ -422,14 +422,11 @@ def _orders(rho: Floats, used: int, room: Floats, out: Floats) -> None:
     large ratio out again.
     """
     length = rho.shape[0]
-    second, third = out[0], out[1]
-    fill(second[length - 1], 0.0)
-    fill(third[length - 1], 0.0)
+    second, third, singles, pairs = out[0], out[1], room[0, :used], room[1, :used]
+    for row in (second[length - 1], third[length - 1], singles, pairs):
+        fill(row, 0.0)
     for k in range(length - 1, 0, -1):
         _after(rho[k], second[k], third[k], second[k - 1, :used], third[k - 1, :used])
-    singles, pairs = room[0, :used], room[1, :used]
-    fill(singles, 0.0)
-    fill(pairs, 0.0)
     for k in range(length):
         _before(rho[k], singles, pairs, second[k], third[k])
 

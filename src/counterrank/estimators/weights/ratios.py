@@ -82,14 +82,9 @@ class Ratios:
         return masked(self.rho.T, models, chosen).T
 
     def ordered(self, mask: Bools, order: int) -> Floats:
-        """Return interaction-order weights inside a mask; positions must be independent given the context."""
+        """Return interaction-order weights inside a mask; positions must be independent ("factored")."""
         if self.batch.page_reward:
             raise PropensityError(_PAGE)
-        if self.kind != "factored":
-            raise PropensityError(
-                "interaction-order weights need independent positions ('factored' propensities); "
-                f"these are '{self.kind}'. Without replacement the truncated product is biased"
-            )
         return ordered(self.rho.T, mask, order).T
 
     def need(self, capability: str) -> None:
