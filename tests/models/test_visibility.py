@@ -14,7 +14,7 @@ from counterrank.data.source import MemorySource
 from counterrank.estimators.base import Workspace
 from counterrank.estimators.crossfit import trained
 from counterrank.models import rankings_of
-from counterrank.models.choice import fit_best
+from counterrank.models.choice import fit_close
 from counterrank.models.ridge import Layout, pair_slots
 from counterrank.models.visibility import (
     Rows,
@@ -171,7 +171,8 @@ def test_effects_of_a_fold_do_not_see_it():
 def test_the_form_of_the_world_is_chosen(reward, wanted):
     """Seeded; 0/1 rewards have the logistic ridge alone."""
     log = log_of(reward, seed=5, form="paper")
-    details = fit_best(trained(Workspace(MemorySource(log, threads=1), "new"))).details
+    close = fit_close(trained(Workspace(MemorySource(log, threads=1), "new")))
+    details = close.models[0].details
     if not wanted:
         assert "out_of_fold_mse_of" not in details
         return

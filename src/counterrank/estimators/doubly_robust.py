@@ -22,7 +22,7 @@ from counterrank.models import (
     LinearModel,
     RewardModel,
     can_average,
-    fit_best,
+    fit_close,
     fit_learner,
     fit_linear,
 )
@@ -65,7 +65,7 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
                 "alone such as 'iips'"
             )
         if named == "best":
-            return fit_best(training, seed=seed)
+            return fit_close(training, seed=seed).models[0]
         return fit_linear(training, seed=seed, curved=rich)
 
     return workspace.once(("model", named or id(model)), fitted)

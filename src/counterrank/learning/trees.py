@@ -160,10 +160,6 @@ def _walk(rows: Floats, first: Ints, nodes: NDArray[np.void], leaf: Floats, out:
         out[i] = total
 
 
-#: Rankings whose slots are predicted at once.
-_CHUNK = 8_192
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostedModel(ListModel):
     """Trees by fold left out (the last: all rows) on the columns of `described`."""
@@ -181,19 +177,13 @@ class BoostedModel(ListModel):
         """Return the expected reward of each slot (m, K)."""
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
-        for start in range(0, rankings.m, _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            out[rows] = self._expected(rankings.take(rows), folds[rows])
-        return out
-
-    def _expected(self, rankings: Rankings, folds: Ints) -> Floats:
-        columns, out = described(self.first, rankings, folds), np.zeros(rankings.item.shape)
-        row, k = np.nonzero(rankings.item >= 0)
-        table, value = with_place(columns[row, k], k), np.zeros(len(row))
-        for f in np.unique(folds):
-            own = folds[row] == f
-            value[own] = self.trees[f].predict(table[own])
-        out[row, k] = value
+        for rows, part in rankings.parts():
+            row, k = np.nonzero(part.item >= 0)
+            own, values = folds[rows], out[rows]
+            table = with_place(described(self.first, part, own)[row, k], k)
+            for f in np.unique(own):
+                at = own[row] == f
+                values[row[at], k[at]] = self.trees[f].predict(table[at])
         return out
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:

@@ -8,7 +8,7 @@ from counterrank.models.base import (
     by_row,
     squared_loss,
 )
-from counterrank.models.choice import fit_best, fit_close
+from counterrank.models.choice import fit_close
 from counterrank.models.clicks.amounts import AmountModel, NumberModel, fit_list_models
 from counterrank.models.clicks.competition import rivalry
 from counterrank.models.clicks.fit import fit_history
@@ -59,7 +59,6 @@ __all__ = [
     "Variant",
     "by_row",
     "can_average",
-    "fit_best",
     "fit_close",
     "fit_history",
     "fit_learner",

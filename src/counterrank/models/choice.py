@@ -16,11 +16,6 @@ from counterrank.models.visibility import Rows, VisibilityModel, columns, fit_vi
 Chosen: TypeAlias = LinearModel | VisibilityModel
 
 
-def fit_best(training: Training, *, seed: int = 0) -> Chosen:
-    """Return the linear (or logistic) or the visibility model, whichever predicts unseen rows best."""
-    return fit_close(training, seed=seed).models[0]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Close:
     """The models that predict unseen rows about as well as the best, which is the first.

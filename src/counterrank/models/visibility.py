@@ -95,16 +95,13 @@ class VisibilityModel(RewardModel):
         for k in range(K):
             factor = np.ones(plain.shape)
             for other in np.delete(np.arange(K), k):
-                mean = np.exp(bounded(self.visible[k, other] * pair)) @ chance[other]
+                # Exponents stay finite where there are few rows.
+                part = np.clip(self.visible[k, other] * pair, -_LARGEST, _LARGEST)
+                mean = np.exp(part) @ chance[other]
                 # Chances of padding add up to zero.
                 factor *= np.where(chance[other].any(axis=0), mean, 1.0)
             out[k] = (chance[k] * (plain + shift[k]) * factor).sum(axis=0)
         return out
-
-
-def bounded(part: Floats) -> Floats:
-    """Return exponents that stay finite where there are few rows."""
-    return np.clip(part, -settings.LARGEST_EXPONENT, settings.LARGEST_EXPONENT)
 
 
 @vector_jit

@@ -24,11 +24,11 @@ from counterrank.policies import Candidates, Scored, parse_policy
 from counterrank.propensity_models.model import (
     CERTAIN,
     FOLDS,
-    MAX_CATEGORIES,
     PENALTY,
     best_power,
     deterministic,
     most_likely,
+    scales_of,
     with_propensity,
 )
 
@@ -92,16 +92,9 @@ class Tastes(GapScales):
             total += filled.sum(axis=0)
             square += (apart**2).sum(axis=0)
             gaps |= np.isnan(raw).any(axis=0)
-        labels = log.categories_of_items
-        sizes = [(j, len(labels[name])) for j, name in enumerate(names) if name in labels]
-        scale = np.sqrt(square / np.maximum(count, 1.0))
-        return cls(
-            total / np.maximum(count, 1.0),
-            np.where(scale > 0, scale, 1.0),
-            tuple((j, min(size, MAX_CATEGORIES)) for j, size in sizes),
-            tuple(np.flatnonzero(gaps).tolist()),
-            names,
-        )
+        each = np.maximum(count, 1.0)
+        spread, labels = np.sqrt(square / each), log.categories_of_items
+        return cls(*scales_of(total / each, spread, gaps, names, labels), names)
 
     @property
     def width(self) -> int:

@@ -142,8 +142,8 @@ def estimated_source(
             raise PropensityError(
                 "by-list counts lists in memory; read the log with read_log first, or use logistic"
             )
-        drawn = (resampled(source.log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates))
-        logs = [MemorySource(by_list(log, columns)) for log in (source.log, *drawn)]
+        redrawn = (resampled(source.log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates))
+        logs = [MemorySource(by_list(log, columns)) for log in (source.log, *redrawn)]
         return logs[0], list(logs[1:])
     name = _resolved(name, source.first)
     # A stream of its own: sources differ in how much they draw, replicates must not.
@@ -161,7 +161,9 @@ def estimated_source(
     report = reporter()
     report.begin("propensities, once more", replicates)
     for counts in rng.poisson(1.0, (replicates, BUCKETS)):
-        others.append(mapped(source, partial(_redrawn, again(counts.astype(np.float64)), counts)))
+        drawn = mapped(source, partial(resampled, counts=counts))
+        # The model is refitted on the same draw.
+        others.append(mapped(drawn, again(counts.astype(np.float64)).apply))
         report.advance(1)
     return mapped(source, model.apply), others
 
@@ -173,13 +175,6 @@ def fitted_rows(first: RankingLog, name: str) -> int:
         return FITTED_ROWS
     each = float(first.candidates.counts.mean()) * Tastes.learn(first).width
     return int(min(FITTED_ROWS, max(FITTED_NUMBERS / each, 1)))
-
-
-def _redrawn(
-    model: PropensityModel | CandidateModel, counts: Ints, batch: RankingLog
-) -> RankingLog:
-    """Return resampled rows with the propensities of a model refitted on the same draw."""
-    return model.apply(resampled(batch, counts))
 
 
 def resampled(log: RankingLog, counts: Ints) -> RankingLog:

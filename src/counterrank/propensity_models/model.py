@@ -1,11 +1,11 @@
 """What the logger showed at each position: cross-fitted, calibrated models, and how they are fitted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
 from counterrank.arrays import Bools, Floats, Ints
@@ -21,6 +21,23 @@ from counterrank.policies import repeated
 MAX_CATEGORIES = 50
 
 
+def scales_of(
+    mean: Floats,
+    spread: Floats,
+    gaps: ArrayLike,
+    names: Sequence[str],
+    labels: Mapping[str, Sequence[str]],
+) -> tuple[Floats, Floats, tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Return the fields of `GapScales`; rare categories share the last column, constants have a spread of 1."""
+    coded = [(j, len(labels[name])) for j, name in enumerate(names) if name in labels]
+    return (
+        mean,
+        np.where(spread > 0, spread, 1.0),
+        tuple((j, min(size, MAX_CATEGORIES)) for j, size in coded),
+        tuple(np.flatnonzero(gaps).tolist()),
+    )
+
+
 class ContextFeatures(GapScales):
     """How to turn context into features, learnt once."""
 
@@ -28,18 +45,8 @@ class ContextFeatures(GapScales):
     def learn(cls, log: RankingLog) -> Self:
         """Return the features of a log's context; none but a constant when there is no context."""
         context = np.empty((log.n, 0)) if log.context is None else log.context
-        mean, scale = mean_and_spread(context)
-        categories = tuple(
-            (j, min(len(log.categories[name]), MAX_CATEGORIES))
-            for j, name in enumerate(log.context_names)
-            if name in log.categories
-        )
-        return cls(
-            mean,
-            np.where(scale > 0, scale, 1.0),
-            categories,
-            tuple(np.flatnonzero(np.isnan(context).any(axis=0)).tolist()),
-        )
+        gaps = np.isnan(context).any(axis=0)
+        return cls(*scales_of(*mean_and_spread(context), gaps, log.context_names, log.categories))
 
     def of(self, log: RankingLog) -> Floats:
         """Return (n, d) features, the first of which is 1."""
